@@ -1,0 +1,121 @@
+//! From refusals and failures to status codes and exact texts. Nothing else here decides a code for an apply refusal.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use songline_projections::Rejected;
+use songline_rpc::RpcError;
+
+use crate::server::{ProposeError, RestoreError};
+
+/// An answer that is an error: a status code and a bare text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// HTTP status.
+    pub code: StatusCode,
+    /// The body.
+    pub text: Cow<'static, str>,
+    /// The index of the query that found nothing; such answers carry the headers of a read.
+    pub index: Option<u64>,
+}
+
+impl ApiError {
+    /// An error with this code.
+    pub fn new(code: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, text: text.into(), index: None }
+    }
+
+    /// 400: the request is wrong.
+    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// 404 without the headers of a read.
+    pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, text)
+    }
+
+    /// 404 of a single read: the query ran, at this index, and found nothing.
+    pub fn missing(text: impl Into<Cow<'static, str>>, index: u64) -> Self {
+        Self { index: Some(index), ..Self::not_found(text) }
+    }
+
+    /// 500: everything that has no better code in the reference, refusals of writes above all.
+    pub fn internal(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+
+    /// 405: the route does not have this method.
+    pub fn method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Invalid method")
+    }
+}
+
+/// Refusals of apply. Nearly all are 500 in the reference, and clients match on that.
+impl From<Rejected> for ApiError {
+    fn from(rejected: Rejected) -> Self {
+        let code = match &rejected {
+            Rejected::NodePoolBuiltIn(_) => StatusCode::BAD_REQUEST,
+            // One key for two different writes: a mistake of the caller that the reference does not know.
+            Rejected::IdempotencyKeyReused(_) => StatusCode::CONFLICT,
+            Rejected::NodeNotFound(_)
+            | Rejected::NodeOfListNotFound(_)
+            | Rejected::NodeIdsMissing
+            | Rejected::NodeSecretMismatch(_)
+            | Rejected::NodeInAllPool
+            | Rejected::NodeDraining(_)
+            | Rejected::NodePoolDeleteBuiltIn(_)
+            | Rejected::NodePoolNotFound(_)
+            | Rejected::NamespaceQuotaUnknown { .. }
+            | Rejected::NamespaceDefault
+            | Rejected::NamespaceHasJob { .. }
+            | Rejected::JobNamespaceUnknown { .. }
+            | Rejected::JobNodePoolUnknown { .. }
+            | Rejected::JobExists
+            | Rejected::JobModifyIndexConflict { .. }
+            | Rejected::JobGone(_)
+            | Rejected::JobNotDeregisterable { .. }
+            | Rejected::JobNotFound
+            | Rejected::EvalNotFound(_)
+            | Rejected::EvalBrokerRunning
+            | Rejected::AllocNotFound(_)
+            | Rejected::AllocWithoutJob(_)
+            | Rejected::JobSummaryMissing { .. }
+            | Rejected::JobSummaryGroupMissing(_)
+            | Rejected::DeploymentNotFound(_)
+            | Rejected::DeploymentTerminal { .. }
+            | Rejected::DeploymentAllocUnknown(_)
+            | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::ClusterIdTaken { .. }
+            | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(code, rejected.to_string())
+    }
+}
+
+impl From<ProposeError> for ApiError {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::Rejected(rejected) => rejected.into(),
+            ProposeError::NoLeader | ProposeError::Unavailable(_) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<RestoreError> for ApiError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Archive(_) => Self::internal(error.to_string()),
+            RestoreError::Propose(error) => error.into(),
+        }
+    }
+}
+
+impl From<RpcError> for ApiError {
+    fn from(error: RpcError) -> Self {
+        match error {
+            RpcError::Coded { code, text } => Self::new(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text),
+            RpcError::Remote(_) | RpcError::NoLeader | RpcError::Lost(_) => Self::internal(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The event stream's source: every applied entry's changes become events, encoded once, kept in a bounded tail and in a durable history.
+//!
+//! The apply thread only queues shared rows. A thread of the hub encodes them, a second one writes the history, and subscribers read the
+//! tail, or the history when they are older than the tail. Nobody who reads can hold up who writes.
+
+mod batch;
+mod filter;
+mod history;
+mod inbox;
+mod subscription;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use songline_commands::Kind;
+use songline_projections::Change;
+use tokio::sync::watch;
+
+pub use batch::{Batch, EncodedEvent, Format};
+pub use filter::{Interest, InvalidTopic};
+pub use history::{FjallHistory, History, HistoryError};
+pub use subscription::{Dialect, Start, Subscription};
+
+use inbox::{Inbox, Item};
+use tail::Tail;
+
+use crate::wire;
+
+/// How often a checkpoint looks whether the history has come far enough.
+const HISTORY_LOOK: Duration = Duration::from_millis(5);
+
+/// Bounds of the tail in memory. The smaller one counts.
+#[derive(Debug, Clone, Copy)]
+pub struct HubConfig {
+    /// Entries kept in memory.
+    pub tail_batches_max: usize,
+    /// Bytes of JSON kept in memory.
+    pub tail_bytes_max: usize,
+    /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
+    pub backlog_frames: usize,
+}
+
+impl Default for HubConfig {
+    fn default() -> Self {
+        Self { tail_batches_max: 4096, tail_bytes_max: 64 << 20, backlog_frames: 100 }
+    }
+}
+
+/// What subscribers are told to look at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct News {
+    /// Index of the newest entry in the tail.
+    index: u64,
+    /// Rises when the state was replaced: every stream of an older epoch ends.
+    epoch: u64,
+    /// The hub has gone down.
+    closed: bool,
+}
+
+/// The source of all event streams of a server.
+pub struct EventHub {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    config: HubConfig,
+    inbox: Inbox,
+    tail: Mutex<Tail>,
+    news: watch::Sender<News>,
+    history: Option<Arc<dyn History>>,
+    /// What the history has not written yet.
+    unwritten: Inbox,
+}
+
+impl EventHub {
+    /// Starts a hub whose first published entry will be `first_index`. A history that does not reach up to it begins anew there:
+    /// what is between would be missing without anybody noticing.
+    pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
+        if let Some(history) = &history
+            && history.last() + 1 < first_index
+        {
+            history.reset(first_index)?;
+        }
+        let applied = first_index.saturating_sub(1);
+        let shared = Arc::new(Shared {
+            config,
+            inbox: Inbox::new(applied),
+            tail: Mutex::new(Tail::new(applied)),
+            news: watch::Sender::new(News { index: applied, ..News::default() }),
+            unwritten: Inbox::new(applied),
+            history,
+        });
+        let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
+        if shared.history.is_some() {
+            threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
+        }
+        Ok(Arc::new(Self { shared, threads: Mutex::new(threads) }))
+    }
+
+    /// Takes over what an entry changed. Call it in the order of the entries, after its view is published; it neither encodes nor waits.
+    pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
+        if wire::event::event_type(kind).is_none() && kind != Kind::Restore {
+            self.shared.inbox.pass(index);
+        } else {
+            self.shared.inbox.push(index, Item::Entry { index, kind, changes });
+        }
+    }
+
+    /// Index of the newest entry whose events, if it had any, can be read.
+    pub fn settled(&self) -> u64 {
+        self.shared.settled()
+    }
+
+    /// Index of the newest entry that the history knows: entries after it have to be published again after a restart. 0 without history.
+    pub fn history_last(&self) -> u64 {
+        self.shared.history.as_ref().map_or(0, |history| history.last())
+    }
+
+    /// Returns once the history has everything up to `index`, durably; false when it did not come that far in `within`. Blocks: what a
+    /// checkpoint covers is not replayed, so its events have to be there before it counts.
+    pub fn write_through(&self, index: u64, within: Duration) -> Result<bool, HistoryError> {
+        let Some(history) = &self.shared.history else { return Ok(true) };
+        let deadline = Instant::now() + within;
+        while history.last() < index {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(HISTORY_LOOK);
+        }
+        history.append(&[], index)?;
+        Ok(true)
+    }
+
+    /// Drops history before `index`, because the log was cut there.
+    pub fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
+        match &self.shared.history {
+            Some(history) => history.forget_before(index),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all streams and writes what the history lacks. Blocks until that is done.
+    pub fn close(&self) {
+        self.shared.inbox.close();
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the event hub has panicked");
+            }
+        }
+    }
+}
+
+impl Drop for EventHub {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn spawn(name: &str, shared: Arc<Shared>, run: fn(&Shared)) -> Result<JoinHandle<()>, HistoryError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(HistoryError::Thread)
+}
+
+impl Shared {
+    fn settled(&self) -> u64 {
+        match self.inbox.settled() {
+            Some(index) => index,
+            None => self.tail.lock().last_index(),
+        }
+    }
+
+    /// Encodes what comes in, until the hub is closed and nothing is left.
+    fn encode_loop(&self) {
+        while let Some(items) = self.inbox.take() {
+            for item in items {
+                match item {
+                    Item::Entry { index, kind: Kind::Restore, .. } => {
+                        self.tail.lock().clear(index);
+                        self.unwritten.push(index, Item::Reset { index });
+                        self.news.send_modify(|news| {
+                            news.index = index;
+                            news.epoch += 1;
+                        });
+                    }
+                    Item::Entry { index, kind, changes } => {
+                        let batch = Arc::new(Batch::encode(index, kind, &changes));
+                        if !batch.events.is_empty() {
+                            self.tail.lock().push(Arc::clone(&batch), &self.config);
+                        }
+                        if self.history.is_some() {
+                            self.unwritten.push(index, Item::Batch(batch));
+                        }
+                        self.news.send_modify(|news| news.index = index);
+                    }
+                    // Only the other thread gets these.
+                    Item::Batch(_) | Item::Reset { .. } => {}
+                }
+            }
+            self.inbox.done();
+        }
+        self.unwritten.close();
+        self.news.send_modify(|news| news.closed = true);
+    }
+
+    /// Writes the history, several entries at once when they come fast.
+    fn history_loop(&self) {
+        let Some(history) = &self.history else { return };
+        while let Some(items) = self.unwritten.take() {
+            let mut batches = Vec::new();
+            let mut written = Ok(());
+            for item in items {
+                match item {
+                    Item::Batch(batch) => batches.push(batch),
+                    Item::Reset { index } => {
+                        batches.clear();
+                        written = written.and_then(|()| history.reset(index + 1));
+                    }
+                    Item::Entry { .. } => {}
+                }
+            }
+            if let Some(last) = batches.last() {
+                let through = last.index;
+                written = written.and_then(|()| history.append(&batches, through));
+            }
+            if let Err(error) = written {
+                // Streams that need what is missing end with this error; a restart rebuilds the history from the log.
+                tracing::error!(error = &error as &dyn std::error::Error, "writing event history");
+            }
+            self.unwritten.done();
+        }
+        let through = self.settled();
+        if let Err(error) = history.append(&[], through) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "closing event history");
+        }
+    }
+}

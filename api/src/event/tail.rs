@@ -1,0 +1,86 @@
+//! The newest events, in memory: bounded by entries and bytes, dropped from its old end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::HubConfig;
+use super::batch::Batch;
+
+pub(super) struct Tail {
+    batches: VecDeque<Arc<Batch>>,
+    bytes: usize,
+    /// Everything after this index is here.
+    complete_after: u64,
+    last_index: u64,
+}
+
+/// What the tail has after an index.
+pub(super) enum Read {
+    /// These, oldest first, at least one.
+    Batches(Vec<Arc<Batch>>),
+    /// Nothing yet.
+    Nothing,
+    /// Some of it is not here any more.
+    Behind,
+}
+
+impl Tail {
+    pub(super) fn new(applied: u64) -> Self {
+        Self { batches: VecDeque::new(), bytes: 0, complete_after: applied, last_index: applied }
+    }
+
+    pub(super) fn push(&mut self, batch: Arc<Batch>, config: &HubConfig) {
+        self.last_index = batch.index;
+        self.bytes += batch.bytes();
+        self.batches.push_back(batch);
+        while self.batches.len() > config.tail_batches_max || self.bytes > config.tail_bytes_max {
+            // A single entry larger than the bound stays: somebody has to be able to read it.
+            if self.batches.len() == 1 {
+                break;
+            }
+            if let Some(dropped) = self.batches.pop_front() {
+                self.bytes -= dropped.bytes();
+                self.complete_after = dropped.index;
+            }
+        }
+    }
+
+    /// Forgets everything up to an index.
+    pub(super) fn clear(&mut self, index: u64) {
+        *self = Self::new(index);
+    }
+
+    pub(super) fn last_index(&self) -> u64 {
+        self.last_index
+    }
+
+    pub(super) fn complete_after(&self) -> u64 {
+        self.complete_after
+    }
+
+    /// What comes after `cursor`, at most so many entries.
+    pub(super) fn after(&self, cursor: u64, batches_max: usize) -> Read {
+        if cursor < self.complete_after {
+            return Read::Behind;
+        }
+        let start = self.batches.partition_point(|batch| batch.index <= cursor);
+        let found: Vec<_> = self.batches.iter().skip(start).take(batches_max).cloned().collect();
+        if found.is_empty() { Read::Nothing } else { Read::Batches(found) }
+    }
+
+    /// The cursor of a plain request: before the entry with this index or the next one, the newest when all are older, the oldest of
+    /// the last `frames` frames when the index is older than that.
+    pub(super) fn plain_start(&self, index: u64, frames: usize) -> u64 {
+        let mut first = self.batches.len();
+        let mut seen = 0;
+        while first > 0 && seen < frames {
+            first -= 1;
+            seen += self.batches[first].steps();
+        }
+        let start = self.batches.partition_point(|batch| batch.index < index).max(first).min(self.batches.len().saturating_sub(1));
+        match self.batches.get(start) {
+            Some(batch) => batch.index - 1,
+            None => self.last_index,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use songline_commands::Kind;
+use songline_model::NodePool;
+use songline_projections::Change;
+use tokio_util::sync::CancellationToken;
+
+use super::{Dialect, EventHub, FjallHistory, Format, History, HubConfig, Interest, Start};
+
+fn pool(name: &str) -> Arc<Vec<Change>> {
+    Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }])
+}
+
+fn open(folder: &tempfile::TempDir) -> Arc<dyn History> {
+    Arc::new(FjallHistory::open(folder.path()).expect("opens"))
+}
+
+fn everything() -> Interest {
+    Interest::parse("*", std::iter::empty()).expect("is valid")
+}
+
+/// Waits until everything up to an index can be read.
+async fn settled(hub: &EventHub, index: u64) {
+    while hub.settled() < index {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Indexes and marks of a stream of ours, up to and with the mark that ends it.
+async fn read_until(hub: &Arc<EventHub>, start: Start, last: &str) -> String {
+    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, start);
+    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+    let mut out = String::new();
+    while let Some(piece) = stream.next().await {
+        for line in String::from_utf8_lossy(&piece.expect("a piece")).lines() {
+            let frame: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            match frame.get("Events") {
+                Some(_) => out.push_str(&format!("{} ", frame["Index"])),
+                None => out.push_str(&format!("{frame} ")),
+            }
+            if line.contains(last) {
+                return out.trim_end().to_owned();
+            }
+        }
+    }
+    out
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
+    for index in 2..6 {
+        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
+    }
+    hub.publish(6, Kind::NamespaceUpsert, Arc::default());
+    drop(hub);
+    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 7).expect("starts");
+    assert_eq!(hub.history_last(), 6);
+    hub.publish(7, Kind::NodePoolUpsert, pool("b"));
+    settled(&hub, 7).await;
+    assert_eq!(read_until(&hub, Start::After(3), r#""Index":7"#).await, "{} 4 5 7");
+}
+
+#[tokio::test]
+async fn entries_that_are_published_again_are_written_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let history = open(&folder);
+    for first in [2, 2] {
+        let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), first).expect("starts");
+        for index in 2..5 {
+            hub.publish(index, Kind::NodePoolUpsert, pool("a"));
+        }
+    }
+    let indexes: Vec<u64> = history.range(0, 100).expect("reads").iter().map(|batch| batch.index).collect();
+    assert_eq!(indexes, [2, 3, 4]);
+}
+
+#[tokio::test]
+async fn what_the_history_does_not_cover_is_told_as_a_gap() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let history = open(&folder);
+    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), 100).expect("starts");
+    hub.publish(100, Kind::NodePoolUpsert, pool("a"));
+    settled(&hub, 100).await;
+    assert_eq!(read_until(&hub, Start::After(3), r#""Index":100"#).await, r#"{} {"Index":0,"Gap":{"Oldest":100}} 100"#);
+    hub.publish(101, Kind::NodePoolUpsert, pool("b"));
+    drop(hub);
+    history.forget_before(101).expect("forgets");
+    let hub = EventHub::start(HubConfig::default(), Some(history), 102).expect("starts");
+    assert_eq!(
+        read_until(&hub, Start::After(99), "CaughtUp").await,
+        r#"{} {"Index":0,"Gap":{"Oldest":101}} 101 {"Index":101,"CaughtUp":true}"#
+    );
+}
+
+#[tokio::test]
+async fn a_reader_older_than_the_tail_reads_the_history_and_misses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
+    let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
+    for index in 2..300 {
+        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
+    }
+    settled(&hub, 299).await;
+    let seen = read_until(&hub, Start::After(1), "\"Index\":299").await;
+    let expected: String = (2..300).map(|index| format!(" {index}")).collect();
+    assert_eq!(seen, format!("{{}}{expected}"));
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_told_that_it_fell_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
+    let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
+    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::Now);
+    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+    let mut text = String::new();
+    for _ in 0..2 {
+        text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("a piece").expect("a piece")));
+    }
+    for index in 2..50 {
+        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
+    }
+    while hub.history_last() < 49 {
+        tokio::task::yield_now().await;
+    }
+    while !text.contains("\"Index\":49,\"CaughtUp\"") {
+        text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("a piece").expect("a piece")));
+    }
+    assert!(text.contains(r#"{"Index":1,"FellBehind":true}"#), "{text}");
+    assert_eq!(text.matches("\"Events\"").count(), 48);
+}
+
+#[tokio::test]
+async fn a_restored_archive_ends_streams_and_begins_history_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
+    hub.publish(2, Kind::NodePoolUpsert, pool("a"));
+    let before = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(1));
+    hub.publish(3, Kind::Restore, Arc::new(vec![Change::Restored]));
+    let ended: Vec<_> = before.into_stream(CancellationToken::new()).collect().await;
+    assert!(ended.len() <= 3, "{ended:?}");
+    hub.publish(4, Kind::NodePoolUpsert, pool("b"));
+    settled(&hub, 4).await;
+    assert_eq!(read_until(&hub, Start::After(1), r#""Index":4"#).await, r#"{} {"Index":0,"Gap":{"Oldest":4}} 4"#);
+}

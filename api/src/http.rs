@@ -1,0 +1,174 @@
+//! The router and what surrounds every handler: redirects, CORS, headers, errors, compression. Each noun's routes are in its file.
+
+mod agent;
+mod allocs;
+mod blocking;
+mod call;
+mod compress;
+mod cors;
+mod deployments;
+mod evals;
+mod events;
+mod fs;
+mod ids;
+mod jobs;
+mod membership;
+mod mux;
+mod namespaces;
+mod nodes;
+mod once;
+mod operator;
+mod paging;
+mod params;
+mod pools;
+mod raft;
+mod search;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+pub use mux::{Answer, Capability, Handler, Methods};
+
+use crate::error::ApiError;
+use crate::server::Server;
+use parking_lot::Mutex;
+
+use call::{Call, error_response};
+use mux::{Found, Mux};
+
+/// Everything needed to answer requests. Cheap to clone.
+pub struct Api<S> {
+    server: Arc<S>,
+    mux: Arc<Mux<S>>,
+    headers: Arc<[(HeaderName, HeaderValue)]>,
+}
+
+impl<S> Clone for Api<S> {
+    fn clone(&self) -> Self {
+        Self { server: Arc::clone(&self.server), mux: Arc::clone(&self.mux), headers: Arc::clone(&self.headers) }
+    }
+}
+
+/// The API of a server as an axum router, for those who put something around it.
+pub fn router<S: Server>(server: Arc<S>) -> axum::Router {
+    let api = Api::new(server);
+    axum::Router::new().fallback(move |request: Request| {
+        let api = api.clone();
+        async move { api.answer(request).await }
+    })
+}
+
+/// All routes with their methods and capabilities, one a line.
+pub fn routes_text<S: Server>() -> String {
+    mux::<S>().text()
+}
+
+fn mux<S: Server>() -> Mux<S> {
+    let mut mux = Mux::default();
+    agent::routes(&mut mux);
+    allocs::routes(&mut mux);
+    deployments::routes(&mut mux);
+    evals::routes(&mut mux);
+    events::routes(&mut mux);
+    fs::routes(&mut mux);
+    jobs::routes(&mut mux);
+    membership::routes(&mut mux);
+    namespaces::routes(&mut mux);
+    nodes::routes(&mut mux);
+    operator::routes(&mut mux);
+    pools::routes(&mut mux);
+    raft::routes(&mut mux);
+    search::routes(&mut mux);
+    mux
+}
+
+impl<S: Server> Api<S> {
+    /// The API of this server.
+    pub fn new(server: Arc<S>) -> Self {
+        let headers = server
+            .info()
+            .response_headers
+            .iter()
+            .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
+        let headers = headers.collect();
+        Self { server, mux: Arc::new(mux()), headers }
+    }
+
+    /// Answers one request. Never fails: an error is an answer, too.
+    pub async fn answer(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let encoding = compress::wanted(&parts.headers);
+        let origin = parts.headers.contains_key(header::ORIGIN);
+        let Some(path) = mux::unescape(parts.uri.path()) else {
+            return error_response(&*self.server, ApiError::bad_request("400 Bad Request"));
+        };
+        let path = path.into_owned();
+        let cors = cors::methods(&path);
+        if let Some(response) = cors.and_then(|methods| cors::preflight(methods, &parts.method, &parts.headers)) {
+            return compress::apply(response, encoding);
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        let mut response = match self.mux.find(&parts.method, &path, query) {
+            Found::Handler { handler, id } => {
+                let once = once::Once::of(&parts.method, &path, query, &parts.headers);
+                let call = Call {
+                    server: Arc::clone(&self.server),
+                    method: parts.method,
+                    query: query.to_owned(),
+                    path,
+                    id,
+                    headers: parts.headers,
+                    body: Mutex::new(body),
+                    once,
+                };
+                match handler(call).await {
+                    Ok(response) => response,
+                    Err(error) => error_response(&*self.server, error),
+                }
+            }
+            Found::WrongMethod => error_response(&*self.server, ApiError::method()),
+            Found::Redirect(to) => redirect(StatusCode::MOVED_PERMANENTLY, "Moved Permanently", &to, &parts.method),
+            Found::Nothing if path == "/" => {
+                let to = if query.is_empty() { "/ui/".to_owned() } else { format!("/ui/?{query}") };
+                redirect(StatusCode::TEMPORARY_REDIRECT, "Temporary Redirect", &to, &parts.method)
+            }
+            Found::Nothing => status(StatusCode::NOT_FOUND),
+        };
+        for (name, value) in &*self.headers {
+            response.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+        let mut response = compress::apply(response, encoding);
+        if cors.is_some() {
+            cors::decorate(origin, &mut response);
+        }
+        response
+    }
+}
+
+fn status(code: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+fn redirect(code: StatusCode, word: &str, to: &str, method: &axum::http::Method) -> Response {
+    let body = if method == axum::http::Method::GET {
+        let escaped = to.replace('&', "&amp;").replace('"', "&#34;").replace('<', "&lt;").replace('>', "&gt;");
+        Body::from(format!("<a href=\"{escaped}\">{word}</a>.\n\n"))
+    } else {
+        Body::empty()
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    if let Ok(location) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    if method == axum::http::Method::GET || method == axum::http::Method::HEAD {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    }
+    response
+}

@@ -1,0 +1,162 @@
+//! What an agent says of itself and of the cluster: self, members, health, leader, peers, regions, metrics.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::{Server, Wellness};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent("read"), |call| Box::pin(show(call)));
+    mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node("read"), |call| Box::pin(members(call)));
+    mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
+    mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Agent("read"), |call| Box::pin(servers(call)));
+    mux.add(Methods::Get, "/v1/status/leader", "", Capability::Anyone, |call| Box::pin(leader(call)));
+    mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
+    mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));
+    mux.add(Methods::Get, "/v1/metrics", "", Capability::Anyone, |call| Box::pin(metrics(call)));
+    mux.add(Methods::Any, "/ui/", "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Ok(no_ui()))));
+}
+
+/// `Member` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Member {
+    name: String,
+    addr: String,
+    port: u16,
+    tags: BTreeMap<String, String>,
+    status: &'static str,
+    protocol_min: u8,
+    protocol_max: u8,
+    protocol_cur: u8,
+    delegate_min: u8,
+    delegate_max: u8,
+    delegate_cur: u8,
+}
+
+impl Member {
+    /// This server; there are no others yet.
+    fn this<S: Server>(server: &S) -> Self {
+        let info = server.info();
+        Member {
+            name: info.name.clone(),
+            addr: info.server_ip.clone(),
+            port: info.serf_port,
+            tags: server.agent_self().tags,
+            status: "alive",
+            protocol_min: 1,
+            protocol_max: 5,
+            protocol_cur: 2,
+            delegate_min: 2,
+            delegate_max: 5,
+            delegate_cur: 4,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SelfResponse {
+    config: serde_json::Value,
+    member: Member,
+    stats: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let agent = call.server.agent_self();
+    call.plain(&SelfResponse { config: agent.config, member: Member::this(&*call.server), stats: agent.stats })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MembersResponse {
+    server_name: String,
+    server_region: String,
+    #[serde(rename = "ServerDC")]
+    server_dc: String,
+    members: Vec<Member>,
+}
+
+async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let info = call.server.info();
+    let answer = MembersResponse {
+        server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).to_owned(),
+        server_region: info.region.clone(),
+        server_dc: info.datacenter.clone(),
+        members: vec![Member::this(&*call.server)],
+    };
+    call.plain(&answer)
+}
+
+#[derive(Serialize)]
+struct PartHealth<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'a str,
+}
+
+async fn health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let health = call.server.health();
+    let asked: Vec<String> = call.query().all("type").map(|kind| kind.into_owned()).collect();
+    let mut parts: BTreeMap<&str, PartHealth<'_>> = BTreeMap::new();
+    let not_enabled = |name: &str| Wellness { ok: false, message: format!("{name} not enabled") };
+    let (no_client, no_server) = (not_enabled("client"), not_enabled("server"));
+    let named = asked.len() == 1;
+    for (name, part, missing) in [("client", &health.client, &no_client), ("server", &health.server, &no_server)] {
+        let wanted = asked.is_empty() || asked.iter().any(|kind| kind == name);
+        // A part that does not run here is only told to somebody who asks for it by name.
+        match part.as_ref().or(named.then_some(missing)) {
+            Some(part) if wanted => {
+                parts.insert(name, PartHealth { ok: part.ok, message: &part.message });
+            }
+            Some(_) | None => {}
+        }
+    }
+    if parts.values().all(|part| part.ok) {
+        return call.plain(&parts);
+    }
+    let text = serde_json::to_string(&parts).map_err(|error| ApiError::internal(error.to_string()))?;
+    Err(ApiError::internal(text))
+}
+
+async fn servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.server.local_node().is_none() {
+        return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
+    }
+    call.plain(&call.server.peer_addrs())
+}
+
+async fn leader<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.read_params()?;
+    call.plain(&call.server.leader_addr())
+}
+
+async fn peers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.read_params()?;
+    call.plain(&call.server.peer_addrs())
+}
+
+async fn regions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.plain(&[&call.server.info().region])
+}
+
+async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.query().text("format") != "prometheus" {
+        return call.plain(&call.server.metrics());
+    }
+    let mut response = Response::new(Body::from(call.server.metrics_prometheus()));
+    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    Ok(response)
+}
+
+fn no_ui() -> Response {
+    let mut response = Response::new(Body::from("<html><p>Nomad UI is disabled</p></html>"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    response
+}

@@ -1,0 +1,238 @@
+//! Allocations: list, read, stop; and what their node is asked to do with them.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Deserialize;
+use songline_commands::SetDesiredTransitions;
+use songline_lang::go_json;
+use songline_model::{AllocId, Allocation, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Str};
+use songline_projections::{State, Table};
+use songline_rpc::NodeAgent;
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::{AllocFields, AllocStub, AllocView};
+use crate::wire::responses::{AllocStopResponse, WriteMeta};
+
+/// Rows that become stubs.
+pub(super) type StubList = Vec<Arc<Allocation>>;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/allocation/", "{}/stop", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(stop(call)));
+    mux.add(Methods::Any, "/v1/allocation/", "{}/checks", Capability::Namespace("read-job"), |call| Box::pin(checks(call)));
+    mux.add(Methods::Get, "/v1/allocation/", "{}/services", Capability::Namespace("read-job"), |call| Box::pin(services(call)));
+    mux.add(Methods::Get, "/v1/allocation/", "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
+    let root = "/v1/client/allocation/";
+    mux.add(Methods::Any, root, "{}/stats", Capability::Namespace("read-job"), |call| Box::pin(stats(call)));
+    mux.add(Methods::Any, root, "{}/checks", Capability::Namespace("read-job"), |call| Box::pin(checks(call)));
+    mux.add(Methods::Any, root, "{}/restart", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(restart(call)));
+    mux.add(Methods::Write, root, "{}/signal", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(signal(call)));
+    mux.add(Methods::Any, root, "{}/gc", Capability::Namespace("submit-job"), |call| Box::pin(collect(call)));
+    mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(resource_not_found()))));
+}
+
+/// The stubs of rows.
+pub(super) fn stubs(rows: &StubList, fields: AllocFields) -> Vec<AllocStub<'_>> {
+    rows.iter().map(|alloc| AllocStub::new(alloc, fields)).collect()
+}
+
+fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
+    let query = call.query();
+    let resources = query.boolean("resources")?;
+    // As soon as resources are asked for, the other one is not looked at.
+    let task_states = if resources.is_some() { None } else { query.boolean("task_states")? };
+    Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true), messages: true })
+}
+
+fn rows(view: &State, params: &ReadParams) -> Result<StubList, ApiError> {
+    if !params.prefix.is_empty() {
+        let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
+        return Ok(view.allocs_with_prefix(&prefix).cloned().collect());
+    }
+    Ok(if params.reverse { view.allocs().rev().cloned().collect() } else { view.allocs().cloned().collect() })
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let fields = list_fields(&call)?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Allocs)], |view| {
+        let token = |alloc: &Allocation| match params.prefix.as_str() {
+            "" => Token::Indexed(alloc.create_index, alloc.id.to_string()),
+            _ => Token::Text(alloc.id.to_string()),
+        };
+        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, |alloc| params.in_namespace(&alloc.namespace))?;
+        Ok(At { index: view.table_index(Table::Allocs), value: page })
+    })
+    .await?;
+    let meta = Meta::page(found.index, found.value.next_token.clone());
+    call.read(&meta, &stubs(&found.value.rows, fields))
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().contains('/') {
+        return Err(resource_not_found());
+    }
+    let params = call.read_params()?;
+    let id = alloc_id(call.id())?;
+    let found = blocking::run(&call, &params, &[WatchKey::Alloc(id)], |view| {
+        let row = view.alloc(id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Allocs), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(alloc) => call.read(&Meta::at(found.index), &AllocView::new(&alloc)),
+        None => Err(ApiError::missing("alloc not found", found.index)),
+    }
+}
+
+async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().contains('/') {
+        return Err(resource_not_found());
+    }
+    call.write_namespace()?;
+    let query = call.query();
+    let no_shutdown_delay = query.boolean("no_shutdown_delay").map_err(|error| {
+        // The reference's text has this stray byte.
+        ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"\u{1}", 1))
+    })?;
+    let id = alloc_id(call.id())?;
+    let view = call.server.view();
+    let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found("allocation not found"))?;
+    let now = call.server.now().nanos();
+    let job = view.job(&alloc.namespace, &alloc.job_id).or(alloc.job.as_ref());
+    let eval = Evaluation {
+        id: EvalId::from(call.fresh_uuid()),
+        namespace: alloc.namespace.clone(),
+        priority: alloc.job.as_ref().map_or(50, |job| job.priority),
+        kind: alloc.job.as_ref().map(|job| job.kind.clone()).unwrap_or_default(),
+        triggered_by: EvalTrigger::AllocStop,
+        job_id: alloc.job_id.clone(),
+        job_modify_index: job.map_or(0, |job| job.modify_index),
+        status: EvalStatus::Pending,
+        create_time: now,
+        modify_time: now,
+        ..Evaluation::default()
+    };
+    let eval_id = eval.id;
+    let transition = DesiredTransition { migrate: Some(true), no_shutdown_delay, ..DesiredTransition::default() };
+    let written = call.propose(SetDesiredTransitions { allocs: [(id, transition)].into(), evals: vec![eval] }).await?;
+    call.written(written.index, &AllocStopResponse { eval_id, index: written.index })
+}
+
+async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let (id, agent) = agent_of(&call, call.id())?;
+    let task = call.query().text("task").into_owned();
+    let json = agent.alloc_stats(id, &task).await?;
+    Ok(raw_json(json))
+}
+
+/// Checks of services are not run yet: no allocation has any.
+async fn checks<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    agent_of(&call, call.id())?;
+    call.plain(&None::<()>)
+}
+
+/// Services are not registered yet: no allocation has any.
+async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().contains('/') {
+        return Err(resource_not_found());
+    }
+    let params = call.read_params()?;
+    let id = alloc_id(call.id())?;
+    if !params.stale {
+        call.server.read_barrier().await?;
+    }
+    let view = call.server.view();
+    match view.alloc(id) {
+        Some(_) => call.read(&Meta::at(view.latest_index()), &[(); 0]),
+        None => Err(ApiError::not_found("allocation not found")),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = "")]
+struct RestartRequest {
+    task_name: Str,
+    all_tasks: bool,
+}
+
+async fn restart<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let body = call.bytes().await?;
+    let request = if body.is_empty() {
+        RestartRequest::default()
+    } else {
+        // The reference reads this body into a type without a name.
+        let names = go_json::Names { root: Some("struct { TaskName string; AllTasks bool }"), ..go_json::Names::default() };
+        go_json::from_slice_named(&body, names).map_err(|error| ApiError::internal(error.to_string()))?
+    };
+    let (id, agent) = agent_of(&call, call.id())?;
+    agent.alloc_restart(id, &request.task_name, request.all_tasks).await?;
+    call.plain(&WriteMeta::default())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = "AllocSignalRequest")]
+struct SignalRequest {
+    task: Str,
+    signal: Str,
+}
+
+async fn signal<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let names = go_json::Names { root: Some("structs.AllocSignalRequest"), ..go_json::Names::default() };
+    let request: SignalRequest = call.json_named(names).await.map_err(|error| match error.code {
+        axum::http::StatusCode::BAD_REQUEST => ApiError::bad_request(format!("Failed to decode body: {}", error.text)),
+        _ => error,
+    })?;
+    let (id, agent) = agent_of(&call, call.id())?;
+    agent.alloc_signal(id, &request.task, &request.signal).await?;
+    call.plain(&WriteMeta::default())
+}
+
+async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let (id, agent) = agent_of(&call, call.id())?;
+    agent.alloc_gc(id).await?;
+    Ok(empty())
+}
+
+/// The allocation of a request, and its node's agent.
+pub(super) fn agent_of<S: Server>(call: &Call<S>, text: &str) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+    if text.contains('/') {
+        return Err(resource_not_found());
+    }
+    let unknown = || ApiError::not_found(format!("Unknown allocation \"{text}\""));
+    let id = alloc_id(text)?;
+    let view = call.server.view();
+    let alloc = view.alloc(id).ok_or_else(unknown)?;
+    let node = alloc.node_id.ok_or_else(unknown)?;
+    let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;
+    Ok((id, agent))
+}
+
+fn raw_json(json: bytes::Bytes) -> Response {
+    let mut response = Response::new(axum::body::Body::from(json));
+    let media = axum::http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(axum::http::header::CONTENT_TYPE, media);
+    response
+}
+
+pub(super) fn alloc_id(text: &str) -> Result<AllocId, ApiError> {
+    Ok(ids::exact(text).map_err(|error| lookup_failed(&error))?.map(AllocId::from).unwrap_or_default())
+}
+
+fn lookup_failed(error: &str) -> ApiError {
+    ApiError::internal(format!("alloc lookup failed: index error: {error}"))
+}
+
+fn resource_not_found() -> ApiError {
+    ApiError::not_found("resource not found")
+}

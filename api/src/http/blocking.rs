@@ -1,0 +1,58 @@
+//! Blocking queries: a read that waits until its index is above the asked one, its time is up, or the server goes down.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use songline_projections::State;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+
+/// What a query has found, and at which index.
+#[derive(Debug, Clone)]
+pub struct At<T> {
+    /// The index that the next blocking query waits for.
+    pub index: u64,
+    /// What was found.
+    pub value: T,
+}
+
+/// Runs `query` on the newest view, and again after changes of `keys` while its index is not above the asked one.
+pub async fn run<S, T, Q>(call: &Call<S>, params: &ReadParams, keys: &[WatchKey], query: Q) -> Result<At<T>, ApiError>
+where
+    S: Server,
+    Q: Fn(&State) -> Result<At<T>, ApiError>,
+{
+    let server = &*call.server;
+    if !params.stale {
+        server.read_barrier().await?;
+    }
+    let found = query(&server.view())?;
+    if params.min_index == 0 || found.index > params.min_index {
+        return Ok(found);
+    }
+    let watcher = server.watches().register(keys);
+    let deadline = tokio::time::sleep(with_jitter(params.wait));
+    tokio::pin!(deadline);
+    loop {
+        // The watcher is registered, so a change after this view leaves a permit behind.
+        let found = query(&server.view())?;
+        if found.index > params.min_index {
+            return Ok(found);
+        }
+        tokio::select! {
+            () = watcher.changed() => {}
+            () = &mut deadline => return query(&server.view()),
+            () = server.shutdown().cancelled() => return Ok(found),
+        }
+    }
+}
+
+/// Up to a sixteenth more, so that many clients do not come back at the same moment.
+fn with_jitter(wait: Duration) -> Duration {
+    let extra_ms = u64::try_from(wait.as_millis() / 16).unwrap_or(0);
+    wait + Duration::from_millis(if extra_ms == 0 { 0 } else { rand::rng().random_range(0..extra_ms) })
+}

@@ -1,0 +1,219 @@
+//! One request as a handler sees it, and the answers it can give. Routing, compression and CORS are around it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use songline_commands::{Actor, Command};
+use songline_lang::go_json;
+use songline_model::Str;
+use uuid::Uuid;
+
+use crate::error::ApiError;
+use crate::http::once::Once;
+use crate::http::params::{Query, ReadParams, check_region, namespace};
+use crate::server::{Proposal, Server, Written};
+
+/// Largest body of a request, in bytes. Snapshot archives have their own bound.
+pub const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// One request.
+pub struct Call<S> {
+    /// The server behind the API.
+    pub server: Arc<S>,
+    /// Method.
+    pub method: Method,
+    /// Decoded path.
+    pub path: String,
+    /// Where the id is in the path.
+    pub id: Range<usize>,
+    /// The query text, still encoded.
+    pub query: String,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// The body, unread. The lock is never contended: it makes a call shareable between threads.
+    pub body: Mutex<Body>,
+    /// The caller's wish that a retried request runs once.
+    pub once: Option<Once>,
+}
+
+/// Where an answer's page goes on, and what its index is.
+#[derive(Debug, Clone, Default)]
+pub struct Meta {
+    /// `X-Nomad-Index`.
+    pub index: u64,
+    /// `X-Nomad-NextToken`.
+    pub next_token: Option<String>,
+}
+
+impl Meta {
+    /// An index and no further page.
+    pub fn at(index: u64) -> Self {
+        Self { index, next_token: None }
+    }
+
+    /// An index and where the next page starts.
+    pub fn page(index: u64, next_token: Option<String>) -> Self {
+        Self { index, next_token }
+    }
+}
+
+impl<S: Server> Call<S> {
+    /// The id in the path.
+    pub fn id(&self) -> &str {
+        &self.path[self.id.clone()]
+    }
+
+    /// The query.
+    pub fn query(&self) -> Query<'_> {
+        Query(&self.query)
+    }
+
+    /// The parameters of a read.
+    pub fn read_params(&self) -> Result<ReadParams, ApiError> {
+        ReadParams::parse(self.query(), &self.server.info().region)
+    }
+
+    /// The namespace of a write, once its region is known to be this one.
+    pub fn write_namespace(&self) -> Result<Str, ApiError> {
+        check_region(self.query(), &self.server.info().region)?;
+        Ok(namespace(self.query()))
+    }
+
+    /// The whole body.
+    pub async fn bytes(&mut self) -> Result<Bytes, ApiError> {
+        let body = read_body(self.take_body(), BODY_BYTES_MAX).await?;
+        if let Some(once) = &mut self.once {
+            once.hash_body(&body);
+        }
+        Ok(body)
+    }
+
+    /// The body, unread; the call has none any more.
+    pub fn take_body(&mut self) -> Body {
+        std::mem::replace(self.body.get_mut(), Body::empty())
+    }
+
+    /// The body as JSON, read as Go reads it. An absent one is refused.
+    pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, ApiError> {
+        self.json_named(go_json::Names::default()).await
+    }
+
+    /// The same with Go's names of the types in error texts.
+    pub async fn json_named<T: DeserializeOwned>(&mut self, names: go_json::Names<'_>) -> Result<T, ApiError> {
+        let body = self.bytes().await?;
+        if body.is_empty() {
+            return Err(ApiError::bad_request("Request body is empty"));
+        }
+        go_json::from_slice_named(&body, names).map_err(|error| ApiError::bad_request(error.to_string()))
+    }
+
+    /// Writes a command to the log. With an idempotency key of the caller a retried request runs once.
+    pub async fn propose(&self, command: impl Into<Command>) -> Result<Written, ApiError> {
+        let idempotency = self.once.as_ref().map(Once::next);
+        let proposal = Proposal { actor: Actor::Anonymous, cause: None, idempotency, command: command.into() };
+        Ok(self.server.propose(proposal).await?)
+    }
+
+    /// A new id. With an idempotency key the ids are the same in every retry, so that their answers are too.
+    pub fn fresh_uuid(&self) -> Uuid {
+        self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
+    }
+
+    /// A JSON answer with the headers of a read.
+    pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
+        let mut response = self.plain(value)?;
+        self.read_headers(&mut response, meta.index);
+        if let Some(value) = meta.next_token.as_ref().and_then(|token| HeaderValue::from_str(token).ok()) {
+            response.headers_mut().insert("x-nomad-nexttoken", value);
+        }
+        Ok(response)
+    }
+
+    /// A JSON answer with the header of a write.
+    pub fn written<T: Serialize + ?Sized>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
+        let mut response = self.plain(value)?;
+        set_index(&mut response, index);
+        Ok(response)
+    }
+
+    /// A JSON answer without headers of ours.
+    pub fn plain<T: Serialize + ?Sized>(&self, value: &T) -> Result<Response, ApiError> {
+        let fail = |error: serde_json::Error| ApiError::internal(format!("encoding the answer: {error}"));
+        let pretty = self.query().get("pretty").is_some_and(|value| value != "0");
+        let body = if pretty {
+            let mut out = Vec::with_capacity(256);
+            let indent = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, indent)).map_err(fail)?;
+            out.push(b'\n');
+            out
+        } else {
+            serde_json::to_vec(value).map_err(fail)?
+        };
+        let mut response = Response::new(Body::from(body));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+
+    /// Adds the three headers of a read.
+    pub fn read_headers(&self, response: &mut Response, index: u64) {
+        read_headers(&*self.server, response, index);
+    }
+}
+
+/// Adds the three headers of a read.
+pub fn read_headers<S: Server>(server: &S, response: &mut Response, index: u64) {
+    let contact = server.contact();
+    set_index(response, index);
+    let headers = response.headers_mut();
+    headers.insert("x-nomad-knownleader", HeaderValue::from_static(if contact.known_leader { "true" } else { "false" }));
+    let millis = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);
+    headers.insert("x-nomad-lastcontact", HeaderValue::from(millis));
+}
+
+/// Adds the index header.
+pub fn set_index(response: &mut Response, index: u64) {
+    response.headers_mut().insert("x-nomad-index", HeaderValue::from(index));
+}
+
+/// An answer without a body.
+pub fn empty() -> Response {
+    Response::new(Body::empty())
+}
+
+/// An answer without a body and with the header of a write.
+pub fn empty_written(index: u64) -> Response {
+    let mut response = empty();
+    set_index(&mut response, index);
+    response
+}
+
+/// An error's answer: the bare text.
+pub fn error_response<S: Server>(server: &S, error: ApiError) -> Response {
+    let mut response = Response::new(Body::from(error.text.into_owned()));
+    *response.status_mut() = error.code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if let Some(index) = error.index {
+        read_headers(server, &mut response, index);
+    }
+    response
+}
+
+/// A whole body of at most so many bytes.
+pub async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let limited = http_body_util::Limited::new(body, bytes_max);
+    match limited.collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "http: request body too large"))
+        }
+        Err(error) => Err(ApiError::bad_request(error.to_string())),
+    }
+}

@@ -1,0 +1,145 @@
+//! Compressed answers: whole bodies and streams, each piece of a stream flushed so that it arrives when it is written.
+
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder};
+use hyper::body::Frame;
+
+/// How an answer is to be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    Identity,
+    /// gzip.
+    Gzip,
+    /// Raw deflate.
+    Deflate,
+}
+
+/// The first of the two encodings that the client lists, in exactly these words.
+pub fn wanted(headers: &HeaderMap) -> Encoding {
+    if headers.contains_key(header::UPGRADE) {
+        return Encoding::Identity;
+    }
+    let Some(listed) = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()) else {
+        return Encoding::Identity;
+    };
+    for word in listed.split(',') {
+        match word.trim() {
+            "gzip" => return Encoding::Gzip,
+            "deflate" => return Encoding::Deflate,
+            _ => {}
+        }
+    }
+    Encoding::Identity
+}
+
+/// The answer in this encoding.
+pub fn apply(mut response: Response, encoding: Encoding) -> Response {
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    let word = match encoding {
+        Encoding::Identity => return response,
+        Encoding::Gzip => "gzip",
+        Encoding::Deflate => "deflate",
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(word));
+    headers.remove(header::CONTENT_LENGTH);
+    let is_error_text = response.status().is_client_error() || response.status().is_server_error();
+    if is_error_text {
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
+    response.map(|body| Body::new(Compressed { inner: body, encoder: Some(Encoder::new(encoding)) }))
+}
+
+enum Encoder {
+    Gzip(GzEncoder<Vec<u8>>),
+    Deflate(DeflateEncoder<Vec<u8>>),
+}
+
+impl Encoder {
+    fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Deflate => Encoder::Deflate(DeflateEncoder::new(Vec::new(), Compression::fast())),
+            Encoding::Gzip | Encoding::Identity => Encoder::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+        }
+    }
+
+    fn write(&mut self, data: &[u8], flush: bool) -> std::io::Result<Bytes> {
+        let out = match self {
+            Encoder::Gzip(encoder) => {
+                encoder.write_all(data)?;
+                if flush {
+                    encoder.flush()?;
+                }
+                encoder.get_mut()
+            }
+            Encoder::Deflate(encoder) => {
+                encoder.write_all(data)?;
+                if flush {
+                    encoder.flush()?;
+                }
+                encoder.get_mut()
+            }
+        };
+        Ok(Bytes::from(std::mem::take(out)))
+    }
+
+    fn finish(self) -> std::io::Result<Bytes> {
+        let out = match self {
+            Encoder::Gzip(encoder) => encoder.finish()?,
+            Encoder::Deflate(encoder) => encoder.finish()?,
+        };
+        Ok(Bytes::from(out))
+    }
+}
+
+/// A body whose pieces are compressed as they come.
+struct Compressed {
+    inner: Body,
+    /// Gone when the last piece has been written.
+    encoder: Option<Encoder>,
+}
+
+impl HttpBody for Compressed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        loop {
+            if self.encoder.is_none() {
+                return Poll::Ready(None);
+            }
+            // A body of unknown length is a stream: its readers wait for each piece.
+            let flush = self.inner.size_hint().exact().is_none();
+            let piece = match Pin::new(&mut self.inner).poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
+                        encoder.write(&data, flush)
+                    }
+                    // Trailers: the wire has none.
+                    Err(_) => continue,
+                },
+                Poll::Ready(None) => match self.encoder.take() {
+                    Some(encoder) => encoder.finish(),
+                    None => return Poll::Ready(None),
+                },
+            };
+            return match piece {
+                Ok(data) if data.is_empty() && self.encoder.is_some() => continue,
+                Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                Err(error) => Poll::Ready(Some(Err(axum::Error::new(error)))),
+            };
+        }
+    }
+}

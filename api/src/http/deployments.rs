@@ -1,0 +1,277 @@
+//! Deployments: list, read, fail, pause, health by hand. Promotion comes with canaries.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::{SetDeploymentAllocHealth, UpdateDeploymentStatus};
+use songline_model::{
+    AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
+};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::allocs::{StubList, stubs};
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::AllocFields;
+use crate::wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentUnblockRequest};
+use crate::wire::responses::DeploymentUpdateResponse;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (root, submit, read_job) = ("/v1/deployment/", Capability::Namespace("submit-job"), Capability::Namespace("read-job"));
+    mux.add(Methods::Get, "/v1/deployments", "", read_job, |call| Box::pin(list(call)));
+    mux.add(Methods::Get, root, "allocations/{}", read_job, |call| Box::pin(allocations(call)));
+    mux.add(Methods::Write, root, "fail/{}", submit, |call| Box::pin(fail(call)));
+    mux.add(Methods::Write, root, "pause/{}", submit, |call| Box::pin(pause(call)));
+    mux.add(Methods::Write, root, "allocation-health/{}", submit, |call| Box::pin(allocation_health(call)));
+    mux.add(Methods::Write, root, "unblock/{}", submit, |call| Box::pin(unblock(call)));
+    mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
+}
+
+fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Deployment>>, ApiError> {
+    if !params.prefix.is_empty() {
+        let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
+        return Ok(view.deployments_with_prefix(&prefix).cloned().collect());
+    }
+    Ok(if params.reverse { view.deployments().rev().cloned().collect() } else { view.deployments().cloned().collect() })
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Deployment)], |view| {
+        let token = |row: &Deployment| match params.prefix.as_str() {
+            "" => Token::Indexed(row.create_index, row.id.to_string()),
+            _ => Token::Text(row.id.to_string()),
+        };
+        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, |row| params.in_namespace(&row.namespace))?;
+        Ok(At { index: view.table_index(Table::Deployment), value: page })
+    })
+    .await?;
+    call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = deployment_id(call.id())?;
+    let found = blocking::run(&call, &params, &[WatchKey::Deployment(id)], |view| {
+        let row = view.deployment(id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Deployment), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("deployment not found", found.index)),
+    }
+}
+
+async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = ids::exact(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
+    let id = id.map(DeploymentId::from).unwrap_or_default();
+    let found = blocking::run(&call, &params, &[WatchKey::DeploymentAllocs(id)], |view| {
+        let rows: StubList = view.allocs_of_deployment(id).cloned().collect();
+        Ok(At { index: view.table_index(Table::Allocs), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
+}
+
+async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let view = call.server.view();
+    let deployment = active(&view, deployment_id(call.id())?, "can't fail terminal deployment")?;
+    let rollback = rollback(&view, deployment, |_| true);
+    let base = "Deployment marked as failed";
+    let description = describe(base, &rollback);
+    let eval = eval_of(&call, &view, deployment);
+    let eval_id = eval.id;
+    let (reverted_job_version, job) = match rollback {
+        Some(Rollback::To(job)) => (Some(job.version), Some(job)),
+        Some(Rollback::Same(_)) | None => (None, None),
+    };
+    let command = UpdateDeploymentStatus {
+        update: status(deployment.id, DeploymentStatus::Failed, description),
+        eval: Some(eval),
+        job,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    let answer =
+        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version, index };
+    call.written(index, &answer)
+}
+
+async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: DeploymentPauseRequest = call.json().await?;
+    check_body_id(&request.deployment_id, call.id())?;
+    let view = call.server.view();
+    let refusal = if request.pause { "can't pause terminal deployment" } else { "can't resume terminal deployment" };
+    let deployment = active(&view, deployment_id(call.id())?, refusal)?;
+    let (to, description) = match request.pause {
+        true => (DeploymentStatus::Paused, "Deployment is paused"),
+        false if deployment.requires_promotion() => (DeploymentStatus::Running, "Deployment is running but requires manual promotion"),
+        false => (DeploymentStatus::Running, "Deployment is running"),
+    };
+    let eval = (!request.pause).then(|| eval_of(&call, &view, deployment));
+    let eval_id = eval.as_ref().map(|eval| eval.id);
+    let command = UpdateDeploymentStatus {
+        update: status(deployment.id, to, description.to_owned()),
+        eval,
+        job: None,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    let answer = DeploymentUpdateResponse {
+        eval_id: eval_id.unwrap_or_default(),
+        eval_create_index: if eval_id.is_some() { index } else { 0 },
+        deployment_modify_index: index,
+        reverted_job_version: None,
+        index,
+    };
+    call.written(index, &answer)
+}
+
+async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: DeploymentAllocHealthRequest = call.json().await?;
+    check_body_id(&request.deployment_id, call.id())?;
+    let (healthy, unhealthy) = (request.healthy_allocation_ids.unwrap_or_default(), request.unhealthy_allocation_ids.unwrap_or_default());
+    if healthy.is_empty() && unhealthy.is_empty() {
+        return Err(ApiError::internal("must specify at least one healthy/unhealthy allocation ID"));
+    }
+    let view = call.server.view();
+    let refusal = "can't set health of allocations for a terminal deployment";
+    let deployment = active(&view, deployment_id(call.id())?, refusal)?;
+    let (healthy, unhealthy) = (alloc_ids(&healthy)?, alloc_ids(&unhealthy)?);
+    let groups: Vec<Str> = unhealthy.iter().filter_map(|id| Some(view.alloc(*id)?.task_group.clone())).collect();
+    let rollback = rollback(&view, deployment, |group| groups.iter().any(|name| name == group));
+    let update = (!unhealthy.is_empty()).then(|| {
+        let description = describe("Failed due to unhealthy allocations", &rollback);
+        status(deployment.id, DeploymentStatus::Failed, description)
+    });
+    let (reverted_job_version, job) = match rollback.filter(|_| !unhealthy.is_empty()) {
+        Some(Rollback::To(job)) => (Some(job.version), Some(job)),
+        Some(Rollback::Same(_)) | None => (None, None),
+    };
+    let eval = eval_of(&call, &view, deployment);
+    let eval_id = eval.id;
+    let command = SetDeploymentAllocHealth {
+        deployment_id: deployment.id,
+        healthy,
+        unhealthy,
+        timestamp: call.server.now().nanos(),
+        update,
+        eval: Some(eval),
+        job,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    let answer =
+        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version, index };
+    call.written(index, &answer)
+}
+
+/// Deployments over several regions do not exist here, so there is nothing to unblock.
+async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: DeploymentUnblockRequest = call.json().await?;
+    check_body_id(&request.deployment_id, call.id())?;
+    active(&call.server.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
+    call.written(0, &DeploymentUpdateResponse::default())
+}
+
+fn deployment_id(text: &str) -> Result<DeploymentId, ApiError> {
+    if text.is_empty() {
+        return Err(ApiError::internal("missing deployment ID"));
+    }
+    let id = ids::exact(text).map_err(|error| ApiError::internal(format!("deployment lookup failed: index error: {error}")))?;
+    Ok(id.map(DeploymentId::from).unwrap_or_default())
+}
+
+fn alloc_ids(texts: &[Str]) -> Result<Vec<AllocId>, ApiError> {
+    let read = |text: &Str| {
+        let id = ids::exact(text)
+            .map_err(|error| ApiError::internal(format!("alloc {:?} lookup failed: index error: {error}", text.as_str())))?;
+        id.map(AllocId::from).ok_or_else(|| ApiError::internal(format!("unknown alloc {:?}", text.as_str())))
+    };
+    texts.iter().map(read).collect()
+}
+
+fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
+    if in_body.is_empty() {
+        return Err(ApiError::bad_request("DeploymentID must be specified"));
+    }
+    if in_body != in_path {
+        return Err(ApiError::bad_request("Deployment ID does not match"));
+    }
+    Ok(())
+}
+
+/// A deployment that still goes on.
+fn active<'a>(view: &'a State, id: DeploymentId, refusal: &'static str) -> Result<&'a Arc<Deployment>, ApiError> {
+    let deployment = view.deployment(id).ok_or_else(|| ApiError::internal("deployment not found"))?;
+    if deployment.is_active() { Ok(deployment) } else { Err(ApiError::internal(refusal)) }
+}
+
+fn status(deployment_id: DeploymentId, status: DeploymentStatus, description: String) -> DeploymentStatusUpdate {
+    DeploymentStatusUpdate { deployment_id, status, status_description: description.into() }
+}
+
+/// What a failed deployment goes back to.
+enum Rollback {
+    /// This older version.
+    To(Arc<Job>),
+    /// Nothing: the stable version asks for what there is.
+    Same(u64),
+}
+
+/// The newest stable version, when one of the groups in question wants to go back.
+fn rollback(view: &State, deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> Option<Rollback> {
+    let wanted = deployment.task_groups.iter().flatten().any(|(name, group)| group.auto_revert && in_question(name));
+    let current = view.job(&deployment.namespace, &deployment.job_id).filter(|_| wanted)?;
+    let stable = view.job_versions(&deployment.namespace, &deployment.job_id).into_iter().find(|job| job.stable)?;
+    if stable.version == current.version || !stable.spec_changed(current) {
+        return Some(Rollback::Same(stable.version));
+    }
+    Some(Rollback::To(stable))
+}
+
+fn describe(base: &str, rollback: &Option<Rollback>) -> String {
+    match rollback {
+        Some(Rollback::To(job)) => format!("{base} - rolling back to job version {}", job.version),
+        Some(Rollback::Same(version)) => {
+            format!("{base} - not rolling back to stable job version {version} as current job has same specification")
+        }
+        None => base.to_owned(),
+    }
+}
+
+fn eval_of<S: Server>(call: &Call<S>, view: &State, deployment: &Deployment) -> Evaluation {
+    let job = view.job(&deployment.namespace, &deployment.job_id);
+    let priority = match deployment.eval_priority {
+        0 => job.map_or(50, |job| job.priority),
+        priority => priority,
+    };
+    let now = call.server.now().nanos();
+    Evaluation {
+        id: EvalId::from(call.fresh_uuid()),
+        namespace: deployment.namespace.clone(),
+        priority,
+        kind: job.map(|job| job.kind.clone()).unwrap_or_default(),
+        triggered_by: EvalTrigger::DeploymentWatcher,
+        job_id: deployment.job_id.clone(),
+        deployment_id: Some(deployment.id),
+        status: EvalStatus::Pending,
+        create_time: now,
+        modify_time: now,
+        ..Evaluation::default()
+    }
+}

@@ -1,0 +1,208 @@
+//! Evaluations: list, count, read, delete by id.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::ReapEvals;
+use songline_lang::bexpr::Filter;
+use songline_model::{AllocClientStatus, Allocation, EvalId, Evaluation, JobStatus};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::allocs::{StubList, stubs};
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::AllocFields;
+use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
+use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
+
+/// As many ids fit into 256 KiB.
+const DELETE_IDS_MAX: usize = 7281;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
+    mux.add(Methods::Delete, "/v1/evaluations", "", Capability::Management, |call| Box::pin(delete(call)));
+    mux.add(Methods::Get, "/v1/evaluations/count", "", Capability::Namespace("read-job"), |call| Box::pin(count(call)));
+    mux.add(Methods::Get, "/v1/evaluation/", "{}/allocations", Capability::Namespace("read-job"), |call| Box::pin(allocations(call)));
+    mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
+}
+
+/// The evaluations of a list, in its order.
+fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiError> {
+    if !params.prefix.is_empty() {
+        let prefix =
+            ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+        return Ok(view.evals_with_prefix(&prefix).cloned().collect());
+    }
+    Ok(if params.reverse { view.evals().rev().cloned().collect() } else { view.evals().cloned().collect() })
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let (status, job) = (call.query().text("status").into_owned(), call.query().text("job").into_owned());
+    if !params.filter.is_empty() && !(status.is_empty() && job.is_empty()) {
+        return Err(ApiError::bad_request("Filter expression cannot be used with other filter parameters"));
+    }
+    let keep = |eval: &Evaluation| {
+        params.in_namespace(&eval.namespace)
+            && (status.is_empty() || eval.status.as_str() == status)
+            && (job.is_empty() || eval.job_id == *job)
+    };
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
+        let token = |eval: &Evaluation| match params.prefix.as_str() {
+            "" => Token::Indexed(eval.create_index, eval.id.to_string()),
+            _ => Token::Text(eval.id.to_string()),
+        };
+        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
+        Ok(At { index: view.table_index(Table::Evals), value: page })
+    })
+    .await?;
+    call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+}
+
+async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let filter = match params.filter.as_str() {
+        "" => None,
+        text => Some(Filter::parse(text).map_err(|error| ApiError::internal(error.to_string()))?),
+    };
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
+        let passes = |eval: &&Arc<Evaluation>| {
+            let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
+            params.in_namespace(&eval.namespace) && wanted
+        };
+        let count = rows(view, &params)?.iter().filter(passes).count();
+        Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
+    })
+    .await?;
+    let contact = call.server.contact();
+    let meta = QueryMeta {
+        index: found.index,
+        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
+        known_leader: contact.known_leader,
+        ..QueryMeta::default()
+    };
+    call.read(&Meta::at(found.index), &EvalCountResponse { count: found.value, meta })
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = eval_id(call.id())
+        .map_err(|error| ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}")))?;
+    let related = call.query().boolean("related")?.unwrap_or(false);
+    let found = blocking::run(&call, &params, &[WatchKey::Eval(id)], |view| {
+        let row = view.eval(id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Evals), |row| row.modify_index);
+        let relatives = row.as_ref().filter(|_| related).map(|row| relatives(view, row)).unwrap_or_default();
+        Ok(At { index, value: (row, relatives) })
+    })
+    .await?;
+    let (row, relatives) = &found.value;
+    match row {
+        Some(eval) => {
+            let stubs = relatives.iter().map(|eval| EvalStub::new(eval)).collect();
+            call.read(&Meta::at(found.index), &EvalView::new(eval, stubs))
+        }
+        None => Err(ApiError::missing("eval not found", found.index)),
+    }
+}
+
+/// Everything that can be reached from an evaluation by its links.
+fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
+    let links = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval].into_iter().flatten().collect::<Vec<_>>();
+    let mut seen = BTreeSet::from([eval.id]);
+    let mut open = links(eval);
+    let mut out = Vec::new();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        if let Some(found) = view.eval(id) {
+            open.extend(links(found));
+            out.push(Arc::clone(found));
+        }
+    }
+    out.sort_by_key(|eval| (eval.create_index, eval.id));
+    out
+}
+
+async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = eval_id(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
+    let found = blocking::run(&call, &params, &[WatchKey::EvalAllocs(id)], |view| {
+        let rows: StubList = view.allocs_of_eval(id).cloned().collect();
+        Ok(At { index: view.table_index(Table::Allocs), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields { messages: false, ..AllocFields::default() }))
+}
+
+async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: EvalDeleteRequest = call.json().await?;
+    let asked = request.eval_ids.unwrap_or_default();
+    match (asked.is_empty(), request.filter.is_empty()) {
+        (false, false) => return Err(ApiError::bad_request("evals cannot be deleted by both ID and filter")),
+        (true, true) => return Err(ApiError::bad_request("evals must be deleted by either ID or filter")),
+        _ if asked.len() > DELETE_IDS_MAX => {
+            let text = format!("request includes {} evaluation IDs, must be {DELETE_IDS_MAX} or fewer", asked.len());
+            return Err(ApiError::bad_request(text));
+        }
+        (false, true) => {}
+        (true, false) => {
+            return Err(ApiError::new(axum::http::StatusCode::NOT_IMPLEMENTED, "deleting evaluations by filter is not built yet"));
+        }
+    }
+    let view = call.server.view();
+    let paused =
+        view.scheduler_config().map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
+    if !paused {
+        return Err(ApiError::internal("eval broker is enabled; eval broker must be paused to delete evals"));
+    }
+    let mut evals = Vec::with_capacity(asked.len());
+    for text in &asked {
+        let id = eval_id(text).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+        let eval = view.eval(id).ok_or_else(|| ApiError::internal("eval not found"))?;
+        if !safe_to_delete(&view, eval) {
+            return Err(ApiError::internal(format!("eval {id} is not safe to delete")));
+        }
+        evals.push(id);
+    }
+    let count = evals.len() as u64;
+    let written = call.propose(ReapEvals { evals, allocs: Vec::new(), user_initiated: true }).await?;
+    call.written(written.index, &EvalDeleteResponse { count, index: written.index })
+}
+
+/// Whether no allocation may still need the evaluation to be replaced.
+fn safe_to_delete(view: &State, eval: &Evaluation) -> bool {
+    let gone = view.job(&eval.namespace, &eval.job_id).is_none_or(|job| job.stop || job.status == JobStatus::Dead);
+    gone || view.allocs_of_eval(eval.id).all(|alloc| is_over(alloc))
+}
+
+fn is_over(alloc: &Allocation) -> bool {
+    match alloc.client_status {
+        AllocClientStatus::Running | AllocClientStatus::Unknown => false,
+        AllocClientStatus::Failed => {
+            let policy = alloc.group().and_then(|group| group.reschedule_policy.as_ref());
+            let replaced = alloc.next_allocation.is_some()
+                && alloc.reschedule_tracker.as_ref().is_some_and(|tracker| tracker.events.iter().flatten().next().is_some());
+            match policy {
+                None => true,
+                Some(policy) if policy.attempts == 0 && !policy.unlimited => true,
+                Some(policy) => replaced && !policy.unlimited,
+            }
+        }
+        AllocClientStatus::Pending | AllocClientStatus::Complete | AllocClientStatus::Lost => true,
+    }
+}
+
+fn eval_id(text: &str) -> Result<EvalId, String> {
+    Ok(ids::exact(text)?.map(EvalId::from).unwrap_or_default())
+}

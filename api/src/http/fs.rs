@@ -1,0 +1,307 @@
+//! Files and logs of allocations, read through their node's agent, and what a node is asked as a whole.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::Stream;
+use serde::Serialize;
+use songline_model::{AllocId, NodeId, Str};
+use songline_rpc::{NodeAgent, Origin, ReadFile, ReadLogs, RpcError, StreamFrame};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::ApiError;
+use crate::http::allocs::agent_of;
+use crate::http::call::{Call, empty};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::{parse_bool, quote};
+use crate::server::Server;
+
+/// A stream of frames says that it lives so often.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (root, read_fs) = ("/v1/client/fs/", Capability::Namespace("read-fs"));
+    mux.add(Methods::Any, root, "ls/{}", read_fs, |call| Box::pin(list(call)));
+    mux.add(Methods::Any, root, "stat/{}", read_fs, |call| Box::pin(stat(call)));
+    mux.add(Methods::Any, root, "cat/{}", read_fs, |call| Box::pin(cat(call)));
+    mux.add(Methods::Any, root, "readat/{}", read_fs, |call| Box::pin(read_at(call)));
+    mux.add(Methods::Any, root, "stream/{}", read_fs, |call| Box::pin(stream(call)));
+    mux.add(Methods::Any, root, "logs/{}", Capability::Namespace("read-logs"), |call| Box::pin(logs(call)));
+    mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
+    mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node("read"), |call| Box::pin(host_stats(call)));
+    mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node("write"), |call| Box::pin(collect(call)));
+}
+
+/// The allocation of the path and its agent.
+fn agent<S: Server>(call: &Call<S>) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+    if call.id().is_empty() {
+        return Err(ApiError::bad_request("must provide a valid alloc id"));
+    }
+    agent_of(call, call.id())
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let (id, agent) = agent(&call)?;
+    let path = call.query().text("path").into_owned();
+    let path = if path.is_empty() { "/" } else { &path };
+    call.plain(&agent.fs_list(id, path).await?)
+}
+
+async fn stat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let (path, (id, agent)) = (required_path(&call)?, agent(&call)?);
+    call.plain(&agent.fs_stat(id, &path).await?)
+}
+
+fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+    match &*call.query().text("path") {
+        "" => Err(ApiError::bad_request("must provide a file name")),
+        path => Ok(Str::new(path)),
+    }
+}
+
+async fn cat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    Ok(raw_file(&call, 0, 0).await.unwrap_or_else(shown_as_content))
+}
+
+async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let number = |name: &str| {
+        let text = call.query().text(name).into_owned();
+        let read = text.parse::<i64>();
+        read.map_err(|_| ApiError::bad_request(format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quote(&text))))
+    };
+    let limit = if call.query().has("limit") { number("limit") } else { Ok(0) };
+    let asked = number("offset").and_then(|offset| Ok((offset, limit?)));
+    let answer = match asked {
+        Ok((offset, limit)) => raw_file(&call, offset, u64::try_from(limit).unwrap_or(0)).await,
+        Err(error) => Err(error),
+    };
+    Ok(answer.unwrap_or_else(shown_as_content))
+}
+
+/// Errors of these two routes come with status 200: their headers have been sent when the error is known.
+fn shown_as_content(error: ApiError) -> Response {
+    let mut response = Response::new(Body::from(error.text.into_owned()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
+    let (path, (id, agent)) = (required_path(call)?, agent(call)?);
+    let info = agent.fs_stat(id, &path).await?;
+    if info.is_dir {
+        return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
+    }
+    let mut frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
+    // The first piece tells whether there is anything, and what it looks like.
+    let first = match frames.recv().await {
+        Some(frame) => frame?.data,
+        None => Bytes::new(),
+    };
+    let media = sniff(&first);
+    let is_empty = first.is_empty();
+    let body = async_stream::stream! {
+        if !first.is_empty() {
+            yield Ok::<_, std::io::Error>(first);
+        }
+        while let Some(frame) = frames.recv().await {
+            match frame {
+                Ok(frame) => yield Ok(frame.data),
+                Err(error) => {
+                    yield Ok(Bytes::from(error.to_string()));
+                    break;
+                }
+            }
+        }
+    };
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    if !is_empty {
+        let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::X_XSS_PROTECTION, HeaderValue::from_static("1; mode=block"));
+    }
+    Ok(response)
+}
+
+/// Text or bytes: what a browser may do with either is nothing.
+fn sniff(bytes: &[u8]) -> &'static str {
+    let binary = bytes.iter().take(512).any(|byte| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f));
+    if binary { "application/octet-stream" } else { "text/plain; charset=utf-8" }
+}
+
+async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let path = required_path(&call)?;
+    let offset = offset(&call).map_err(|error| ApiError::internal(error.text))?;
+    let origin = origin(&call)?;
+    let follow = call.query().boolean("follow")?.unwrap_or(true);
+    let (id, agent) = agent(&call)?;
+    let info = agent.fs_stat(id, &path).await.map_err(as_bad_request)?;
+    if info.is_dir {
+        return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
+    }
+    let frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin, limit: 0, follow }).await?;
+    Ok(frames_response(frames, "text/plain; charset=utf-8", false, call.server.shutdown().clone()))
+}
+
+/// A file that is not there is the caller's mistake on this route.
+fn as_bad_request(error: RpcError) -> ApiError {
+    match error {
+        RpcError::Coded { code: 404, text } if !text.starts_with("Unknown allocation") => ApiError::bad_request(text),
+        RpcError::Remote(text) if text.contains("escapes the alloc directory") => ApiError::bad_request(text),
+        other => other.into(),
+    }
+}
+
+async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let query = call.query();
+    if call.id().is_empty() {
+        return Err(ApiError::bad_request("must provide a valid alloc id"));
+    }
+    let task = Str::new(query.text("task"));
+    if task.is_empty() {
+        return Err(ApiError::bad_request("must provide task name"));
+    }
+    let boolean = |name: &str| match &*query.text(name) {
+        "" => Ok(false),
+        text => parse_bool(text).ok_or_else(|| {
+            let quoted = quote(text);
+            ApiError::bad_request(format!("failed to parse {name} field to boolean: strconv.ParseBool: parsing {quoted}: invalid syntax"))
+        }),
+    };
+    let (follow, plain) = (boolean("follow")?, boolean("plain")?);
+    let kind = Str::new(query.text("type"));
+    if kind != "stdout" && kind != "stderr" {
+        return Err(ApiError::bad_request("must provide log type (stdout/stderr)"));
+    }
+    let (offset, origin) = (offset(&call)?, origin(&call)?);
+    let (id, agent) = agent(&call)?;
+    let view = call.server.view();
+    let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
+    let known = alloc.group().is_some_and(|group| group.tasks.iter().flatten().any(|known| known.name == task));
+    if !known {
+        return Err(ApiError::bad_request(format!("unknown task name {}", quote(&task))));
+    }
+    let frames = agent.fs_logs(ReadLogs { alloc: id, task, kind, offset, origin, follow }).await?;
+    let media = if plain { "text/plain" } else { "application/json" };
+    Ok(frames_response(frames, media, plain, call.server.shutdown().clone()))
+}
+
+fn offset<S: Server>(call: &Call<S>) -> Result<i64, ApiError> {
+    match &*call.query().text("offset") {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| ApiError::bad_request(format!("error parsing offset: strconv.ParseInt: parsing {}: invalid syntax", quote(text)))),
+    }
+}
+
+fn origin<S: Server>(call: &Call<S>) -> Result<Origin, ApiError> {
+    match &*call.query().text("origin") {
+        "" | "start" => Ok(Origin::Start),
+        "end" => Ok(Origin::End),
+        _ => Err(ApiError::bad_request("origin must be start or end")),
+    }
+}
+
+/// `StreamFrame` of the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct FrameView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file: &'a str,
+    #[serde(skip_serializing_if = "is_zero")]
+    offset: i64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    file_event: &'a str,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+fn encode(frame: &StreamFrame) -> Bytes {
+    let data = (!frame.data.is_empty()).then(|| STANDARD.encode(&frame.data));
+    let view = FrameView { data, file: &frame.file, offset: frame.offset, file_event: &frame.file_event };
+    Bytes::from(serde_json::to_vec(&view).expect("texts and numbers are JSON"))
+}
+
+type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
+
+fn frames_response(frames: Frames, media: &'static str, plain: bool, shutdown: CancellationToken) -> Response {
+    let mut response = Response::new(Body::from_stream(frame_stream(frames, plain, shutdown)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+fn frame_stream(
+    mut frames: Frames,
+    plain: bool,
+    shutdown: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
+    async_stream::stream! {
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                frame = frames.recv() => match frame {
+                    None => break,
+                    Some(Ok(frame)) if plain => {
+                        if !frame.data.is_empty() {
+                            yield Ok(frame.data);
+                        }
+                    }
+                    Some(Ok(frame)) => yield Ok(encode(&frame)),
+                    Some(Err(error)) => {
+                        yield Ok(Bytes::from(error.to_string()));
+                        break;
+                    }
+                },
+                _ = heartbeat.tick(), if !plain => yield Ok(Bytes::from_static(b"{}")),
+            }
+        }
+    }
+}
+
+/// The agent of the node that is asked for, or of the one in this process.
+fn node_agent<S: Server>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
+    let text = call.query().text("node_id").into_owned();
+    let id = match text.as_str() {
+        "" => call.server.local_node().ok_or_else(|| ApiError::bad_request("No local Node and node_id not provided"))?,
+        text => {
+            let id = ids::exact(text).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
+            id.map(NodeId::from).unwrap_or_default()
+        }
+    };
+    if call.server.view().node(id).is_none() {
+        return Err(unknown(format!("Unknown node {text}")));
+    }
+    call.server.node_agent(id).ok_or_else(|| ApiError::not_found("No path to node"))
+}
+
+async fn host_stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let agent = node_agent(&call, ApiError::not_found)?;
+    let mut response = Response::new(Body::from(agent.host_stats().await?));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let agent = node_agent(&call, ApiError::internal)?;
+    agent.gc_all().await?;
+    Ok(empty())
+}

@@ -1,0 +1,56 @@
+//! Ids as they stand in paths and parameters, and what is said about texts that are none.
+
+use songline_projections::IdPrefix;
+use uuid::Uuid;
+
+/// A whole id. `Ok(None)`: formed like one, but not 16 bytes, so nothing has it.
+pub fn exact(text: &str) -> Result<Option<Uuid>, String> {
+    if text.len() != 36 {
+        return Err("UUID must be 36 characters".to_owned());
+    }
+    let digits = digits(text)?;
+    Ok(Uuid::try_parse(&digits).ok())
+}
+
+/// The beginning of an id.
+pub fn prefix(text: &str) -> Result<IdPrefix, String> {
+    if text.len() > 36 {
+        return Err(format!("Invalid UUID length. UUID have 36 characters; got {}", text.len()));
+    }
+    let digits = digits(text)?;
+    IdPrefix::parse(&digits).map_err(|error| error.to_string())
+}
+
+/// The hexadecimal digits of a text with hyphens.
+fn digits(text: &str) -> Result<String, String> {
+    let hyphens = text.matches('-').count();
+    if hyphens > 4 {
+        return Err(format!("UUID should have maximum of 4 \"-\"; got {hyphens}"));
+    }
+    let digits = text.replace('-', "");
+    if digits.len() % 2 != 0 {
+        return Err("Input (without hyphens) must be even length".to_owned());
+    }
+    // Go looks at bytes, and shows the one that is wrong as if it were a character.
+    match digits.bytes().find(|byte| !byte.is_ascii_hexdigit()) {
+        Some(byte) => Err(format!("Invalid UUID: encoding/hex: invalid byte: U+{byte:04X} {:?}", byte as char)),
+        None => Ok(digits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exact, prefix};
+
+    #[test]
+    fn texts_that_are_no_ids_are_told_as_the_reference_tells_them() {
+        let check = |found: Result<(), String>, text: &str| assert_eq!(found.err().as_deref(), Some(text));
+        check(exact("zz").map(drop), "UUID must be 36 characters");
+        check(prefix("1").map(drop), "Input (without hyphens) must be even length");
+        check(prefix("zz").map(drop), "Invalid UUID: encoding/hex: invalid byte: U+007A 'z'");
+        check(prefix("1-1-1-1-1-1").map(drop), "UUID should have maximum of 4 \"-\"; got 5");
+        check(prefix("11111111-2222-3333-4444-5555555555555").map(drop), "Invalid UUID length. UUID have 36 characters; got 37");
+        assert!(prefix("11111111-").is_ok());
+        assert!(matches!(exact("11111111-2222-3333-4444-555555555555"), Ok(Some(_))));
+    }
+}

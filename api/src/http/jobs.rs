@@ -1,0 +1,232 @@
+//! Jobs: lists and reads. What changes jobs is in the files below `jobs/`.
+
+mod admission;
+mod dispatch;
+mod plan;
+mod register;
+mod scale;
+mod stop;
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_model::{Job, JobKey, Str};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::allocs::{StubList, stubs};
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::AllocFields;
+use crate::wire::job::{JobStub, JobVersionsResponse};
+use crate::wire::responses::QueryMeta;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (read_job, submit) = (Capability::Namespace("read-job"), Capability::Namespace("submit-job"));
+    let root = "/v1/job/";
+    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace("list-jobs"), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/jobs", "", submit, |call| Box::pin(register::register(call)));
+    mux.add(Methods::Write, "/v1/jobs/parse", "", Capability::Namespace("parse-job"), |call| Box::pin(plan::parse(call)));
+    mux.add(Methods::Write, "/v1/validate/job", "", read_job, |call| Box::pin(plan::validate(call)));
+    mux.add(Methods::Write, root, "{}/evaluate", submit, |call| Box::pin(register::evaluate(call)));
+    mux.add(Methods::Get, root, "{}/allocations", read_job, |call| Box::pin(allocations(call)));
+    mux.add(Methods::Get, root, "{}/evaluations", read_job, |call| Box::pin(evaluations(call)));
+    mux.add(Methods::Write, root, "{}/plan", submit, |call| Box::pin(plan::plan(call)));
+    mux.add(Methods::Any, root, "{}/summary", read_job, |call| Box::pin(summary(call)));
+    mux.add(Methods::Write, root, "{}/dispatch", Capability::Namespace("dispatch-job"), |call| Box::pin(dispatch::dispatch(call)));
+    mux.add(Methods::Any, root, "{}/versions", read_job, |call| Box::pin(versions(call)));
+    mux.add(Methods::Write, root, "{}/revert", submit, |call| Box::pin(register::revert(call)));
+    mux.add(Methods::Get, root, "{}/deployments", read_job, |call| Box::pin(deployments(call)));
+    mux.add(Methods::Get, root, "{}/deployment", read_job, |call| Box::pin(deployment(call)));
+    mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
+    mux.add(Methods::Get, root, "{}/scale", Capability::Namespace("read-job-scaling"), |call| Box::pin(scale::status(call)));
+    mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
+    mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
+    mux.add(Methods::Write, root, "{}", submit, |call| Box::pin(register::update(call)));
+    mux.add(Methods::Delete, root, "{}", submit, |call| Box::pin(stop::deregister(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    list_where(&call, &params, |_| true).await
+}
+
+/// The list of those jobs that are wanted.
+pub(super) async fn list_where<S: Server>(
+    call: &Call<S>,
+    params: &ReadParams,
+    wanted: impl Fn(&Job) -> bool,
+) -> Result<Response, ApiError> {
+    let meta = call.query().boolean("meta")?.unwrap_or(false);
+    let keys = [WatchKey::Table(Table::Jobs), WatchKey::Table(Table::JobSummary)];
+    let found = blocking::run(call, params, &keys, |view| {
+        let token = |job: &Job| Token::Spaced(job.namespace.to_string(), job.id.to_string());
+        let page = paging::page(params, rows(view, params).into_iter(), token, &wanted)?;
+        let rows = page.rows.into_iter().map(|job| {
+            let summary = view.job_summary(&job.namespace, &job.id).cloned();
+            (job, summary)
+        });
+        let index = view.table_index(Table::Jobs).max(view.table_index(Table::JobSummary));
+        Ok(At { index, value: (rows.collect::<Vec<_>>(), page.next_token) })
+    })
+    .await?;
+    let (rows, next_token) = found.value;
+    let stubs: Vec<_> = rows.iter().map(|(job, summary)| JobStub::new(job, summary.as_deref(), meta)).collect();
+    call.read(&Meta::page(found.index, next_token), &stubs)
+}
+
+fn rows(view: &State, params: &ReadParams) -> Vec<Arc<Job>> {
+    if params.all_namespaces() {
+        return view.jobs().filter(|job| job.id.starts_with(&params.prefix)).cloned().collect();
+    }
+    view.jobs_with_prefix(&params.namespace, &params.prefix).cloned().collect()
+}
+
+/// The job that a read is about. `*` names no namespace here, and no job is in it.
+fn key<S: Server>(call: &Call<S>, params: &ReadParams) -> JobKey {
+    JobKey::new(params.namespace.as_str(), call.id())
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::Job(key.clone())], |view| {
+        let row = view.job_by_key(&key).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Jobs), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(job) => call.read(&Meta::at(found.index), &*job),
+        None => Err(ApiError::missing("job not found", found.index)),
+    }
+}
+
+/// Whether rows of an earlier job of the same id are wanted too.
+fn all<S: Server>(call: &Call<S>) -> Result<bool, ApiError> {
+    Ok(call.query().boolean("all")?.unwrap_or(false))
+}
+
+async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let all = all(&call)?;
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::JobAllocs(key.clone())], |view| {
+        let created = view.job_by_key(&key).map(|job| job.create_index);
+        let of_this_job = |job: Option<&Arc<Job>>| created.is_none() || job.map(|job| job.create_index) == created;
+        let rows = view.allocs_of_job(&key.namespace, &key.id).filter(|alloc| all || of_this_job(alloc.job.as_ref()));
+        let rows: StubList = rows.cloned().collect();
+        Ok(At { index: view.table_index(Table::Allocs), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
+}
+
+async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
+        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).cloned().collect();
+        Ok(At { index: view.table_index(Table::Evals), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &found.value)
+}
+
+async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let all = all(&call)?;
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
+        let created = view.job_by_key(&key).map(|job| job.create_index);
+        let rows = view.deployments_of_job(&key.namespace, &key.id);
+        let rows: Vec<_> = rows.filter(|row| all || created.is_none_or(|created| row.job_create_index == created)).cloned().collect();
+        Ok(At { index: view.table_index(Table::Deployment), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &found.value)
+}
+
+async fn deployment<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
+        let row = view.latest_deployment(&key.namespace, &key.id).cloned();
+        Ok(At { index: view.table_index(Table::Deployment), value: row })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &found.value)
+}
+
+async fn summary<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::JobSummary(key.clone())], |view| {
+        let row = view.job_summary(&key.namespace, &key.id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::JobSummary), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("job not found", found.index)),
+    }
+}
+
+async fn versions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let diffs = call.query().boolean("diffs")?.unwrap_or(false);
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::Job(key.clone())], |view| {
+        let rows = view.job_versions(&key.namespace, &key.id);
+        let index = rows.first().map_or_else(|| view.table_index(Table::JobVersion), |row| row.modify_index);
+        Ok(At { index, value: rows })
+    })
+    .await?;
+    if found.value.is_empty() {
+        return Err(ApiError::missing("job versions not found", found.index));
+    }
+    let contact = call.server.contact();
+    let meta = QueryMeta {
+        index: found.index,
+        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
+        known_leader: contact.known_leader,
+        ..QueryMeta::default()
+    };
+    let versions: Vec<&Job> = found.value.iter().map(|job| &**job).collect();
+    let diffs = (diffs && versions.len() > 1).then(|| plan::diffs(&versions)).transpose()?;
+    call.read(&Meta::at(found.index), &JobVersionsResponse { versions, diffs, meta })
+}
+
+async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let version = call.query().text("version").parse::<u64>();
+    let version = version.map_err(|_| ApiError::bad_request("Unable to parse job submission version parameter"))?;
+    if call.method != axum::http::Method::GET {
+        return Err(ApiError::method());
+    }
+    let params = call.read_params()?;
+    let key = key(&call, &params);
+    let found = blocking::run(&call, &params, &[WatchKey::Job(key.clone())], |view| {
+        let row = view.job_submission(&key.namespace, &key.id, version).cloned();
+        Ok(At { index: row.as_ref().map_or(0, |row| row.job_modify_index), value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("job source not found", found.index)),
+    }
+}
+
+/// The namespace of a write about a job: the query's, else the body's, else the job's own, else `default`.
+fn write_namespace<S: Server>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
+    let asked = call.query().text("namespace");
+    [&*asked, in_body, in_job.map_or("", Str::as_str)]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .map_or(Str::new_static(songline_model::DEFAULT_NAMESPACE), Str::new)
+}

@@ -1,0 +1,119 @@
+//! What a submitted job passes before it is proposed: its namespace and region, the defaults, the checks. The rules are in `model`.
+
+use std::path::Path;
+
+use axum::http::StatusCode;
+use songline_lang::{regexp, version};
+use songline_model::{AdmitContext, Admitted, Job, Languages, NotAdmitted, SchedulerConfiguration, Str, spec};
+use songline_projections::State;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::server::Server;
+
+/// The stored form of a submitted job, in its namespace and region, nothing checked yet.
+pub fn stored_form<S: Server>(call: &Call<S>, mut job: spec::Job, namespace: &Str, in_body: &str) -> Result<Job, ApiError> {
+    job.namespace = Some(namespace.clone());
+    let own = &call.server.info().region;
+    let asked = call.query().text("region");
+    let in_job = job.region.take().unwrap_or_default();
+    let region = [in_body, &*asked, in_job.as_str()].into_iter().find(|region| !region.is_empty()).unwrap_or_default();
+    if !(region.is_empty() || region == "global" || region == own) {
+        return Err(ApiError::internal("No path to region"));
+    }
+    job.region = Some(Str::new(own));
+    Ok(Job::from_spec(job))
+}
+
+/// Fills a job in and checks it by a view.
+pub fn admit<S: Server>(server: &S, view: &State, job: Job) -> Result<Admitted, NotAdmitted> {
+    let namespace = view.namespace(&job.namespace).cloned();
+    let config = scheduler_config(server, view);
+    let context = AdmitContext {
+        languages: &JobLanguages,
+        namespace: namespace.as_deref(),
+        node_pool_exists: &|name| view.node_pool(name).is_some(),
+        job_priority_max: server.info().job_max_priority,
+        memory_oversubscription: config.memory_oversubscription_enabled,
+    };
+    job.admit(&context)
+}
+
+/// How the cluster schedules now.
+fn scheduler_config<'a, S: Server>(server: &'a S, view: &'a State) -> &'a SchedulerConfiguration {
+    view.scheduler_config().map_or(&server.info().default_scheduler_config, |row| row)
+}
+
+/// Refuses registrations while they are switched off.
+pub fn check_registration_allowed<S: Server>(server: &S, view: &State) -> Result<(), ApiError> {
+    if !scheduler_config(server, view).reject_job_registration {
+        return Ok(());
+    }
+    let text = "Job registration, dispatch, and scale are disabled by the scheduler configuration";
+    Err(ApiError::new(StatusCode::FORBIDDEN, text))
+}
+
+/// The answer to a job that is wrong.
+pub fn refusal(error: &NotAdmitted) -> ApiError {
+    ApiError::internal(error.to_string())
+}
+
+/// What a job may not become.
+pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
+    let refuse = |text: String| Err(ApiError::internal(text));
+    let Some(old) = old else {
+        return if new.dispatched { refuse("job can't be submitted with 'Dispatched' set".to_owned()) } else { Ok(()) };
+    };
+    if old.kind != new.kind {
+        return refuse(format!("cannot update job from type {:?} to {:?}", old.kind.as_str(), new.kind.as_str()));
+    }
+    let kinds = [(old.is_periodic(), new.is_periodic(), "periodic"), (old.is_parameterized(), new.is_parameterized(), "parameterized")];
+    for (was, is, word) in kinds {
+        match (was, is) {
+            (true, false) => return refuse(format!("cannot update {word} job to being non-{word}")),
+            (false, true) => return refuse(format!("cannot update non-{word} job to being {word}")),
+            (true, true) | (false, false) => {}
+        }
+    }
+    if old.dispatched != new.dispatched {
+        return refuse("field 'Dispatched' is read-only".to_owned());
+    }
+    Ok(())
+}
+
+/// The little languages of jobs.
+struct JobLanguages;
+
+/// Where time zones are on systems that have them.
+const ZONEINFO: &str = "/usr/share/zoneinfo";
+
+impl Languages for JobLanguages {
+    /// The shape of an expression only: what starts jobs at their times will read the rest.
+    fn cron(&self, spec: &str) -> Result<(), String> {
+        const WORDS: &[&str] = &["@annually", "@yearly", "@monthly", "@weekly", "@daily", "@hourly"];
+        let fields = spec.split_whitespace().count();
+        if WORDS.contains(&spec.trim()) || (5..=7).contains(&fields) {
+            return Ok(());
+        }
+        Err(if fields < 5 { "missing field(s)".to_owned() } else { "too many fields".to_owned() })
+    }
+
+    fn time_zone(&self, name: &str) -> Result<(), String> {
+        let folder = Path::new(ZONEINFO);
+        let plain = !name.starts_with('/') && !name.contains("..");
+        // A system without zones cannot tell a wrong one.
+        if matches!(name, "" | "UTC" | "Local") || (plain && (!folder.is_dir() || folder.join(name).is_file())) {
+            return Ok(());
+        }
+        Err(format!("unknown time zone {name}"))
+    }
+
+    fn version_constraint(&self, list: &str, semver: bool) -> Result<(), String> {
+        let dialect = if semver { version::Dialect::Semver } else { version::Dialect::Version };
+        version::Constraints::parse(list, dialect).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn regexp(&self, pattern: &str) -> Result<(), String> {
+        regexp::compile(pattern).map(drop).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,123 @@
+//! Dispatch: a parameterized job gets a child with a payload and meta of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::RegisterJob;
+use songline_model::{Blob, EvalTrigger, Job, JobStatus, Str};
+
+use super::admission;
+use super::register::eval;
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::server::Server;
+use crate::wire::job::JobDispatchRequest;
+use crate::wire::responses::JobDispatchResponse;
+
+/// Largest payload, in bytes.
+const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+
+pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let request: JobDispatchRequest = call.json().await?;
+    if !request.job_id.is_empty() && request.job_id != *call.id() {
+        return Err(ApiError::bad_request("Job ID does not match"));
+    }
+    let view = call.server.view();
+    admission::check_registration_allowed(&*call.server, &view)?;
+    let parent = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("parameterized job not found"))?;
+    check(parent, &request)?;
+    let in_query = call.query().text("idempotency_token");
+    let token = if in_query.is_empty() { request.idempotency_token.clone() } else { Str::new(in_query) };
+    if !token.is_empty() {
+        let prefix = format!("{}/", parent.id);
+        let earlier =
+            view.jobs_with_prefix(&namespace, &prefix).find(|job| job.parent_id == parent.id && job.dispatch_idempotency_token == token);
+        if let Some(child) = earlier {
+            let answer = JobDispatchResponse {
+                dispatched_job_id: child.id.0.clone(),
+                job_create_index: child.create_index,
+                index: child.modify_index,
+                ..JobDispatchResponse::default()
+            };
+            return call.written(answer.index, &answer);
+        }
+    }
+    let child = child(&call, parent, request, token);
+    let id = child.id.0.clone();
+    let eval = (!child.is_periodic()).then(|| eval(&call, &child, child.priority, EvalTrigger::JobRegister));
+    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    let has_eval = eval.is_some();
+    let command =
+        RegisterJob { job: Arc::new(child), eval, versions_max: call.server.info().job_tracked_versions, ..RegisterJob::default() };
+    let index = call.propose(command).await?.index;
+    let answer = JobDispatchResponse {
+        dispatched_job_id: id,
+        eval_id,
+        eval_create_index: if has_eval { index } else { 0 },
+        job_create_index: index,
+        index,
+    };
+    call.written(index, &answer)
+}
+
+fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, token: Str) -> Job {
+    let now = call.server.now();
+    let random = call.fresh_uuid().simple().to_string();
+    let prefix = if request.id_prefix_template.is_empty() { String::new() } else { format!("{}-", request.id_prefix_template) };
+    let id = format!("{}/dispatch-{prefix}{}-{}", parent.id, now.secs(), &random[..8]);
+    let mut meta: BTreeMap<Str, Str> = parent.meta.clone().unwrap_or_default();
+    meta.extend(request.meta.into_iter().flatten());
+    Job {
+        id: id.as_str().into(),
+        parent_id: parent.id.clone(),
+        name: id.into(),
+        dispatched: true,
+        dispatch_idempotency_token: token,
+        payload: request.payload.filter(|payload| !payload.0.is_empty()),
+        meta: Some(meta).filter(|meta| !meta.is_empty()),
+        status: JobStatus::Pending,
+        status_description: Str::default(),
+        submit_time: now.nanos(),
+        version: 0,
+        create_index: 0,
+        modify_index: 0,
+        job_modify_index: 0,
+        stable: false,
+        ..parent.clone()
+    }
+}
+
+/// Refuses what the parent does not take.
+fn check(parent: &Job, request: &JobDispatchRequest) -> Result<(), ApiError> {
+    let refuse = |text: String| Err(ApiError::internal(text));
+    let Some(config) = parent.parameterized_job.as_ref().filter(|_| parent.is_parameterized()) else {
+        return refuse(format!("Specified job \"{}\" is not a parameterized job", parent.id));
+    };
+    if parent.stop {
+        return refuse(format!("Specified job \"{}\" is stopped", parent.id));
+    }
+    let payload = request.payload.as_ref().map_or(0, |Blob(bytes)| bytes.len());
+    if config.payload == "required" && payload == 0 {
+        return refuse("Payload is not provided but required by parameterized job".to_owned());
+    }
+    if config.payload == "forbidden" && payload > 0 {
+        return refuse("Payload provided but forbidden by parameterized job".to_owned());
+    }
+    if payload > PAYLOAD_BYTES_MAX {
+        return refuse(format!("Payload exceeds maximum size; {payload} > {PAYLOAD_BYTES_MAX}"));
+    }
+    let (required, optional) = (config.meta_required.as_deref().unwrap_or_default(), config.meta_optional.as_deref().unwrap_or_default());
+    let given: Vec<&str> = request.meta.iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let known = |key: &str| required.iter().chain(optional).any(|name| name == key);
+    let unknown: Vec<&str> = given.iter().copied().filter(|key| !known(key)).collect();
+    if !unknown.is_empty() {
+        return refuse(format!("Dispatch request included unpermitted metadata keys: [{}]", unknown.join(" ")));
+    }
+    let missing: Vec<&str> = required.iter().map(Str::as_str).filter(|key| !given.contains(key)).collect();
+    if !missing.is_empty() {
+        return refuse(format!("Dispatch did not provide required meta keys: [{}]", missing.join(" ")));
+    }
+    Ok(())
+}

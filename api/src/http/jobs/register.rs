@@ -1,0 +1,310 @@
+//! Writing jobs: register, evaluate, revert, stability.
+
+use std::sync::Arc;
+
+use axum::http::HeaderValue;
+use axum::response::Response;
+use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
+use songline_lang::go_json::Names;
+use songline_model::{
+    AllocClientStatus, AllocId, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
+    Secret, Str,
+};
+use songline_projections::State;
+
+use super::{admission, write_namespace};
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::server::Server;
+use crate::wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
+use crate::wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
+
+/// What of a registration is not the job itself.
+#[derive(Default)]
+struct Options {
+    submission: Option<JobSubmission>,
+    enforce_index: bool,
+    job_modify_index: u64,
+    preserve_counts: bool,
+    eval_priority: i64,
+}
+
+pub(super) async fn register<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    submit(call, None).await
+}
+
+pub(super) async fn update<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = Str::new(call.id());
+    submit(call, Some(id)).await
+}
+
+async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
+    let request: JobRegisterRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
+    let Some(spec) = request.job else {
+        return Err(ApiError::bad_request("Job must be specified"));
+    };
+    let Some(id) = &spec.id else {
+        return Err(ApiError::bad_request("Job ID hasn't been provided"));
+    };
+    if path_id.is_some_and(|path_id| path_id != *id) {
+        return Err(ApiError::bad_request("Job ID does not match name"));
+    }
+    check_priority(request.eval_priority)?;
+    if spec.job_type() == JobType::System && spec.task_groups.iter().flatten().any(|group| group.scaling.is_some()) {
+        return Err(ApiError::bad_request("Task groups with job type system do not support scaling blocks"));
+    }
+    let namespace = write_namespace(&call, &request.namespace, spec.namespace.as_ref());
+    let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
+    let options = Options {
+        submission: request.submission,
+        enforce_index: request.enforce_index,
+        job_modify_index: request.job_modify_index,
+        preserve_counts: request.preserve_counts,
+        eval_priority: request.eval_priority,
+    };
+    let answer = write(&call, job, options).await?;
+    call.written(answer.meta.index, &answer)
+}
+
+/// 0, or 1 to 100.
+pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
+    if (0..=100).contains(&priority) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request("Eval priority must be between 1 and 100 inclusively"))
+}
+
+/// Admits a job and proposes it; an unchanged one gets only its evaluation.
+async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
+    let view = call.server.view();
+    let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
+    admission::check_registration_allowed(&*call.server, &view)?;
+    let mut warnings = admitted.warnings;
+    let mut job = admitted.job;
+    let existing = view.job(&job.namespace, &job.id);
+    check_index(existing, &options)?;
+    admission::check_update(existing.map(|row| &**row), &job)?;
+    // Tokens of other systems are for the request, not for the log.
+    job.vault_token = Secret::default();
+    job.consul_token = Secret::default();
+    let now = call.server.now();
+    job.submit_time = now.nanos();
+    if options.preserve_counts {
+        preserve_counts(existing, &mut job);
+    }
+    job.carry_scaling_policies(existing.map(|row| &**row), || call.fresh_uuid().to_string().into());
+    let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
+    let eval = starts_by_itself.then(|| {
+        let priority = if options.eval_priority > 0 { options.eval_priority } else { job.priority };
+        eval(call, &job, priority, EvalTrigger::JobRegister)
+    });
+    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    let submission = submission(call, options.submission, &job, &mut warnings);
+    let warnings = songline_model::warnings_text(&warnings);
+    if let Some(row) = existing.filter(|row| !row.spec_changed(&job)) {
+        let index = match eval {
+            Some(eval) => {
+                call.propose(UpdateEvals { evals: vec![Evaluation { job_modify_index: row.job_modify_index, ..eval }] }).await?.index
+            }
+            None => 0,
+        };
+        let meta = QueryMeta::written(index);
+        return Ok(JobRegisterResponse { eval_id, eval_create_index: index, job_modify_index: row.job_modify_index, warnings, meta });
+    }
+    let command = RegisterJob {
+        job: Arc::new(job),
+        submission,
+        enforce_index: options.enforce_index,
+        job_modify_index: options.job_modify_index,
+        preserve_counts: options.preserve_counts,
+        eval,
+        deployment: None,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    let eval_create_index = if starts_by_itself { index } else { 0 };
+    Ok(JobRegisterResponse { eval_id, eval_create_index, job_modify_index: index, warnings, meta: QueryMeta::written(index) })
+}
+
+/// Refuses early what apply would refuse; an unchanged job does not come that far.
+fn check_index(existing: Option<&Arc<Job>>, options: &Options) -> Result<(), ApiError> {
+    if !options.enforce_index {
+        return Ok(());
+    }
+    let wanted = options.job_modify_index;
+    match existing {
+        Some(_) if wanted == 0 => Err(ApiError::internal("Enforcing job modify index 0: job already exists")),
+        Some(row) if row.job_modify_index != wanted => Err(ApiError::internal(format!(
+            "Enforcing job modify index {wanted}: job exists with conflicting job modify index: {}",
+            row.job_modify_index
+        ))),
+        None if wanted != 0 => Err(ApiError::internal(format!("Enforcing job modify index {wanted}: job does not exist"))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn preserve_counts(existing: Option<&Arc<Job>>, job: &mut Job) {
+    let Some(existing) = existing else { return };
+    for group in job.task_groups.iter_mut().flatten() {
+        if let Some(known) = existing.group(&group.name) {
+            group.count = known.count;
+        }
+    }
+}
+
+/// The source to keep, unless it is too large.
+fn submission<S: Server>(call: &Call<S>, sent: Option<JobSubmission>, job: &Job, warnings: &mut Vec<String>) -> Option<JobSubmission> {
+    let mut submission = sent?;
+    let bytes_max = call.server.info().job_max_source_bytes;
+    let bytes = submission.source.len() as u64;
+    if bytes > bytes_max {
+        let (size, max) = (humanize(bytes), humanize(bytes_max));
+        warnings.push(format!("job source size of {size} exceeds maximum of {max} and will be discarded"));
+        return None;
+    }
+    submission.namespace = job.namespace.clone();
+    submission.job_id = job.id.clone();
+    Some(submission)
+}
+
+/// Bytes for people, in steps of 1000.
+fn humanize(bytes: u64) -> String {
+    const UNITS: &[&str] = &["B", "kB", "MB", "GB", "TB"];
+    if bytes < 10 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let value = (value * 10.0 + 0.5).floor() / 10.0;
+    if value < 10.0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
+}
+
+/// A new evaluation of a job.
+pub(super) fn eval<S: Server>(call: &Call<S>, job: &Job, priority: i64, triggered_by: EvalTrigger) -> Evaluation {
+    let now = call.server.now().nanos();
+    Evaluation {
+        id: EvalId::from(call.fresh_uuid()),
+        namespace: job.namespace.clone(),
+        priority,
+        kind: job.kind.clone(),
+        triggered_by,
+        job_id: job.id.clone(),
+        status: EvalStatus::Pending,
+        create_time: now,
+        modify_time: now,
+        ..Evaluation::default()
+    }
+}
+
+pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let body = call.bytes().await?;
+    let mut force_reschedule = false;
+    if !body.is_empty() {
+        let request: JobEvaluateRequest =
+            songline_lang::go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if request.job_id.is_empty() {
+            return Err(ApiError::bad_request("Job ID must be specified"));
+        }
+        if request.job_id != *call.id() {
+            return Err(ApiError::bad_request("JobID not same as job name"));
+        }
+        force_reschedule = request.eval_options.force_reschedule;
+    }
+    let view = call.server.view();
+    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
+    if job.is_periodic() {
+        return Err(ApiError::internal("can't evaluate periodic job"));
+    }
+    if job.is_parameterized() {
+        return Err(ApiError::internal("can't evaluate parameterized job"));
+    }
+    let eval = Evaluation { job_modify_index: job.modify_index, ..eval(&call, job, job.priority, EvalTrigger::JobRegister) };
+    let eval_id = eval.id;
+    let allocs = if force_reschedule { reschedulable(&view, job) } else { Vec::new() };
+    let index = if force_reschedule {
+        let transition = DesiredTransition { force_reschedule: Some(true), ..DesiredTransition::default() };
+        let allocs = allocs.into_iter().map(|id| (id, transition.clone())).collect();
+        call.propose(SetDesiredTransitions { allocs, evals: vec![eval] }).await?.index
+    } else {
+        call.propose(UpdateEvals { evals: vec![eval] }).await?.index
+    };
+    let answer = JobRegisterResponse {
+        eval_id,
+        eval_create_index: index,
+        job_modify_index: job.modify_index,
+        meta: QueryMeta::written(index),
+        ..JobRegisterResponse::default()
+    };
+    call.written(index, &answer)
+}
+
+/// Failed allocations that nothing has replaced, of groups that are rescheduled at all.
+fn reschedulable(view: &State, job: &Job) -> Vec<AllocId> {
+    let enabled = |group: &str| {
+        let policy = job.group(group).and_then(|group| group.reschedule_policy.as_ref());
+        policy.is_some_and(|policy| policy.attempts > 0 || policy.unlimited)
+    };
+    view.allocs_of_job(&job.namespace, &job.id)
+        .filter(|alloc| alloc.client_status == AllocClientStatus::Failed && alloc.next_allocation.is_none())
+        .filter(|alloc| !alloc.desired_transition.should_force_reschedule() && enabled(&alloc.task_group))
+        .map(|alloc| alloc.id)
+        .collect()
+}
+
+pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let request: JobRevertRequest = call.json().await?;
+    check_body_id(&request.job_id, call.id())?;
+    let view = call.server.view();
+    let id = call.id();
+    let current = view.job(&namespace, id).ok_or_else(|| ApiError::internal(format!("job \"{id}\" not found")))?;
+    if request.job_version == current.version {
+        return Err(ApiError::internal("can't revert to current version"));
+    }
+    let wanted = version(&view, &JobKey::new(namespace.as_str(), id), request.job_version)?;
+    if let Some(prior) = request.enforce_prior_version.filter(|prior| *prior != current.version) {
+        return Err(ApiError::internal(format!("Current job has version {}; enforcing version {prior}", current.version)));
+    }
+    let options = Options {
+        enforce_index: request.enforce_prior_version.is_some(),
+        job_modify_index: current.job_modify_index,
+        ..Options::default()
+    };
+    let answer = write(&call, Job::clone(&wanted), options).await?;
+    let mut response = call.written(answer.meta.index, &answer)?;
+    // This route alone tells of the leader, and wrongly.
+    response.headers_mut().insert("x-nomad-knownleader", HeaderValue::from_static("false"));
+    response.headers_mut().insert("x-nomad-lastcontact", HeaderValue::from_static("0"));
+    Ok(response)
+}
+
+pub(super) async fn stable<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let request: JobStabilityRequest = call.json().await?;
+    check_body_id(&request.job_id, call.id())?;
+    let key = JobKey::new(namespace.as_str(), call.id());
+    version(&call.server.view(), &key, request.job_version)?;
+    let written = call.propose(SetJobStability { job: key, version: request.job_version, stable: request.stable }).await?;
+    call.written(written.index, &WriteMeta { index: written.index })
+}
+
+fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
+    if in_body.is_empty() {
+        return Err(ApiError::bad_request("JobID must be specified"));
+    }
+    if in_body != in_path {
+        return Err(ApiError::bad_request("Job ID does not match"));
+    }
+    Ok(())
+}
+
+fn version(view: &State, key: &JobKey, version: u64) -> Result<Arc<Job>, ApiError> {
+    view.job_version(&key.namespace, &key.id, version)
+        .cloned()
+        .ok_or_else(|| ApiError::internal(format!("job \"{}\" in namespace \"{}\" at version {version} not found", key.id, key.namespace)))
+}

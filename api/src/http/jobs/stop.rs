@@ -1,0 +1,58 @@
+//! Stopping and purging jobs.
+
+use axum::response::Response;
+use songline_commands::DeregisterJob;
+use songline_model::{EvalTrigger, JobKey};
+
+use super::register::{check_priority, eval};
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::params::quote;
+use crate::server::Server;
+use crate::wire::responses::{JobDeregisterResponse, QueryMeta};
+
+pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let query = call.query();
+    let purge = query.boolean("purge")?.unwrap_or(false);
+    query.boolean("global")?;
+    let eval_priority = match &*query.text("eval_priority") {
+        "" => 0,
+        text => text.parse::<i64>().map_err(|_| {
+            let quoted = quote(text);
+            ApiError::internal(format!(
+                "Failed to parse value of \"eval_priority\" ({text}) as a int: strconv.Atoi: parsing {quoted}: invalid syntax"
+            ))
+        })?,
+    };
+    check_priority(eval_priority.max(0))?;
+    let no_shutdown_delay = query.boolean("no_shutdown_delay").map_err(|error| {
+        // The reference's text has this stray letter.
+        ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"q", 1))
+    })?;
+    let namespace = call.write_namespace()?;
+    let view = call.server.view();
+    let Some(job) = view.job(&namespace, call.id()) else {
+        return call.written(0, &JobDeregisterResponse::default());
+    };
+    let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
+    let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);
+    let eval = starts_by_itself.then(|| eval(&call, job, priority, EvalTrigger::JobDeregister));
+    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    let command = DeregisterJob {
+        job: JobKey::new(namespace.as_str(), call.id()),
+        purge,
+        no_shutdown_delay: no_shutdown_delay.unwrap_or(false),
+        submit_time: call.server.now().nanos(),
+        eval,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    let answer = JobDeregisterResponse {
+        eval_id,
+        eval_create_index: index,
+        job_modify_index: index,
+        meta: QueryMeta::written(index),
+        ..JobDeregisterResponse::default()
+    };
+    call.written(index, &answer)
+}

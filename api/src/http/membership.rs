@@ -1,0 +1,164 @@
+//! Membership among servers: joining, forcing a failed one out, the keys of gossip.
+//!
+//! A server is alone so far: nothing gossips, so there is nobody to join, nobody else to force out, and no keyring.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use axum::response::Response;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+
+use crate::error::ApiError;
+use crate::http::call::{Call, empty};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::namespaces::multi_error;
+use crate::http::params::parse_bool;
+use crate::server::Server;
+
+/// How long one address is tried.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Go's decoder takes bits that stand over at the end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Write, "/v1/agent/join", "", Capability::Anyone, |call| Box::pin(join(call)));
+    mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent("write"), |call| Box::pin(force_leave(call)));
+    let (root, write) = ("/v1/agent/keyring/", Capability::Agent("write"));
+    mux.add(Methods::Any, root, "list{}", write, |call| Box::pin(list_keys(call)));
+    for verb in ["install{}", "use{}", "remove{}"] {
+        mux.add(Methods::Any, root, verb, write, |call| Box::pin(change_keys(call)));
+    }
+    mux.add(Methods::Any, root, "{}", write, |_| Box::pin(std::future::ready(Err(resource_not_found()))));
+}
+
+fn resource_not_found() -> ApiError {
+    ApiError::not_found("resource not found")
+}
+
+#[derive(Debug, Serialize)]
+struct JoinResponse {
+    num_joined: usize,
+    error: String,
+}
+
+/// What goes wrong is told in an answer that is none of an error's.
+async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let addresses: Vec<String> = call.query().all("address").map(|address| address.into_owned()).collect();
+    if addresses.is_empty() {
+        return Err(ApiError::bad_request("missing address to join"));
+    }
+    let mut errors = Vec::with_capacity(addresses.len());
+    for address in &addresses {
+        let why = dial(&with_port(address, call.server.info().serf_port)).await;
+        errors.push(format!("Failed to join {address}: {why}"));
+    }
+    call.plain(&JoinResponse { num_joined: 0, error: multi_error(&errors) })
+}
+
+/// Why nobody can be joined there.
+async fn dial(address: &str) -> String {
+    let error = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => return "this server can not be part of a cluster of several yet".to_owned(),
+        Ok(Err(error)) => error,
+        Err(elapsed) => elapsed.into(),
+    };
+    let reason = match error.kind() {
+        ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        ErrorKind::TimedOut => "i/o timeout".to_owned(),
+        ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("dial tcp {address}: {reason}")
+}
+
+fn with_port(address: &str, port: u16) -> String {
+    let has_port =
+        address.rsplit_once(':').is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    match (has_port, address.contains(':') && !address.starts_with('[')) {
+        (true, _) => address.to_owned(),
+        (false, true) => format!("[{address}]:{port}"),
+        (false, false) => format!("{address}:{port}"),
+    }
+}
+
+/// The only member is this server. It lives, and who lives is not forced out; others are not known.
+async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let query = call.query();
+    if query.text("node").is_empty() {
+        return Err(ApiError::bad_request("missing node to force leave"));
+    }
+    let prune = query.text("prune");
+    if !prune.is_empty() && parse_bool(&prune).is_none() {
+        return Err(ApiError::bad_request("invalid prune value"));
+    }
+    Ok(empty())
+}
+
+/// What an agent says that has no keyring.
+fn no_keyring() -> ApiError {
+    ApiError::internal("1/1 nodes reported failure")
+}
+
+async fn list_keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    Err(if call.id().is_empty() { no_keyring() } else { resource_not_found() })
+}
+
+/// `KeyringRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct KeyringRequest {
+    key: String,
+}
+
+async fn change_keys<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    if !call.id().is_empty() {
+        return Err(resource_not_found());
+    }
+    let request: KeyringRequest = call.json().await?;
+    if let Some(at) = not_base64(&request.key) {
+        return Err(ApiError::internal(format!("illegal base64 data at input byte {at}")));
+    }
+    Err(no_keyring())
+}
+
+/// Where a text stops being base64.
+fn not_base64(text: &str) -> Option<usize> {
+    use base64::DecodeError;
+    match BASE64.decode(text) {
+        Ok(_) => None,
+        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => Some(at),
+        Err(DecodeError::InvalidLength(length)) => Some(length - length % 4),
+        Err(DecodeError::InvalidPadding) => Some(text.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{not_base64, with_port};
+
+    #[test]
+    fn addresses_without_a_port_get_one() {
+        for (address, expected) in [
+            ("10.0.0.1", "10.0.0.1:4648"),
+            ("10.0.0.1:1", "10.0.0.1:1"),
+            ("host", "host:4648"),
+            ("::1", "[::1]:4648"),
+            ("[::1]:9", "[::1]:9"),
+            ("[::1]", "[::1]:4648"),
+        ] {
+            assert_eq!(with_port(address, 4648), expected);
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_base64_are_told_where() {
+        assert_eq!(not_base64("5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4="), None);
+        assert_eq!(not_base64("short"), Some(4));
+        assert_eq!(not_base64("ab!d"), Some(2));
+    }
+}

@@ -1,0 +1,150 @@
+//! Namespaces: list, read, create, delete. Their writes go to the authoritative region whatever the request says.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use blake2::{Blake2b, Digest};
+use songline_commands::{DeleteNamespaces, UpsertNamespaces};
+use songline_lang::go_json;
+use songline_model::{Blob, JobStatus, Namespace, Str};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+use crate::watch::WatchKey;
+
+/// Longest description, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 256;
+/// Longest name, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/namespaces", "", Capability::Filtered, |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/namespace", "", Capability::Management, |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/namespace/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/namespace/", "{}", Capability::Management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/namespace/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Namespaces)], |view| {
+        let rows: Vec<Arc<Namespace>> = view.namespaces().filter(|row| row.name.starts_with(&params.prefix)).cloned().collect();
+        Ok(At { index: view.table_index(Table::Namespaces).max(1), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &found.value)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    let params = call.read_params()?;
+    let keys = [WatchKey::Namespace(name.clone())];
+    let found = blocking::run(&call, &params, &keys, |view| {
+        let row = view.namespace(&name).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Namespaces), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("Namespace not found", found.index)),
+    }
+}
+
+async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let body = call.bytes().await?;
+    write(&call, &body, None).await
+}
+
+async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    let body = call.bytes().await?;
+    write(&call, &body, Some(name)).await
+}
+
+async fn write<S: Server>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -> Result<Response, ApiError> {
+    if body.is_empty() {
+        return Err(ApiError::bad_request("Request body is empty"));
+    }
+    let mut namespace: Namespace = go_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    if path_name.is_some_and(|name| namespace.name != *name) {
+        return Err(ApiError::bad_request("Namespace name does not match request path"));
+    }
+    admit(&namespace)?;
+    namespace.hash = Some(Blob(hash(&namespace)));
+    let written = call.propose(UpsertNamespaces { namespaces: vec![namespace] }).await?;
+    Ok(empty_written(written.index))
+}
+
+async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    if name == songline_model::DEFAULT_NAMESPACE {
+        return Err(ApiError::internal("can not delete default namespace"));
+    }
+    if has_live_job(&call.server.view(), &name) {
+        let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", call.server.info().region);
+        return Err(ApiError::internal(multi_error(&[text])));
+    }
+    let written = call.propose(DeleteNamespaces { names: vec![name.as_str().into()] }).await?;
+    Ok(empty_written(written.index))
+}
+
+fn required_name<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+    match call.id() {
+        "" => Err(ApiError::bad_request("Missing Namespace Name")),
+        name => Ok(Str::new(name)),
+    }
+}
+
+fn has_live_job(view: &State, namespace: &str) -> bool {
+    view.jobs_in(namespace).any(|job| job.status != JobStatus::Dead)
+}
+
+/// Refuses what no namespace may be.
+fn admit(namespace: &Namespace) -> Result<(), ApiError> {
+    let name = &namespace.name;
+    let mut errors = Vec::new();
+    let valid = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !valid {
+        errors.push(format!("invalid name {:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", name.as_str()));
+    }
+    if namespace.description.len() > DESCRIPTION_BYTES_MAX {
+        errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
+    }
+    if namespace.node_pool_configuration.is_some() {
+        errors.push("invalid node pool configuration: Node Pools Governance is unlicensed.".to_owned());
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::internal(format!("Invalid namespace {:?}: {}", name.as_str(), multi_error(&errors))))
+}
+
+/// BLAKE2b-256 of all texts, run together.
+fn hash(namespace: &Namespace) -> Vec<u8> {
+    let mut hasher = Blake2b::<blake2::digest::consts::U32>::new();
+    hasher.update(namespace.name.as_bytes());
+    hasher.update(namespace.description.as_bytes());
+    hasher.update(namespace.quota.as_bytes());
+    if let Some(capabilities) = &namespace.capabilities {
+        for driver in capabilities.enabled_task_drivers.iter().chain(&capabilities.disabled_task_drivers).flatten() {
+            hasher.update(driver.as_bytes());
+        }
+    }
+    for (key, value) in namespace.meta.iter().flatten() {
+        hasher.update(key.as_bytes());
+        hasher.update(value.as_bytes());
+    }
+    hasher.finalize().to_vec()
+}
+
+/// Several errors as one text.
+pub(super) fn multi_error(errors: &[String]) -> String {
+    let head = if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
+    let lines: String = errors.iter().map(|error| format!("\n\t* {error}")).collect();
+    format!("{head}{lines}\n\n")
+}

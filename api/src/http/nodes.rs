@@ -1,0 +1,307 @@
+//! Nodes: list and read, what runs on them, drain, eligibility, purge.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::{DeregisterNode, UpdateEvals, UpdateNodeDrain, UpdateNodeEligibility};
+use songline_model::{
+    Allocation, DrainStrategy, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, Node, NodeEvent, NodeId, Str,
+};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::AllocView;
+use crate::wire::node::{NodeFields, NodeStub, NodeUpdateDrainRequest, NodeUpdateEligibilityRequest, NodeView};
+use crate::wire::responses::{NodeChangeResponse, NodeServerInfo, NodeUpdateResponse, QueryMeta};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/nodes", "", Capability::Node("read"), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node("write"), |call| Box::pin(evaluate(call)));
+    mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node("read"), |call| Box::pin(allocations(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/drain", Capability::Node("write"), |call| Box::pin(drain(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node("write"), |call| Box::pin(eligibility(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/purge", Capability::Node("write"), |call| Box::pin(purge(call)));
+    mux.add(Methods::Get, "/v1/node/", "{}", Capability::Node("read"), |call| Box::pin(read(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let fields = list_fields(&call)?;
+    let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
+        let rows = view.nodes_with_prefix(&prefix).cloned();
+        let page = paging::page(&params, rows, |node| Token::Text(node.id.to_string()), |_| true)?;
+        Ok(At { index: view.table_index(Table::Nodes), value: page })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.rows.iter().map(|node| NodeStub::new(node, fields)).collect();
+    call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
+}
+
+/// What a list of nodes is to show.
+pub(super) fn list_fields<S: Server>(call: &Call<S>) -> Result<NodeFields, ApiError> {
+    let read = |name: &str| {
+        let found = call.query().boolean(name);
+        found.map_err(|error| ApiError::bad_request(format!("Failed to parse node list fields: {}", error.text)))
+    };
+    Ok(NodeFields { resources: read("resources")?.unwrap_or(false), os: read("os")?.unwrap_or(false) })
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if call.id().is_empty() {
+        return Err(ApiError::internal("missing node ID"));
+    }
+    let id = node_id(call.id())?;
+    let keys = [WatchKey::Node(id)];
+    let found = blocking::run(&call, &params, &keys, |view| {
+        let row = view.node(id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Nodes), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(node) => call.read(&Meta::at(found.index), &NodeView::new(&node)),
+        None => Err(ApiError::missing("node not found", found.index)),
+    }
+}
+
+async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    // Whatever is no id has no allocations.
+    let id = ids::exact(call.id()).ok().flatten().map(NodeId::from).unwrap_or_default();
+    let found = blocking::run(&call, &params, &[WatchKey::NodeAllocs(id)], |view| {
+        let rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).cloned().collect();
+        let newest = rows.iter().map(|alloc| alloc.modify_index).max();
+        Ok(At { index: newest.unwrap_or_else(|| view.table_index(Table::Allocs).max(1)), value: rows })
+    })
+    .await?;
+    let views: Vec<_> = found.value.iter().map(|alloc| AllocView::new(alloc)).collect();
+    call.read(&Meta::at(found.index), &views)
+}
+
+async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let id = node_id(call.id())?;
+    let view = call.server.view();
+    let node = view.node(id).ok_or_else(node_not_found)?;
+    let evals = node_evals(&call, &view, node, node.modify_index);
+    let (eval_ids, index) = write_evals(&call, evals).await?;
+    let answer = NodeUpdateResponse {
+        eval_ids,
+        eval_create_index: index,
+        leader_rpc_addr: call.server.leader_addr(),
+        num_nodes: view.nodes().count() as u64,
+        servers: Some(servers(&*call.server)),
+        scheduling_eligibility: Str::new_static(node.scheduling_eligibility.as_str()),
+        meta: QueryMeta::written(index),
+        ..NodeUpdateResponse::default()
+    };
+    call.written(index, &answer)
+}
+
+fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
+    let datacenter = &server.info().datacenter;
+    let info =
+        |addr| NodeServerInfo { rpc_advertise_addr: addr, rpc_major_version: 1, rpc_minor_version: 1, datacenter: datacenter.clone() };
+    server.peer_addrs().into_iter().map(info).collect()
+}
+
+async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: NodeUpdateDrainRequest = call.json().await?;
+    let id = node_id(call.id())?;
+    let view = call.server.view();
+    let node = view.node(id).ok_or_else(node_not_found)?;
+    let now = call.server.now();
+    let strategy = request.drain_spec.map(|spec| DrainStrategy {
+        deadline: spec.deadline,
+        ignore_system_jobs: spec.ignore_system_jobs,
+        force_deadline: (spec.deadline.nanos() > 0).then(|| now.plus(spec.deadline)),
+        started_at: node.drain_strategy.as_ref().and_then(|running| running.started_at).or(Some(now)),
+    });
+    let message = match (&node.drain_strategy, &strategy) {
+        (None, Some(_)) => Some("Node drain strategy set"),
+        (Some(_), Some(_)) => Some("Node drain strategy updated"),
+        (Some(_), None) => Some("Node drain disabled"),
+        (None, None) => None,
+    };
+    let command = UpdateNodeDrain {
+        node_id: id,
+        drain_strategy: strategy,
+        mark_eligible: request.mark_eligible,
+        event: message.map(|message| node_event("Drain", message, now)),
+        updated_at: now.secs(),
+        meta: request.meta,
+        updated_by: Str::default(),
+    };
+    let written = call.propose(command).await?;
+    let view = call.server.view();
+    let became_eligible = request.mark_eligible && view.node(id).is_some_and(|after| became_eligible(node, after));
+    let evals = match view.node(id).filter(|_| became_eligible) {
+        Some(after) => node_evals(&call, &view, after, written.index),
+        None => Vec::new(),
+    };
+    let (eval_ids, eval_index) = write_evals(&call, evals).await?;
+    let index = written.index;
+    call.written(index, &NodeChangeResponse { node_modify_index: index, eval_ids, eval_create_index: eval_index, index })
+}
+
+async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let request: NodeUpdateEligibilityRequest = call.json().await?;
+    if request.node_event.is_some_and(|event| !event.is_null()) {
+        return Err(ApiError::internal("node event must not be set"));
+    }
+    let Some(wanted) = Eligibility::from_word(&request.eligibility) else {
+        return Err(ApiError::internal(format!("invalid scheduling eligibility {:?}", request.eligibility.as_str())));
+    };
+    let id = node_id(if request.node_id.is_empty() { call.id() } else { &request.node_id })?;
+    let view = call.server.view();
+    let node = view.node(id).ok_or_else(node_not_found)?;
+    if node.drain_strategy.is_some() && wanted == Eligibility::Eligible {
+        return Err(ApiError::internal("can not set node's scheduling eligibility to eligible while it is draining"));
+    }
+    if node.scheduling_eligibility == wanted {
+        return call.written(0, &NodeChangeResponse::default());
+    }
+    let now = call.server.now();
+    let message = match wanted {
+        Eligibility::Eligible => "Node marked as eligible for scheduling",
+        Eligibility::Ineligible => "Node marked as ineligible for scheduling",
+    };
+    let event = Some(node_event("Cluster", message, now));
+    let command = UpdateNodeEligibility { node_id: id, eligibility: wanted, event, updated_at: now.secs() };
+    let written = call.propose(command).await?;
+    let view = call.server.view();
+    let evals = match view.node(id).filter(|after| became_eligible(node, after)) {
+        Some(after) => node_evals(&call, &view, after, written.index),
+        None => Vec::new(),
+    };
+    let (eval_ids, eval_index) = write_evals(&call, evals).await?;
+    let index = if eval_index > 0 { eval_index } else { written.index };
+    call.written(index, &NodeChangeResponse { node_modify_index: 0, eval_ids, eval_create_index: eval_index, index })
+}
+
+async fn purge<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let id = node_id(call.id())?;
+    let view = call.server.view();
+    let node = view.node(id).ok_or_else(node_not_found)?;
+    let written = call.propose(DeregisterNode { node_id: id }).await?;
+    let evals = node_evals(&call, &view, node, written.index);
+    let (eval_ids, eval_create_index) = write_evals(&call, evals).await?;
+    let answer = NodeUpdateResponse {
+        eval_ids,
+        eval_create_index,
+        node_modify_index: written.index,
+        meta: QueryMeta::written(written.index),
+        ..NodeUpdateResponse::default()
+    };
+    call.written(written.index, &answer)
+}
+
+fn node_id(text: &str) -> Result<NodeId, ApiError> {
+    // What is formed like an id but is none names no node.
+    Ok(ids::exact(text).map_err(|error| lookup_failed(&error))?.map(NodeId::from).unwrap_or_default())
+}
+
+fn lookup_failed(error: &str) -> ApiError {
+    ApiError::internal(format!("node lookup failed: index error: {error}"))
+}
+
+fn node_not_found() -> ApiError {
+    ApiError::internal("node not found")
+}
+
+fn became_eligible(before: &Node, after: &Node) -> bool {
+    before.scheduling_eligibility == Eligibility::Ineligible && after.scheduling_eligibility == Eligibility::Eligible
+}
+
+fn node_event(subsystem: &'static str, message: &'static str, at: songline_model::Time) -> NodeEvent {
+    NodeEvent { message: Str::new_static(message), subsystem: Str::new_static(subsystem), timestamp: Some(at), ..NodeEvent::default() }
+}
+
+/// One evaluation per job that has an allocation on the node, and per system job that could.
+fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) -> Vec<Evaluation> {
+    let mut jobs: std::collections::BTreeMap<JobKey, Arc<Job>> = std::collections::BTreeMap::new();
+    for alloc in view.allocs_of_node(node.id) {
+        if let Some(job) = &alloc.job {
+            jobs.entry(job.key()).or_insert_with(|| Arc::clone(job));
+        }
+    }
+    for job in view.jobs().filter(|job| job.kind == JobType::System && !job.stop && covers(job, node)) {
+        jobs.entry(job.key()).or_insert_with(|| Arc::clone(job));
+    }
+    let now = call.server.now().nanos();
+    let eval = |job: &Arc<Job>| Evaluation {
+        id: EvalId::from(call.fresh_uuid()),
+        namespace: job.namespace.clone(),
+        priority: job.priority,
+        kind: job.kind.clone(),
+        triggered_by: EvalTrigger::NodeUpdate,
+        job_id: job.id.clone(),
+        node_id: Some(node.id),
+        node_modify_index: index,
+        status: EvalStatus::Pending,
+        create_time: now,
+        modify_time: now,
+        ..Evaluation::default()
+    };
+    jobs.values().map(eval).collect()
+}
+
+/// Whether a job looks at nodes like this one.
+fn covers(job: &Job, node: &Node) -> bool {
+    let pool = job.node_pool == songline_model::ALL_NODE_POOL || job.node_pool == node.node_pool;
+    pool && job.datacenters.iter().flatten().any(|pattern| datacenter_matches(pattern, &node.datacenter))
+}
+
+/// A datacenter, or a pattern of one: `*` stands for any text.
+fn datacenter_matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut left) = name.strip_prefix(head) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let tail = parts.pop().unwrap_or_default();
+    for part in parts {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(tail)
+}
+
+/// Writes evaluations, if there are any: their ids and their index.
+async fn write_evals<S: Server>(call: &Call<S>, evals: Vec<Evaluation>) -> Result<(Option<Vec<EvalId>>, u64), ApiError> {
+    if evals.is_empty() {
+        return Ok((None, 0));
+    }
+    let ids = evals.iter().map(|eval| eval.id).collect();
+    let written = call.propose(UpdateEvals { evals }).await?;
+    Ok((Some(ids), written.index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::datacenter_matches;
+
+    #[test]
+    fn a_star_in_a_datacenter_stands_for_any_text() {
+        let yes = [("*", "dc1"), ("dc1", "dc1"), ("dc*", "dc1"), ("*1", "dc1"), ("d*1", "dc1"), ("a*b*c", "a1b2c")];
+        let no = [("dc2", "dc1"), ("dc*2", "dc1"), ("*x*", "dc1"), ("", "dc1")];
+        assert!(yes.iter().all(|(pattern, name)| datacenter_matches(pattern, name)));
+        assert!(!no.iter().any(|(pattern, name)| datacenter_matches(pattern, name)));
+    }
+}

@@ -1,0 +1,163 @@
+//! Operators' routes: scheduler configuration, snapshots, garbage, what other editions have.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use songline_commands::SetSchedulerConfig;
+use songline_lang::go_json;
+use songline_model::{PreemptionConfig, SchedulerAlgorithm, SchedulerConfiguration, Str};
+use songline_projections::{Outcome, Table};
+
+use crate::error::ApiError;
+use crate::http::call::{Call, Meta, empty, read_body};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::quote;
+use crate::server::Server;
+use crate::wire::responses::QueryMeta;
+
+/// Largest snapshot archive, in bytes.
+const ARCHIVE_BYTES_MAX: usize = 4 << 30;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let config = "/v1/operator/scheduler/configuration";
+    mux.add(Methods::Get, config, "", Capability::Operator("read"), |call| Box::pin(read_config(call)));
+    mux.add(Methods::Write, config, "", Capability::Operator("write"), |call| Box::pin(write_config(call)));
+    mux.add(Methods::Get, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(save(call)));
+    mux.add(Methods::Write, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(restore(call)));
+    mux.add(Methods::Put, "/v1/system/gc", "", Capability::Management, |call| Box::pin(collect(call)));
+    mux.add(Methods::Put, "/v1/system/reconcile/summaries", "", Capability::Management, |call| Box::pin(reconcile(call)));
+    mux.add(Methods::Get, "/v1/operator/license", "", Capability::Anyone, |_| Box::pin(std::future::ready(Ok(no_content()))));
+    mux.add(Methods::Put, "/v1/operator/license", "", Capability::Anyone, |_| enterprise());
+    for path in ["/v1/quotas", "/v1/quota-usages", "/v1/quota", "/v1/sentinel/policies", "/v1/recommendation", "/v1/recommendations"] {
+        mux.add(Methods::Any, path, "", Capability::Anyone, |_| enterprise());
+    }
+    mux.add(Methods::Any, "/v1/recommendations/apply", "", Capability::Anyone, |_| enterprise());
+    for root in ["/v1/quota/", "/v1/sentinel/policy/", "/v1/recommendation/"] {
+        mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| enterprise());
+    }
+}
+
+fn enterprise() -> crate::http::Answer {
+    let error = ApiError::new(StatusCode::NOT_IMPLEMENTED, "Nomad Enterprise only endpoint");
+    Box::pin(std::future::ready(Err(error)))
+}
+
+fn no_content() -> Response {
+    let mut response = empty();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ConfigResponse<'a> {
+    scheduler_config: &'a SchedulerConfiguration,
+    #[serde(flatten)]
+    meta: QueryMeta,
+}
+
+async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if !params.stale {
+        call.server.read_barrier().await?;
+    }
+    let view = call.server.view();
+    let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
+    let index = if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
+    let contact = call.server.contact();
+    let meta = QueryMeta {
+        index,
+        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
+        known_leader: contact.known_leader,
+        ..QueryMeta::default()
+    };
+    call.read(&Meta::at(index), &ConfigResponse { scheduler_config: config, meta })
+}
+
+/// `SchedulerConfiguration` of the wire as it is sent: the algorithm is any word.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = "SchedulerConfiguration")]
+struct ConfigRequest {
+    scheduler_algorithm: Str,
+    preemption_config: PreemptionConfig,
+    memory_oversubscription_enabled: bool,
+    reject_job_registration: bool,
+    pause_eval_broker: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SetConfigResponse {
+    updated: bool,
+    index: u64,
+}
+
+async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let body = call.bytes().await?;
+    let bad = |error: String| ApiError::bad_request(format!("Error parsing scheduler config: {error}"));
+    if body.is_empty() {
+        return Err(bad("Request body is empty".to_owned()));
+    }
+    let names = go_json::Names { package: "api", ..go_json::Names::default() };
+    let request: ConfigRequest = go_json::from_slice_named(&body, names).map_err(|error| bad(error.to_string()))?;
+    let scheduler_algorithm = match request.scheduler_algorithm.as_str() {
+        "" => SchedulerAlgorithm::Binpack,
+        word => SchedulerAlgorithm::from_word(word).ok_or_else(|| ApiError::bad_request(format!("invalid scheduler algorithm: {word}")))?,
+    };
+    let cas = match call.query().get("cas") {
+        Some(text) if !text.is_empty() => Some(text.parse::<u64>().map_err(|_| {
+            let quoted = quote(&text);
+            ApiError::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {quoted}: invalid syntax"))
+        })?),
+        Some(_) | None => None,
+    };
+    let config = SchedulerConfiguration {
+        scheduler_algorithm,
+        preemption_config: request.preemption_config,
+        memory_oversubscription_enabled: request.memory_oversubscription_enabled,
+        reject_job_registration: request.reject_job_registration,
+        pause_eval_broker: request.pause_eval_broker,
+        ..SchedulerConfiguration::default()
+    };
+    let written = call.propose(SetSchedulerConfig { config, cas }).await?;
+    let updated = written.outcome != Outcome::Cas(false);
+    call.written(written.index, &SetConfigResponse { updated, index: written.index })
+}
+
+async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if !params.stale {
+        call.server.read_barrier().await?;
+    }
+    let archive = call.server.snapshot_save().await?;
+    let digest = format!("sha-256={}", STANDARD.encode(Sha256::digest(&archive)));
+    let mut response = Response::new(Body::from(archive));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-gzip"));
+    headers.insert("digest", HeaderValue::from_str(&digest).map_err(|error| ApiError::internal(error.to_string()))?);
+    Ok(response)
+}
+
+async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let archive = read_body(call.take_body(), ARCHIVE_BYTES_MAX).await?;
+    call.server.snapshot_restore(archive).await?;
+    Ok(empty())
+}
+
+async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    call.server.force_gc().await?;
+    Ok(empty())
+}
+
+async fn reconcile<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    call.server.reconcile_summaries().await?;
+    Ok(empty())
+}

@@ -1,0 +1,173 @@
+//! Node pools: list, read, create, delete, and who is in them.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use blake2::{Blake2b, Digest};
+use songline_commands::{DeleteNodePools, UpsertNodePools};
+use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NODE_POOL, Job, JobStatus, NodePool, Str};
+use songline_projections::Table;
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::http::jobs;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::namespaces::multi_error;
+use crate::http::nodes;
+use crate::http::paging::{self, Token};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::node::NodeStub;
+
+/// Longest description, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 256;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool("write"), |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node("read"), |call| Box::pin(list_nodes(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::Filtered, |call| Box::pin(list_jobs(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool("write"), |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool("delete"), |call| Box::pin(delete(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::NodePools)], |view| {
+        let mut rows: Vec<Arc<NodePool>> = view.node_pools().cloned().collect();
+        if params.reverse {
+            rows.reverse();
+        }
+        let token = |pool: &NodePool| Token::Text(pool.name.to_string());
+        let page = paging::page(&params, rows.into_iter(), token, |pool| pool.name.starts_with(&params.prefix))?;
+        Ok(At { index: view.table_index(Table::NodePools).max(1), value: page })
+    })
+    .await?;
+    call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let name = Str::new(call.id());
+    let keys = [WatchKey::NodePool(name.clone())];
+    let found = blocking::run(&call, &params, &keys, |view| {
+        let row = view.node_pool(&name).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::NodePools).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("node pool not found", found.index)),
+    }
+}
+
+async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let pool = call.json().await?;
+    write(&call, pool).await
+}
+
+async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let pool: NodePool = call.json().await?;
+    if pool.name != *call.id() {
+        return Err(ApiError::bad_request("Node pool name does not match request path"));
+    }
+    write(&call, pool).await
+}
+
+async fn write<S: Server>(call: &Call<S>, mut pool: NodePool) -> Result<Response, ApiError> {
+    admit(&pool)?;
+    pool.hash = Some(Blob(hash(&pool)));
+    let written = call.propose(UpsertNodePools { node_pools: vec![pool] }).await?;
+    Ok(empty_written(written.index))
+}
+
+async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = call.id();
+    if name.is_empty() {
+        return Err(ApiError::bad_request("node pool name is empty"));
+    }
+    let (view, region) = (call.server.view(), &call.server.info().region);
+    let mut errors = Vec::new();
+    if view.jobs().any(|job| job.node_pool == *name && job.status != JobStatus::Dead) {
+        errors.push(format!("node pool \"{name}\" has non-terminal jobs in regions: [{region}]"));
+    }
+    if view.nodes().any(|node| node.node_pool == *name) {
+        errors.push(format!("node pool \"{name}\" has nodes in regions: [{region}]"));
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::internal(multi_error(&errors)));
+    }
+    let written = call.propose(DeleteNodePools { names: vec![name.into()] }).await?;
+    Ok(empty_written(written.index))
+}
+
+async fn list_nodes<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if !params.prefix.is_empty() {
+        return Err(ApiError::bad_request("prefix argument not allowed"));
+    }
+    let fields = nodes::list_fields(&call)?;
+    let pool = Str::new(call.id());
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
+        if view.node_pool(&pool).is_none() {
+            return Ok(At { index: 0, value: paging::Page { rows: Vec::new(), next_token: None } });
+        }
+        let rows = view.nodes_in_pool(&pool).cloned();
+        let page = paging::page(&params, rows, |node| Token::Text(node.id.to_string()), |_| true)?;
+        Ok(At { index: view.table_index(Table::Nodes).max(1), value: page })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.rows.iter().map(|node| NodeStub::new(node, fields)).collect();
+    call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
+}
+
+async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if !params.prefix.is_empty() {
+        return Err(ApiError::bad_request("prefix argument not allowed"));
+    }
+    let pool = Str::new(call.id());
+    if call.server.view().node_pool(&pool).is_none() {
+        let index = call.server.view().table_index(Table::NodePools).max(1);
+        return Err(ApiError::missing("node pool not found", index));
+    }
+    jobs::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await
+}
+
+/// Refuses what no node pool may be.
+fn admit(pool: &NodePool) -> Result<(), ApiError> {
+    let name = &pool.name;
+    let mut errors = Vec::new();
+    let valid = (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if !valid {
+        errors.push(format!("invalid name {:?}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", name.as_str()));
+    }
+    if pool.description.len() > DESCRIPTION_BYTES_MAX {
+        errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::bad_request(format!("invalid node pool {:?}: {}", name.as_str(), multi_error(&errors))));
+    }
+    if *name == ALL_NODE_POOL || *name == DEFAULT_NODE_POOL {
+        return Err(ApiError::bad_request(format!("modifying node pool \"{name}\" is not allowed")));
+    }
+    if pool.scheduler_configuration.is_some() {
+        return Err(ApiError::internal("Feature \"Node Pools Governance\" is unlicensed"));
+    }
+    Ok(())
+}
+
+/// BLAKE2b-256 of all texts, run together.
+fn hash(pool: &NodePool) -> Vec<u8> {
+    let mut hasher = Blake2b::<blake2::digest::consts::U32>::new();
+    hasher.update(pool.name.as_bytes());
+    hasher.update(pool.description.as_bytes());
+    for (key, value) in pool.meta.iter().flatten() {
+        hasher.update(key.as_bytes());
+        hasher.update(value.as_bytes());
+    }
+    hasher.finalize().to_vec()
+}

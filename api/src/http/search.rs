@@ -1,0 +1,252 @@
+//! Search: ids by how they begin, in all kinds of things at once. Search in names is in `fuzzy`.
+
+mod fuzzy;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use songline_model::Str;
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::call::{Call, Meta};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::{ReadParams, quote};
+use crate::server::Server;
+use crate::wire::responses::QueryMeta;
+
+/// Rows of one context that are looked at by id. Rows are counted before the last digit of an odd prefix is compared.
+const SCANNED_ROWS_MAX: usize = 20;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Write, "/v1/search", "", Capability::Filtered, |call| Box::pin(search(call)));
+    mux.add(Methods::Write, "/v1/search/fuzzy", "", Capability::Filtered, |call| Box::pin(fuzzy::search(call)));
+}
+
+/// A kind of things that can be searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Context {
+    Allocs,
+    Jobs,
+    Nodes,
+    NodePools,
+    Evals,
+    Deployment,
+    Plugins,
+    Volumes,
+    ScalingPolicy,
+    Vars,
+    Namespaces,
+}
+
+impl Context {
+    /// In the order of the error text.
+    const ALL: [Context; 11] = [
+        Context::Allocs,
+        Context::Jobs,
+        Context::Nodes,
+        Context::NodePools,
+        Context::Evals,
+        Context::Deployment,
+        Context::Plugins,
+        Context::Volumes,
+        Context::ScalingPolicy,
+        Context::Vars,
+        Context::Namespaces,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Context::Allocs => "allocs",
+            Context::Jobs => "jobs",
+            Context::Nodes => "nodes",
+            Context::NodePools => "node_pools",
+            Context::Evals => "evals",
+            Context::Deployment => "deployment",
+            Context::Plugins => "plugins",
+            Context::Volumes => "volumes",
+            Context::ScalingPolicy => "scaling_policy",
+            Context::Vars => "vars",
+            Context::Namespaces => "namespaces",
+        }
+    }
+
+    /// Where its rows are; the others have no table yet, and so no rows.
+    fn table(self) -> Option<Table> {
+        match self {
+            Context::Allocs => Some(Table::Allocs),
+            Context::Jobs => Some(Table::Jobs),
+            Context::Nodes => Some(Table::Nodes),
+            Context::NodePools => Some(Table::NodePools),
+            Context::Evals => Some(Table::Evals),
+            Context::Deployment => Some(Table::Deployment),
+            Context::Namespaces => Some(Table::Namespaces),
+            Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => None,
+        }
+    }
+
+    /// The contexts that a word of a request means.
+    fn parse(word: &str) -> Result<Vec<Context>, ApiError> {
+        if word == "all" {
+            return Ok(Context::ALL.to_vec());
+        }
+        let found = Context::ALL.into_iter().find(|context| context.as_str() == word);
+        found.map(|context| vec![context]).ok_or_else(|| {
+            let words: Vec<&str> = Context::ALL.iter().map(|context| context.as_str()).collect();
+            let words = words.join(" ");
+            ApiError::internal(format!("context must be one of [{words}] or 'all' for all contexts; got {}", quote(word)))
+        })
+    }
+}
+
+/// `SearchRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct SearchRequest {
+    prefix: Str,
+    context: Str,
+    namespace: Str,
+}
+
+/// `SearchResponse` and `FuzzySearchResponse` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SearchResponse<M: Serialize> {
+    matches: BTreeMap<&'static str, M>,
+    truncations: BTreeMap<&'static str, bool>,
+    #[serde(flatten)]
+    meta: QueryMeta,
+}
+
+async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let request: SearchRequest = call.json().await?;
+    let params = params(&call, &request.namespace)?;
+    let contexts = Context::parse(&request.context)?;
+    let view = fresh_view(&call, &params).await?;
+    let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
+    for context in &contexts {
+        let scanned = if *context == Context::Jobs { &request.prefix } else { even(&request.prefix) };
+        let Some((found, truncated)) = by_prefix(&view, *context, &params, scanned, &request.prefix) else {
+            continue;
+        };
+        // Nothing found is null.
+        matches.insert(context.as_str(), Some(found).filter(|found| !found.is_empty()));
+        truncations.insert(context.as_str(), truncated);
+    }
+    respond(&call, &view, &contexts, matches, truncations)
+}
+
+/// The parameters of the query. The body's namespace counts when the query names none.
+fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiError> {
+    let mut params = call.read_params()?;
+    if call.query().text("namespace").is_empty() && !namespace.is_empty() {
+        params.namespace = namespace.clone();
+    }
+    Ok(params)
+}
+
+async fn fresh_view<S: Server>(call: &Call<S>, params: &ReadParams) -> Result<Arc<State>, ApiError> {
+    if !params.stale {
+        call.server.read_barrier().await?;
+    }
+    Ok(call.server.view())
+}
+
+/// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes.
+fn even(prefix: &str) -> &str {
+    let digits = prefix.len() - prefix.matches('-').count();
+    match prefix.char_indices().next_back() {
+        Some((last, _)) if digits % 2 != 0 => &prefix[..last],
+        Some(_) | None => prefix,
+    }
+}
+
+/// The ids that begin with `wanted` among the first that begin with `scanned`, and whether more begin so.
+/// `None`: no id of this kind can begin so.
+fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str, wanted: &str) -> Option<(Vec<String>, bool)> {
+    let begins = |name: &str| name.starts_with(scanned);
+    let id_prefix = || ids::prefix(scanned).ok();
+    Some(match context {
+        Context::Allocs => {
+            let prefix = id_prefix()?;
+            let rows = view.allocs_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            starting_with(rows.map(|row| row.id), wanted)
+        }
+        Context::Evals => {
+            let prefix = id_prefix()?;
+            let rows = view.evals_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            starting_with(rows.map(|row| row.id), wanted)
+        }
+        Context::Deployment => {
+            let prefix = id_prefix()?;
+            let rows = view.deployments_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            starting_with(rows.map(|row| row.id), wanted)
+        }
+        Context::Nodes => starting_with(view.nodes_with_prefix(&id_prefix()?).map(|row| row.id), wanted),
+        Context::Jobs if params.all_namespaces() => starting_with(view.jobs().map(|row| &row.id).filter(|id| begins(id)), wanted),
+        Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
+        Context::NodePools => starting_with(view.node_pools().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
+        Context::Namespaces => starting_with(view.namespaces().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
+        Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => (Vec::new(), false),
+    })
+}
+
+/// Those of the first ids that begin so, and whether there are more to look at.
+fn starting_with(ids: impl Iterator<Item = impl Display>, prefix: &str) -> (Vec<String>, bool) {
+    let mut ids = ids.map(|id| id.to_string());
+    let found = ids.by_ref().take(SCANNED_ROWS_MAX).filter(|id| id.starts_with(prefix)).collect();
+    (found, ids.next().is_some())
+}
+
+fn respond<S: Server, M: Serialize>(
+    call: &Call<S>,
+    view: &State,
+    contexts: &[Context],
+    matches: BTreeMap<&'static str, M>,
+    truncations: BTreeMap<&'static str, bool>,
+) -> Result<Response, ApiError> {
+    let index = contexts.iter().filter_map(|context| context.table()).map(|table| view.table_index(table)).max().unwrap_or(0);
+    let contact = call.server.contact();
+    let meta = QueryMeta {
+        index,
+        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
+        known_leader: contact.known_leader,
+        ..QueryMeta::default()
+    };
+    call.read(&Meta::at(index), &SearchResponse { matches, truncations, meta })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Context, even, starting_with};
+
+    #[test]
+    fn prefixes_lose_the_last_digit_of_an_odd_number() {
+        for (prefix, expected) in
+            [("", ""), ("a", ""), ("ab", "ab"), ("abc", "ab"), ("e3671fa4-21", "e3671fa4-21"), ("e3671fa4-2", "e3671fa4-")]
+        {
+            assert_eq!(even(prefix), expected, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_rows_are_looked_at() {
+        let ids = |count: usize| (0..count).map(|n| if n % 2 == 0 { format!("ab{n}") } else { format!("ac{n}") });
+        assert_eq!(starting_with(ids(20), "ab").0.len(), 10);
+        assert!(!starting_with(ids(20), "ab").1);
+        assert_eq!(starting_with(ids(21), "ab").0.len(), 10);
+        assert!(starting_with(ids(21), "ab").1);
+    }
+
+    #[test]
+    fn contexts_that_are_none_are_refused() {
+        assert_eq!(Context::parse("all").map(|contexts| contexts.len()).ok(), Some(11));
+        let text = Context::parse("tasks").expect_err("is refused").text;
+        let words = "allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces";
+        assert_eq!(text, format!("context must be one of [{words}] or 'all' for all contexts; got \"tasks\""));
+    }
+}

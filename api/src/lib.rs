@@ -1,0 +1,17 @@
+//! HTTP: routes, wire forms and the event stream. What a request means is decided here; what a command does is decided in `projections`.
+//!
+//! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a command or a query,
+//! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.
+
+pub mod error;
+pub mod event;
+pub mod http;
+mod listen;
+mod server;
+pub mod watch;
+pub mod wire;
+
+pub use error::ApiError;
+pub use http::routes_text;
+pub use listen::{Limits, serve};
+pub use server::*;

@@ -1,0 +1,212 @@
+//! Connections: accepting them, bounding them, and dropping those that do not read what is written to them.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::http::Api;
+use crate::server::Server;
+
+/// Bounds of a listener.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections of one address; 0 is no bound.
+    pub connections_per_client_max: usize,
+    /// How long a write may make no progress before its connection is dropped.
+    pub write_timeout: Duration,
+    /// How long the head of a request may take.
+    pub header_timeout: Duration,
+    /// How long requests may go on after shutdown has begun.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_per_client_max: 100,
+            write_timeout: Duration::from_secs(60),
+            header_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Answers requests on `listener` until `shutdown`, then lets those under way end.
+pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Limits, shutdown: CancellationToken) {
+    let api = Api::new(server);
+    let clients = Arc::new(Clients::default());
+    let tasks = TaskTracker::new();
+    loop {
+        let (stream, peer) = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "accepting a connection");
+                    // Out of file descriptors, most likely: other connections have to end first.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        let Some(place) = clients.enter(peer.ip(), limits.connections_per_client_max) else {
+            tasks.spawn(refuse(stream));
+            continue;
+        };
+        let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            connection(stream, peer, api, &limits, shutdown).await;
+            drop(place);
+        });
+    }
+    tasks.close();
+    if tokio::time::timeout(limits.drain_timeout, tasks.wait()).await.is_err() {
+        tracing::debug!(open = tasks.len(), "connections still open at the end of shutdown");
+    }
+}
+
+async fn connection<S: Server>(stream: TcpStream, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
+    }
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let api = api.clone();
+        async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(Body::new)).await) }
+    });
+    let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, stalled: None });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .serve_connection(io, service)
+        .with_upgrades();
+    tokio::pin!(serving);
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        () = shutdown.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%peer, error = &error as &dyn std::error::Error, "a connection ended early");
+    }
+}
+
+/// Tells a client that it has too many connections, and hangs up.
+async fn refuse(mut stream: TcpStream) {
+    const BODY: &str = "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
+    let head = format!(
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{BODY}",
+        BODY.len()
+    );
+    let sent = tokio::time::timeout(Duration::from_secs(1), stream.write_all(head.as_bytes())).await;
+    if let Ok(Err(error)) = sent {
+        tracing::trace!(error = &error as &dyn std::error::Error, "refusing a connection");
+    }
+}
+
+/// How many connections each address has.
+#[derive(Debug, Default)]
+struct Clients(Mutex<HashMap<IpAddr, usize>>);
+
+impl Clients {
+    fn enter(self: &Arc<Self>, ip: IpAddr, max: usize) -> Option<Place> {
+        let mut counts = self.0.lock();
+        let count = counts.entry(ip).or_default();
+        if max > 0 && *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(Place { clients: Arc::clone(self), ip })
+    }
+}
+
+/// One connection's place among those of its address.
+#[derive(Debug)]
+struct Place {
+    clients: Arc<Clients>,
+    ip: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.clients.0.lock();
+        if let Some(count) = counts.get_mut(&self.ip) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.ip);
+            }
+        }
+    }
+}
+
+/// A connection whose writes fail when the other side reads nothing for too long.
+struct Bounded {
+    stream: TcpStream,
+    write_timeout: Duration,
+    /// Runs while a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Bounded {
+    /// A write that waits: starts the clock, or fails when it has run out.
+    fn wait<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.stalled = None;
+            return polled;
+        }
+        let timeout = self.write_timeout;
+        let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
+        match sleep.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.wait(cx, polled)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wait(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.wait(cx, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,218 @@
+//! What HTTP needs of the server behind it. The shell implements it; nothing of a log, a scheduler or a node agent is known here.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use songline_commands::{Actor, Cause, Command, Idempotency};
+use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time};
+use songline_projections::{Outcome, Rejected, State};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::event::EventHub;
+use crate::watch::Watches;
+
+/// The server behind the HTTP API.
+pub trait Server: Send + Sync + 'static {
+    /// How a node agent is reached.
+    type Node: songline_rpc::NodeAgent;
+
+    /// The newest applied state.
+    fn view(&self) -> Arc<State>;
+
+    /// Writes a command to the log and answers once this server has applied it. The shell stamps its time.
+    fn propose(&self, proposal: Proposal) -> impl Future<Output = Result<Written, ProposeError>> + Send;
+
+    /// Returns once this server has applied everything that was acknowledged before the call.
+    fn read_barrier(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// How current this server's answers are.
+    fn contact(&self) -> Contact;
+
+    /// Where blocking queries wait. The shell wakes it after every applied entry.
+    fn watches(&self) -> &Watches;
+
+    /// Where event streams come from. The shell publishes to it after every applied entry.
+    fn events(&self) -> &Arc<EventHub>;
+
+    /// What scheduling this job now would do, on a fork of the newest state in which it is registered. Writes nothing.
+    fn plan_job(&self, job: Arc<Job>) -> impl Future<Output = Result<PlannedJob, ProposeError>> + Send;
+
+    /// A new random id.
+    fn fresh_uuid(&self) -> Uuid;
+
+    /// The clock.
+    fn now(&self) -> Time;
+
+    /// The agent of a node, if it can be reached from here.
+    fn node_agent(&self, node: NodeId) -> Option<Arc<Self::Node>>;
+
+    /// The node that runs in this process, if one does.
+    fn local_node(&self) -> Option<NodeId>;
+
+    /// A snapshot archive of the newest state.
+    fn snapshot_save(&self) -> impl Future<Output = Result<Bytes, ProposeError>> + Send;
+
+    /// Replaces the state by an archive's. Returns once it is applied.
+    fn snapshot_restore(&self, archive: Bytes) -> impl Future<Output = Result<(), RestoreError>> + Send;
+
+    /// Drops everything that a garbage collection may drop, whatever its age.
+    fn force_gc(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// Counts all job summaries anew.
+    fn reconcile_summaries(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// What stands in the agent's configuration.
+    fn info(&self) -> &AgentInfo;
+
+    /// The `config` and `stats` of `agent/self` and the tags of its member, as they are now.
+    fn agent_self(&self) -> AgentSelf;
+
+    /// The metrics of the last complete interval, in the reference's JSON form.
+    fn metrics(&self) -> serde_json::Value;
+
+    /// The same as Prometheus text.
+    fn metrics_prometheus(&self) -> String;
+
+    /// Whether this server and the node in this process are well; absent parts do not run here.
+    fn health(&self) -> Health;
+
+    /// `host:port` of the leader's server port, empty when there is none.
+    fn leader_addr(&self) -> String;
+
+    /// `host:port` of every server of the cluster.
+    fn peer_addrs(&self) -> Vec<String>;
+
+    /// Cancelled when the agent goes down: waiting requests and streams end.
+    fn shutdown(&self) -> &CancellationToken;
+}
+
+/// A command that a request asks for.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// Who asks.
+    pub actor: Actor,
+    /// What led to it, if something in the log did.
+    pub cause: Option<Cause>,
+    /// Makes a retried write run once.
+    pub idempotency: Option<Idempotency>,
+    /// What to do.
+    pub command: Command,
+}
+
+/// A command that was applied and not refused.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The index of its entry, as users see it. For a repeated write that of the first one.
+    pub index: u64,
+    /// What apply says beyond that.
+    pub outcome: Outcome,
+}
+
+/// Why a command was not applied.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ProposeError {
+    /// Apply refused it. The entry stands in the log nevertheless.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// Nobody leads.
+    #[error("No cluster leader")]
+    NoLeader,
+    /// The server is going down, or broken; the text says which. The command may or may not be applied.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// Why an archive was not restored.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RestoreError {
+    /// The archive is not one, or damaged.
+    #[error("failed to restore from snapshot: {0}")]
+    Archive(String),
+    /// It could not be written to the log.
+    #[error(transparent)]
+    Propose(#[from] ProposeError),
+}
+
+/// How current a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contact {
+    /// Whether a leader is known.
+    pub known_leader: bool,
+    /// Since when nothing was heard of it; zero on the leader.
+    pub last_contact: Duration,
+}
+
+/// What a dry run of the scheduler says.
+#[derive(Debug, Clone, Default)]
+pub struct PlannedJob {
+    /// What it would place, stop and change, by group.
+    pub annotations: Option<PlanAnnotations>,
+    /// What it could not place, by group.
+    pub failed_tg_allocs: BTreeMap<Str, AllocMetric>,
+    /// Evaluations that it would make.
+    pub created_evals: Vec<Evaluation>,
+}
+
+/// What does not change while an agent runs.
+#[derive(Debug, Clone)]
+pub struct AgentInfo {
+    /// The reference's version whose interface this is, such as `1.6.5`.
+    pub version: String,
+    /// Name of this server among servers, such as `host.global`.
+    pub name: String,
+    /// Region.
+    pub region: String,
+    /// Datacenter.
+    pub datacenter: String,
+    /// Address that other servers use.
+    pub server_ip: String,
+    /// Port of membership.
+    pub serf_port: u16,
+    /// Whether routes for debugging answer.
+    pub enable_debug: bool,
+    /// Whether there is an event stream at all.
+    pub enable_event_broker: bool,
+    /// Largest job source that is kept, in bytes.
+    pub job_max_source_bytes: u64,
+    /// Highest priority of a job.
+    pub job_max_priority: i64,
+    /// How many versions of a job are kept.
+    pub job_tracked_versions: u64,
+    /// What schedules while nobody has written a configuration.
+    pub default_scheduler_config: SchedulerConfiguration,
+    /// Headers that every answer carries.
+    pub response_headers: Vec<(String, String)>,
+}
+
+/// What `agent/self` shows.
+#[derive(Debug, Clone, Default)]
+pub struct AgentSelf {
+    /// The configuration in the reference's shape, secrets redacted.
+    pub config: serde_json::Value,
+    /// Texts by group and name.
+    pub stats: BTreeMap<String, BTreeMap<String, String>>,
+    /// Tags of this server in membership.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// How the parts of an agent fare.
+#[derive(Debug, Clone, Default)]
+pub struct Health {
+    /// The node in this process.
+    pub client: Option<Wellness>,
+    /// The server in this process.
+    pub server: Option<Wellness>,
+}
+
+/// How one part fares.
+#[derive(Debug, Clone)]
+pub struct Wellness {
+    /// Whether it is well.
+    pub ok: bool,
+    /// `ok`, or what is wrong.
+    pub message: String,
+}

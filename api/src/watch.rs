@@ -1,0 +1,160 @@
+//! Where blocking queries wait: on the keys they have read. What they read and when they answer is in `http::blocking`.
+//!
+//! A key is known only while somebody waits for it, so a write that nobody watches costs one atomic load.
+//! A reader registers, then evaluates its query, then waits: a change between the two leaves a permit and no wake-up is lost.
+
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Str};
+use songline_projections::{Change, Table};
+use tokio::sync::Notify;
+
+/// What a query has looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WatchKey {
+    /// Any row of a table.
+    Table(Table),
+    /// One node's row.
+    Node(NodeId),
+    /// One node pool's row.
+    NodePool(Str),
+    /// One job's row, in whatever version.
+    Job(JobKey),
+    /// One job's summary.
+    JobSummary(JobKey),
+    /// One evaluation's row.
+    Eval(EvalId),
+    /// The evaluations of a job.
+    JobEvals(JobKey),
+    /// One allocation's row.
+    Alloc(AllocId),
+    /// The allocations of a job.
+    JobAllocs(JobKey),
+    /// The allocations of a node.
+    NodeAllocs(NodeId),
+    /// The allocations of an evaluation.
+    EvalAllocs(EvalId),
+    /// The allocations of a deployment.
+    DeploymentAllocs(DeploymentId),
+    /// One deployment's row.
+    Deployment(DeploymentId),
+    /// The deployments of a job.
+    JobDeployments(JobKey),
+    /// One namespace's row.
+    Namespace(Str),
+}
+
+const SHARDS: usize = 16;
+
+type Shard = HashMap<WatchKey, Vec<(u64, Arc<Notify>)>>;
+
+/// All waiting queries of a server.
+#[derive(Debug)]
+pub struct Watches {
+    shards: [Mutex<Shard>; SHARDS],
+    hasher: RandomState,
+    waiting: AtomicUsize,
+    next_id: AtomicU64,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+            waiting: AtomicUsize::new(0),
+            next_id: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Watches {
+    /// Registers a reader of these keys. It stops waiting when the answer is dropped.
+    pub fn register(&self, keys: &[WatchKey]) -> Watcher<'_> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let notify = Arc::new(Notify::new());
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        for key in keys {
+            self.shard(key).lock().entry(key.clone()).or_default().push((id, Arc::clone(&notify)));
+        }
+        Watcher { watches: self, keys: keys.to_vec(), id, notify }
+    }
+
+    /// Wakes everybody who waits for one of these rows. Call it after the view with the changes is published.
+    pub fn wake(&self, changes: &[Change]) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for change in changes {
+            if matches!(change, Change::Restored) {
+                return self.wake_all();
+            }
+            keys::of(change, &mut |key| self.wake_key(&key));
+        }
+    }
+
+    /// Wakes everybody, because the whole state was replaced.
+    pub fn wake_all(&self) {
+        for shard in &self.shards {
+            for (_, notify) in shard.lock().values().flatten() {
+                notify.notify_one();
+            }
+        }
+    }
+
+    /// How many queries wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn wake_key(&self, key: &WatchKey) {
+        if let Some(waiters) = self.shard(key).lock().get(key) {
+            for (_, notify) in waiters {
+                notify.notify_one();
+            }
+        }
+    }
+
+    fn shard(&self, key: &WatchKey) -> &Mutex<Shard> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+/// One registered reader.
+#[derive(Debug)]
+pub struct Watcher<'a> {
+    watches: &'a Watches,
+    keys: Vec<WatchKey>,
+    id: u64,
+    notify: Arc<Notify>,
+}
+
+impl Watcher<'_> {
+    /// Returns after the next change of a key, at once when one came since the last call.
+    pub async fn changed(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            let mut shard = self.watches.shard(key).lock();
+            if let Some(waiters) = shard.get_mut(key) {
+                waiters.retain(|(id, _)| *id != self.id);
+                if waiters.is_empty() {
+                    shard.remove(key);
+                }
+            }
+        }
+        self.watches.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}

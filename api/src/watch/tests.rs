@@ -1,0 +1,47 @@
+use std::sync::Arc;
+
+use songline_model::Namespace;
+use songline_projections::{Change, Table};
+
+use super::{WatchKey, Watches};
+
+fn namespace(name: &str) -> Change {
+    Change::Namespace { before: None, after: Some(Arc::new(Namespace { name: name.into(), ..Namespace::default() })) }
+}
+
+#[tokio::test]
+async fn a_change_between_registering_and_waiting_is_not_lost() {
+    let watches = Watches::default();
+    let watcher = watches.register(&[WatchKey::Namespace("dev".into())]);
+    watches.wake(&[namespace("dev")]);
+    watcher.changed().await;
+}
+
+#[tokio::test]
+async fn a_change_of_another_key_does_not_wake() {
+    let watches = Watches::default();
+    let watcher = watches.register(&[WatchKey::Namespace("dev".into())]);
+    watches.wake(&[namespace("prod")]);
+    let woken = tokio::select! {
+        biased;
+        () = watcher.changed() => true,
+        () = std::future::ready(()) => false,
+    };
+    assert!(!woken);
+}
+
+#[tokio::test]
+async fn a_restore_wakes_everybody() {
+    let watches = Watches::default();
+    let watcher = watches.register(&[WatchKey::Table(Table::Jobs)]);
+    watches.wake(&[Change::Restored]);
+    watcher.changed().await;
+}
+
+#[test]
+fn keys_are_forgotten_when_nobody_waits() {
+    let watches = Watches::default();
+    drop(watches.register(&[WatchKey::Table(Table::Jobs), WatchKey::Namespace("dev".into())]));
+    assert_eq!(watches.waiting(), 0);
+    assert!(watches.shards.iter().all(|shard| shard.lock().is_empty()));
+}

@@ -1,0 +1,10 @@
+//! Wire forms that differ from the rows: list stubs, derived fields, request bodies, events. Rows themselves are in `model`.
+
+pub mod alloc;
+pub mod deployment;
+mod display;
+pub mod eval;
+pub mod event;
+pub mod job;
+pub mod node;
+pub mod responses;

@@ -1,0 +1,219 @@
+//! Which changes are events, and what they look like. The entry's kind gives the type, the changed row the topic, key and payload.
+
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use songline_commands::Kind;
+use songline_model::{Allocation, Deployment, Evaluation, Job, Node, NodePool, Str};
+use songline_projections::Change;
+
+use crate::wire::alloc::EventAlloc;
+use crate::wire::node::NodeView;
+
+/// What the events of an entry are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// Jobs.
+    Job,
+    /// Evaluations.
+    Evaluation,
+    /// Allocations.
+    Allocation,
+    /// Deployments.
+    Deployment,
+    /// Nodes.
+    Node,
+    /// Node pools.
+    NodePool,
+}
+
+impl Topic {
+    /// The wire's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Topic::Job => "Job",
+            Topic::Evaluation => "Evaluation",
+            Topic::Allocation => "Allocation",
+            Topic::Deployment => "Deployment",
+            Topic::Node => "Node",
+            Topic::NodePool => "NodePool",
+        }
+    }
+}
+
+/// One change of one row, not yet encoded.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// What it is about.
+    pub topic: Topic,
+    /// What was done, by the entry's kind.
+    pub kind: &'static str,
+    /// The row's id or name.
+    pub key: Str,
+    /// Empty for rows without one.
+    pub namespace: Str,
+    /// Other texts that the event is found by; `null` when its topic has none. An absent one is empty.
+    pub filter_keys: Option<Vec<Str>>,
+    /// The row after the change, or before it when it is gone.
+    pub payload: Payload,
+    /// Which of the entry's frames shows it to a plain request: the reference writes some entries in several steps.
+    pub step: u8,
+}
+
+/// The row of an event.
+#[derive(Debug, Clone)]
+pub enum Payload {
+    /// A job.
+    Job(Arc<Job>),
+    /// An evaluation.
+    Evaluation(Arc<Evaluation>),
+    /// An allocation; its job is not shown.
+    Allocation(Arc<Allocation>),
+    /// A deployment.
+    Deployment(Arc<Deployment>),
+    /// A node; its secret is not shown.
+    Node(Arc<Node>),
+    /// A node pool.
+    NodePool(Arc<NodePool>),
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Payload::Job(row) => s.collect_map([("Job", row)]),
+            Payload::Evaluation(row) => s.collect_map([("Evaluation", row)]),
+            Payload::Allocation(row) => s.collect_map([("Allocation", EventAlloc(row))]),
+            Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
+            Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
+            Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+        }
+    }
+}
+
+/// An event with the index of its entry, as the wire has it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct EventView<'a> {
+    filter_keys: Option<&'a [Str]>,
+    index: u64,
+    key: &'a str,
+    namespace: &'a str,
+    payload: &'a Payload,
+    topic: &'static str,
+    #[serde(rename = "Type")]
+    kind: &'static str,
+}
+
+impl Event {
+    /// The event as the wire has it.
+    pub fn view(&self, index: u64) -> EventView<'_> {
+        EventView {
+            filter_keys: self.filter_keys.as_deref(),
+            index,
+            key: &self.key,
+            namespace: &self.namespace,
+            payload: &self.payload,
+            topic: self.topic.as_str(),
+            kind: self.kind,
+        }
+    }
+}
+
+/// The type of the events of an entry; `None`: its changes are not events.
+pub fn event_type(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::NodeRegister => Some("NodeRegistration"),
+        Kind::NodeDeregister => Some("NodeDeregistration"),
+        Kind::NodeUpdateStatus | Kind::UpsertNodeEvents => Some("NodeStreamEvent"),
+        Kind::NodeUpdateDrain | Kind::BatchNodeUpdateDrain | Kind::NodeUpdateEligibility => Some("NodeDrain"),
+        Kind::NodePoolUpsert => Some("NodePoolUpserted"),
+        Kind::NodePoolDelete => Some("NodePoolDeleted"),
+        Kind::JobRegister => Some("JobRegistered"),
+        Kind::JobDeregister => Some("JobDeregistered"),
+        Kind::JobBatchDeregister => Some("JobBatchDeregistered"),
+        Kind::EvalUpdate => Some("EvaluationUpdated"),
+        Kind::AllocClientUpdate => Some("AllocationUpdated"),
+        Kind::AllocUpdateDesiredTransition => Some("AllocationUpdateDesiredStatus"),
+        Kind::ApplyPlanResults => Some("PlanResult"),
+        Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
+        Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
+        Kind::EvalReap
+        | Kind::ReconcileJobSummaries
+        | Kind::DeploymentDelete
+        | Kind::JobStability
+        | Kind::SchedulerConfig
+        | Kind::NodeBatchDeregister
+        | Kind::ClusterMetadata
+        | Kind::NamespaceUpsert
+        | Kind::NamespaceDelete
+        | Kind::Restore
+        | Kind::Digest => None,
+    }
+}
+
+/// The events of an entry, in the order of its changes.
+pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
+    let Some(word) = event_type(kind) else {
+        return Vec::new();
+    };
+    let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
+    // A stable sort: within a step the order of the changes stays.
+    out.sort_by_key(|event| event.step);
+    out
+}
+
+/// One change's event. Rows that are dropped are events only where the reference has them.
+fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
+    let (topic, key, namespace, filter_keys, payload) = match change {
+        Change::Job { after, .. } => {
+            let job = after.as_ref()?;
+            (Topic::Job, job.id.0.clone(), job.namespace.0.clone(), None, Payload::Job(Arc::clone(job)))
+        }
+        Change::Eval { after, .. } => {
+            let eval = after.as_ref()?;
+            let keys = vec![eval.job_id.0.clone(), id_text(eval.deployment_id)];
+            (Topic::Evaluation, id_text(Some(eval.id)), eval.namespace.0.clone(), Some(keys), Payload::Evaluation(Arc::clone(eval)))
+        }
+        Change::Alloc { after, .. } => {
+            let alloc = after.as_ref()?;
+            let keys = vec![alloc.job_id.0.clone(), id_text(alloc.deployment_id)];
+            (Topic::Allocation, id_text(Some(alloc.id)), alloc.namespace.0.clone(), Some(keys), Payload::Allocation(Arc::clone(alloc)))
+        }
+        Change::Deployment { after, .. } => {
+            let deployment = after.as_ref()?;
+            let keys = vec![deployment.job_id.0.clone()];
+            let payload = Payload::Deployment(Arc::clone(deployment));
+            (Topic::Deployment, id_text(Some(deployment.id)), deployment.namespace.0.clone(), Some(keys), payload)
+        }
+        Change::Node { before, after } => {
+            let node = after.as_ref().or(before.as_ref())?;
+            (Topic::Node, id_text(Some(node.id)), Str::default(), None, Payload::Node(Arc::clone(node)))
+        }
+        Change::NodePool { before, after } => {
+            let pool = after.as_ref().or(before.as_ref())?;
+            (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
+        }
+        // Derived from the rows above, or not the subscribers' business.
+        Change::JobSummary { .. }
+        | Change::JobVersion { .. }
+        | Change::JobSubmission { .. }
+        | Change::SchedulerConfig { .. }
+        | Change::ClusterMeta { .. }
+        | Change::Namespace { .. }
+        | Change::Idempotency { .. }
+        | Change::Restored => return None,
+    };
+    let step = step(kind, topic);
+    Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step })
+}
+
+/// A registration shows the job first and its evaluation in a second frame; so do a deregistration and what nodes tell.
+fn step(kind: Kind, topic: Topic) -> u8 {
+    let in_two = matches!(kind, Kind::JobRegister | Kind::JobDeregister | Kind::AllocClientUpdate);
+    u8::from(in_two && topic == Topic::Evaluation)
+}
+
+fn id_text<T: std::fmt::Display>(id: Option<T>) -> Str {
+    id.map(|id| Str::from(id.to_string())).unwrap_or_default()
+}

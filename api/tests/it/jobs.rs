@@ -1,0 +1,184 @@
+//! Jobs: how they are written, and what reads show then.
+
+use expect_test::expect;
+
+use crate::server::{Memory, check};
+
+const JOB: &str = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
+
+#[tokio::test]
+async fn a_job_is_registered_again_evaluated_stopped_and_purged() {
+    let server = Memory::new();
+    check(
+        &server,
+        &format!(
+            "PUT /v1/jobs {JOB}
+            PUT /v1/job/web {JOB}
+            PUT /v1/job/web/evaluate
+            GET /v1/jobs
+            GET /v1/job/web/summary
+            GET /v1/job/web/deployment
+            DELETE /v1/job/web
+            DELETE /v1/job/web?purge=true
+            GET /v1/job/web
+            DELETE /v1/job/web"
+        ),
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", 
+                200 @1 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":1,"JobModifyIndex":1,"Warnings":"","Index":1,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t
+                200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":1,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/evaluate
+                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":1,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            GET /v1/jobs
+                200 @1 [{"ID":"web","ParentID":"","Name":"web","Namespace":"default","Datacenters":["*"],"NodePool":"default","Multiregion":null,"Type":"service","Priority":50,"Periodic":false,"ParameterizedJob":false,"Stop":false,"Status":"pending","StatusDescription":"","JobSummary":{"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":1,"ModifyIndex":1},"CreateIndex":1,"ModifyIndex":1,"JobModifyIndex":1,"SubmitTime":1700000000000000000}]
+            GET /v1/job/web/summary
+                200 @1 {"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":1,"ModifyIndex":1}
+            GET /v1/job/web/deployment
+                200 @0 null
+            DELETE /v1/job/web
+                200 @4 {"EvalID":"00000000-0000-0004-8000-000000000001","EvalCreateIndex":4,"JobModifyIndex":4,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":4,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            DELETE /v1/job/web?purge=true
+                200 @5 {"EvalID":"00000000-0000-0005-8000-000000000001","EvalCreateIndex":5,"JobModifyIndex":5,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":5,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            GET /v1/job/web
+                404 @5 job not found
+            DELETE /v1/job/web
+                200 @0 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":0,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn requests_that_are_no_job_are_refused() {
+    let server = Memory::new();
+    check(
+        &server,
+        &format!(
+            r#"PUT /v1/jobs
+            PUT /v1/jobs {{}}
+            PUT /v1/jobs {{"Job": {{}}}}
+            PUT /v1/jobs {{"Job": {{"ID": "x"}}}}
+            PUT /v1/jobs {{"Job": {{"ID": "x", "Region": "mars"}}}}
+            PUT /v1/job/other {JOB}
+            PUT /v1/jobs {{"Job": {{"ID": "x"}}, "EvalPriority": 101}}
+            PUT /v1/jobs?namespace=nowhere {JOB}
+            GET /v1/job/web/submission
+            GET /v1/job/none/versions
+            PUT /v1/validate/job {{"Job": {{"ID": "x"}}}}
+            PUT /v1/job/web/plan {JOB}
+            PUT /v1/job/web/revert {{"JobID": "web"}}
+            DELETE /v1/job/web?eval_priority=x"#
+        ),
+        expect![[r#"
+            PUT /v1/jobs
+                400 Request body is empty
+            PUT /v1/jobs {}
+                400 Job must be specified
+            PUT /v1/jobs {"Job": {}}
+                400 Job ID hasn't been provided
+            PUT /v1/jobs {"Job": {"ID": "x"}}
+                500 1 error occurred:
+            	* Missing job task groups
+            PUT /v1/jobs {"Job": {"ID": "x", "Region": "mars"}}
+                500 No path to region
+            PUT /v1/job/other {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": 
+                400 Job ID does not match name
+            PUT /v1/jobs {"Job": {"ID": "x"}, "EvalPriority": 101}
+                400 Eval priority must be between 1 and 100 inclusively
+            PUT /v1/jobs?namespace=nowhere {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks
+                500 1 error occurred:
+            	* job "web" is in nonexistent namespace "nowhere"
+            GET /v1/job/web/submission
+                400 Unable to parse job submission version parameter
+            GET /v1/job/none/versions
+                404 @0 job versions not found
+            PUT /v1/validate/job {"Job": {"ID": "x"}}
+                200 {"DriverConfigValidated":true,"ValidationErrors":["Missing job task groups"],"Error":"1 error occurred:\n\t* Missing job task groups\n\n","Warnings":""}
+            PUT /v1/job/web/plan {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name
+                200 @0 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":0,"CreatedEvals":null,"Diff":null,"NextPeriodicLaunch":null,"Warnings":"","Index":0}
+            PUT /v1/job/web/revert {"JobID": "web"}
+                500 job "web" not found
+            DELETE /v1/job/web?eval_priority=x
+                500 Failed to parse value of "eval_priority" (x) as a int: strconv.Atoi: parsing "x": invalid syntax
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_version_is_reverted_to_and_marked_stable() {
+    let server = Memory::new();
+    let second = JOB.replace("\"Count\": 2", "\"Count\": 3");
+    check(
+        &server,
+        &format!(
+            r#"PUT /v1/jobs {JOB}
+            PUT /v1/jobs {second}
+            PUT /v1/job/web/revert {{"JobID": "web", "JobVersion": 1}}
+            PUT /v1/job/web/revert {{"JobID": "web", "JobVersion": 0}}
+            PUT /v1/job/web/stable {{"JobID": "web", "JobVersion": 2, "Stable": true}}
+            PUT /v1/job/web/stable {{"JobID": "web", "JobVersion": 9, "Stable": true}}
+            GET /v1/job/web/scale"#
+        ),
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", 
+                200 @1 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":1,"JobModifyIndex":1,"Warnings":"","Index":1,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [{"Name": "t", 
+                200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/revert {"JobID": "web", "JobVersion": 1}
+                500 can't revert to current version
+            PUT /v1/job/web/revert {"JobID": "web", "JobVersion": 0}
+                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/stable {"JobID": "web", "JobVersion": 2, "Stable": true}
+                200 @4 {"Index":4}
+            PUT /v1/job/web/stable {"JobID": "web", "JobVersion": 9, "Stable": true}
+                500 job "web" in namespace "default" at version 9 not found
+            GET /v1/job/web/scale
+                200 @4 {"JobID":"web","Namespace":"default","JobCreateIndex":1,"JobModifyIndex":4,"JobStopped":false,"TaskGroups":{"g":{"Desired":2,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":null}}}
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_retried_registration_answers_what_the_first_one_did() {
+    check(
+        &Memory::new(),
+        &format!(
+            "PUT /v1/jobs [Idempotency-Key: k] {JOB}
+            PUT /v1/jobs [Idempotency-Key: k] {JOB}
+            GET /v1/job/web/evaluations"
+        ),
+        expect![[""]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_and_a_history_tell_what_differs() {
+    let second = JOB.replace("\"Count\": 2", "\"Count\": 3");
+    let plan = second.replace("{\"Job\":", "{\"Diff\": true, \"Job\":");
+    check(
+        &Memory::new(),
+        &format!(
+            "PUT /v1/jobs {JOB}
+            PUT /v1/job/web/plan {plan}"
+        ),
+        expect![[""]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_job_file_becomes_a_job() {
+    check(
+        &Memory::new(),
+        r#"PUT /v1/jobs/parse {"JobHCL": "job \"x\" { type = \"batch\" }"}
+        PUT /v1/jobs/parse {"JobHCL": ""}
+        PUT /v1/jobs/parse {"JobHCL": "job {"}
+        PUT /v1/jobs/parse null"#,
+        expect![[""]],
+    )
+    .await;
+}

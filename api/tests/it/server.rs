@@ -1,0 +1,249 @@
+//! A server in memory, and stories of requests to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bytes::Bytes;
+use expect_test::Expect;
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use songline_api::event::{EventHub, HubConfig};
+use songline_api::http::Api;
+use songline_api::watch::Watches;
+use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
+use songline_commands::{Actor, Command, Envelope};
+use songline_model::{AllocId, Job, NodeId, SchedulerConfiguration, Time};
+use songline_projections::{State, apply, pass};
+use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, StreamFrame};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Nobody can be asked.
+pub struct NoNode;
+
+fn no_path<T>() -> Result<T, RpcError> {
+    Err(RpcError::Coded { code: 404, text: "No path to node".to_owned() })
+}
+
+type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
+
+impl NodeAgent for NoNode {
+    async fn fs_list(&self, _: AllocId, _: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
+        no_path()
+    }
+    async fn fs_stat(&self, _: AllocId, _: &str) -> Result<AllocFileInfo, RpcError> {
+        no_path()
+    }
+    async fn fs_read(&self, _: ReadFile) -> Result<Frames, RpcError> {
+        no_path()
+    }
+    async fn fs_logs(&self, _: ReadLogs) -> Result<Frames, RpcError> {
+        no_path()
+    }
+    async fn alloc_restart(&self, _: AllocId, _: &str, _: bool) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn alloc_signal(&self, _: AllocId, _: &str, _: &str) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn gc_all(&self) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {
+        no_path()
+    }
+    async fn host_stats(&self) -> Result<Bytes, RpcError> {
+        no_path()
+    }
+}
+
+/// A server that applies commands as they come.
+pub struct Memory {
+    state: Mutex<Arc<State>>,
+    watches: Watches,
+    events: Arc<EventHub>,
+    info: AgentInfo,
+    clock: AtomicU64,
+    ids: AtomicU64,
+    shutdown: CancellationToken,
+}
+
+impl Memory {
+    pub fn new() -> Arc<Self> {
+        let info = AgentInfo {
+            version: "1.6.5".to_owned(),
+            name: "host.global".to_owned(),
+            region: "global".to_owned(),
+            datacenter: "dc1".to_owned(),
+            server_ip: "127.0.0.1".to_owned(),
+            serf_port: 4648,
+            enable_debug: true,
+            enable_event_broker: true,
+            job_max_source_bytes: 1_000_000,
+            job_max_priority: 100,
+            job_tracked_versions: 6,
+            default_scheduler_config: SchedulerConfiguration::default(),
+            response_headers: Vec::new(),
+        };
+        let mut state = State::new();
+        // A fresh cluster's first entry is no command of a user.
+        pass(&mut state, 1);
+        let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
+        Arc::new(Self {
+            state: Mutex::new(Arc::new(state)),
+            watches: Watches::default(),
+            events,
+            info,
+            clock: AtomicU64::new(1_700_000_000_000_000_000),
+            ids: AtomicU64::new(0),
+            shutdown: CancellationToken::new(),
+        })
+    }
+
+    /// Applies a command as if a loop of the leader had proposed it.
+    pub fn run(&self, command: impl Into<Command>) -> u64 {
+        let command = command.into();
+        self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
+    }
+
+    fn apply(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        let kind = proposal.command.kind();
+        let envelope = Envelope {
+            cause: proposal.cause,
+            idempotency: proposal.idempotency,
+            ..Envelope::new(self.now(), proposal.actor, proposal.command)
+        };
+        let mut view = self.state.lock();
+        let mut state = State::clone(&view);
+        let index = state.raft_index() + 1;
+        let applied = apply(&mut state, index, &envelope);
+        let applied_index = state.applied_index();
+        *view = Arc::new(state);
+        self.watches.wake(&applied.changes);
+        self.events.publish(applied_index, kind, Arc::new(applied.changes));
+        Ok(Written { index: applied.index, outcome: applied.result? })
+    }
+}
+
+impl Server for Memory {
+    type Node = NoNode;
+
+    fn view(&self) -> Arc<State> {
+        Arc::clone(&self.state.lock())
+    }
+    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        self.apply(proposal)
+    }
+    async fn read_barrier(&self) -> Result<(), ProposeError> {
+        Ok(())
+    }
+    fn contact(&self) -> Contact {
+        Contact { known_leader: true, last_contact: Duration::ZERO }
+    }
+    fn watches(&self) -> &Watches {
+        &self.watches
+    }
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
+    }
+    async fn plan_job(&self, _: Arc<Job>) -> Result<PlannedJob, ProposeError> {
+        Ok(PlannedJob::default())
+    }
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::from_u128(u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 0x8000_0000_0000_0001)
+    }
+    fn now(&self) -> Time {
+        Time::from_nanos(self.clock.fetch_add(1_000_000_000, Ordering::Relaxed) as i64)
+    }
+    fn node_agent(&self, _: NodeId) -> Option<Arc<NoNode>> {
+        None
+    }
+    fn local_node(&self) -> Option<NodeId> {
+        None
+    }
+    async fn snapshot_save(&self) -> Result<Bytes, ProposeError> {
+        Ok(Bytes::from_static(b"archive"))
+    }
+    async fn snapshot_restore(&self, _: Bytes) -> Result<(), RestoreError> {
+        Err(RestoreError::Archive("gzip: invalid header".to_owned()))
+    }
+    async fn force_gc(&self) -> Result<(), ProposeError> {
+        Ok(())
+    }
+    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+        Ok(())
+    }
+    fn info(&self) -> &AgentInfo {
+        &self.info
+    }
+    fn agent_self(&self) -> AgentSelf {
+        AgentSelf::default()
+    }
+    fn metrics(&self) -> serde_json::Value {
+        serde_json::json!({"Gauges": []})
+    }
+    fn metrics_prometheus(&self) -> String {
+        String::new()
+    }
+    fn health(&self) -> Health {
+        Health { client: None, server: Some(Wellness { ok: true, message: "ok".to_owned() }) }
+    }
+    fn leader_addr(&self) -> String {
+        "127.0.0.1:4647".to_owned()
+    }
+    fn peer_addrs(&self) -> Vec<String> {
+        vec![self.leader_addr()]
+    }
+    fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+}
+
+/// One request: `METHOD /path?query [Header: value ..] [body]`.
+pub fn request(line: &str) -> Request<Body> {
+    let (method, rest) = line.split_once(' ').expect("a method");
+    let (path, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let mut builder = Request::builder().method(method).uri(path);
+    while let Some((header, tail)) =
+        rest.strip_prefix('[').and_then(|rest| rest.split_once("] ").or(rest.strip_suffix(']').map(|h| (h, ""))))
+    {
+        let (name, value) = header.split_once(": ").expect("a header");
+        builder = builder.header(name, value);
+        rest = tail;
+    }
+    builder.body(Body::from(rest.to_owned())).expect("a request")
+}
+
+/// The answer to one request.
+pub async fn answer(server: &Arc<Memory>, line: &str) -> Response<Body> {
+    Api::new(Arc::clone(server)).answer(request(line)).await
+}
+
+/// The text of an answer.
+pub async fn text(response: Response<Body>) -> String {
+    let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Sends requests one after another and compares what comes back: status, index, body.
+pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
+    let mut out = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let response = answer(server, line).await;
+        let status = response.status().as_u16();
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let index = header("x-nomad-index").map(|index| format!(" @{index}")).unwrap_or_default();
+        let next = header("x-nomad-nexttoken").map(|token| format!(" next={token}")).unwrap_or_default();
+        let to = header("location").map(|to| format!(" -> {to}")).unwrap_or_default();
+        let shown: String = line.chars().take(100).collect();
+        out.push_str(&format!("{shown}\n    {status}{index}{next}{to} {}\n", text(response).await.trim_end()));
+    }
+    expected.assert_eq(&out);
+}

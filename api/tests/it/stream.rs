@@ -1,0 +1,254 @@
+//! The event stream as a subscriber sees it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Response;
+use expect_test::expect;
+use http_body_util::BodyExt;
+use songline_api::Server;
+use songline_commands::{UpdateEvals, UpsertNamespaces, UpsertNodePools};
+use songline_model::{EvalId, Evaluation, Namespace, NodePool};
+
+use crate::server::{Memory, answer};
+
+fn pool(name: &str) -> UpsertNodePools {
+    UpsertNodePools { node_pools: vec![NodePool { name: name.into(), ..NodePool::default() }] }
+}
+
+fn eval(job: &str, namespace: &str) -> UpdateEvals {
+    let id = EvalId::from_bytes([job.len() as u8; 16]);
+    UpdateEvals { evals: vec![Evaluation { id, job_id: job.into(), namespace: namespace.into(), ..Evaluation::default() }] }
+}
+
+/// Reads a stream piece by piece.
+struct Reader {
+    body: Body,
+    read: Vec<u8>,
+}
+
+impl Reader {
+    fn new(response: Response<Body>) -> Self {
+        assert_eq!(response.status(), 200);
+        Self { body: response.into_body(), read: Vec::new() }
+    }
+
+    /// The next line; `None` at the end.
+    async fn line(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Some(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            match self.body.frame().await {
+                Some(frame) => self.read.extend_from_slice(&frame.expect("a frame").into_data().expect("data")),
+                None if self.read.is_empty() => return None,
+                None => return Some(String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()),
+            }
+        }
+    }
+
+    async fn lines(&mut self, count: usize) -> String {
+        let mut out = String::new();
+        for _ in 0..count {
+            out.push_str(&brief(&self.line().await.expect("a line")));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A frame without payloads.
+fn brief(line: &str) -> String {
+    let Ok(mut frame) = serde_json::from_str::<serde_json::Value>(line) else {
+        return line.to_owned();
+    };
+    for event in frame.get_mut("Events").and_then(|events| events.as_array_mut()).into_iter().flatten() {
+        event.as_object_mut().expect("an object").shift_remove("Payload");
+    }
+    frame.to_string()
+}
+
+async fn subscribe(server: &Arc<Memory>, query: &str) -> Reader {
+    Reader::new(answer(server, &format!("GET /v1/event/stream{query}")).await)
+}
+
+/// Waits until everything published so far can be read.
+async fn settled(server: &Arc<Memory>) {
+    let index = server.view().applied_index();
+    while server.events().settled() < index {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_plain_stream_starts_with_a_heartbeat_and_what_is_buffered() {
+    let server = Memory::new();
+    server.run(pool("a"));
+    server.run(pool("b"));
+    settled(&server).await;
+    let mut reader = subscribe(&server, "").await;
+    let mut seen = reader.lines(3).await;
+    server.run(pool("c"));
+    seen.push_str(&reader.lines(1).await);
+    expect![[r#"
+        {}
+        {"Events":[{"FilterKeys":null,"Index":1,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":1}
+        {"Events":[{"FilterKeys":null,"Index":2,"Key":"b","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":2}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"c","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn a_registration_is_two_plain_frames_and_one_of_ours() {
+    let server = Memory::new();
+    let job = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
+    assert_eq!(answer(&server, &format!("PUT /v1/jobs {job}")).await.status(), 200);
+    settled(&server).await;
+    let mut seen = subscribe(&server, "").await.lines(3).await;
+    seen.push_str(&subscribe(&server, "?after_index=1").await.lines(3).await);
+    expect![[r#"
+        {}
+        {"Events":[{"FilterKeys":null,"Index":1,"Key":"web","Namespace":"default","Topic":"Job","Type":"JobRegistered"}],"Index":1}
+        {"Events":[{"FilterKeys":["web",""],"Index":1,"Key":"00000000-0000-0001-8000-000000000001","Namespace":"default","Topic":"Evaluation","Type":"JobRegistered"}],"Index":1}
+        {}
+        {"Index":1,"CaughtUp":true}
+        {}
+    "#]].assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn topics_keys_and_namespaces_choose() {
+    let server = Memory::new();
+    server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
+    server.run(pool("a"));
+    server.run(eval("web", "default"));
+    server.run(eval("batch", "default"));
+    server.run(eval("dev-job", "dev"));
+    settled(&server).await;
+    let mut seen = String::new();
+    for query in [
+        "topic=Evaluation&after_index=1",
+        "topic=Evaluation:web&after_index=1",
+        "topic=Evaluation&namespace=dev&after_index=1",
+        "topic=Evaluation:web&topic=NodePool&namespace=*&after_index=1",
+        "topic=Nothing&after_index=1",
+    ] {
+        let mut reader = subscribe(&server, &format!("?{query}")).await;
+        seen.push_str(&format!("{query}\n"));
+        loop {
+            let line = brief(&reader.line().await.expect("a line"));
+            seen.push_str(&format!("    {line}\n"));
+            if line.contains("CaughtUp") {
+                break;
+            }
+        }
+    }
+    expect![[r#"
+        topic=Evaluation&after_index=1
+            {}
+            {"Events":[{"FilterKeys":["web",""],"Index":3,"Key":"03030303-0303-0303-0303-030303030303","Namespace":"default","Topic":"Evaluation","Type":"EvaluationUpdated"}],"Index":3}
+            {"Events":[{"FilterKeys":["batch",""],"Index":4,"Key":"05050505-0505-0505-0505-050505050505","Namespace":"default","Topic":"Evaluation","Type":"EvaluationUpdated"}],"Index":4}
+            {"Index":5,"CaughtUp":true}
+        topic=Evaluation:web&after_index=1
+            {}
+            {"Events":[{"FilterKeys":["web",""],"Index":3,"Key":"03030303-0303-0303-0303-030303030303","Namespace":"default","Topic":"Evaluation","Type":"EvaluationUpdated"}],"Index":3}
+            {"Index":5,"CaughtUp":true}
+        topic=Evaluation&namespace=dev&after_index=1
+            {}
+            {"Events":[{"FilterKeys":["dev-job",""],"Index":5,"Key":"07070707-0707-0707-0707-070707070707","Namespace":"dev","Topic":"Evaluation","Type":"EvaluationUpdated"}],"Index":5}
+            {"Index":5,"CaughtUp":true}
+        topic=Evaluation:web&topic=NodePool&namespace=*&after_index=1
+            {}
+            {"Events":[{"FilterKeys":null,"Index":2,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":2}
+            {"Events":[{"FilterKeys":["web",""],"Index":3,"Key":"03030303-0303-0303-0303-030303030303","Namespace":"default","Topic":"Evaluation","Type":"EvaluationUpdated"}],"Index":3}
+            {"Index":5,"CaughtUp":true}
+        topic=Nothing&after_index=1
+            {}
+            {"Index":5,"CaughtUp":true}
+    "#]].assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_refused() {
+    let server = Memory::new();
+    let mut seen = String::new();
+    for query in ["topic=Job:a:b", "index=x", "index=-1", "after_index=x", "from=then", "region=mars", "snapshot=true"] {
+        let response = answer(&server, &format!("GET /v1/event/stream?{query}")).await;
+        seen.push_str(&format!("{query}: {} {}\n", response.status().as_u16(), crate::server::text(response).await));
+    }
+    expect![[r#"
+        topic=Job:a:b: 400 Invalid topic query: error parsing topics: Invalid key value pair for topic, topic: Job:a:b
+        index=x: 400 Unable to parse index: strconv.Atoi: parsing "x": invalid syntax
+        index=-1: 400 Invalid index
+        after_index=x: 400 Unable to parse after_index: "x"
+        from=then: 400 Expect `now` for `from` query string parameter, got then
+        region=mars: 500 No path to region
+        snapshot=true: 400 the event stream does not know the parameter snapshot yet
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn msgpack_frames_hold_the_same_tree() {
+    let server = Memory::new();
+    server.run(pool("a"));
+    settled(&server).await;
+    let mut json = subscribe(&server, "?after_index=1").await;
+    let response = answer(&server, "GET /v1/event/stream?after_index=1 [Accept: application/msgpack]").await;
+    assert_eq!(response.headers()["content-type"], "application/msgpack");
+    let mut packed = response.into_body();
+    for _ in 0..3 {
+        let line: serde_json::Value = serde_json::from_str(&json.line().await.expect("a line")).expect("JSON");
+        let bytes = packed.frame().await.expect("a frame").expect("data").into_data().expect("data");
+        let frame: serde_json::Value = rmp_serde::from_slice(&bytes).expect("msgpack");
+        assert_eq!(frame, line);
+    }
+}
+
+#[tokio::test]
+async fn from_now_shows_only_what_comes() {
+    let server = Memory::new();
+    server.run(pool("a"));
+    settled(&server).await;
+    let mut reader = subscribe(&server, "?from=now").await;
+    let mut seen = reader.lines(2).await;
+    server.run(pool("b"));
+    seen.push_str(&reader.lines(1).await);
+    expect![[r#"
+        {}
+        {"Index":1,"CaughtUp":true}
+        {"Events":[{"FilterKeys":null,"Index":2,"Key":"b","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":2}
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn shutdown_ends_streams() {
+    let server = Memory::new();
+    let mut plain = subscribe(&server, "").await;
+    let mut ours = subscribe(&server, "?from=now").await;
+    plain.lines(1).await;
+    ours.lines(2).await;
+    server.shutdown().cancel();
+    assert_eq!(plain.line().await.as_deref(), Some("subscription closed by server, client should resubscribe"));
+    assert_eq!(plain.line().await, None);
+    assert_eq!(ours.line().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_beats_and_a_filtered_one_tells_how_far_it_is() {
+    let server = Memory::new();
+    let mut reader = subscribe(&server, "?from=now&topic=Job").await;
+    let mut seen = reader.lines(2).await;
+    server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
+    seen.push_str(&reader.lines(2).await);
+    expect![[r#"
+        {}
+        {"Index":0,"CaughtUp":true}
+        {"Index":1,"Checkpoint":true}
+        {}
+    "#]]
+    .assert_eq(&seen);
+}

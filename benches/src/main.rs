@@ -1,0 +1,46 @@
+//! The load tool: puts work on an agent that speaks this HTTP API and prints rates and latencies.
+//!
+//! `commit`, `place`, `fanout` and `catchup` work against any agent by `--addr`; `place` without one starts a server with simulated nodes
+//! in its own process. Nothing is asserted: what it prints is read by people.
+
+mod catchup;
+mod commit;
+mod fanout;
+mod http;
+mod place;
+mod report;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Puts load on an agent and prints what came of it.
+#[derive(Parser)]
+#[command(name = "songline-load")]
+struct Args {
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// Durable writes: namespaces, over keep-alive connections.
+    Commit(commit::Options),
+    /// Jobs until all their allocations are placed.
+    Place(place::Options),
+    /// Many subscribers of the event stream while jobs are written.
+    Fanout(fanout::Options),
+    /// One subscriber that reads everything there is.
+    Catchup(catchup::Options),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Args::parse().load {
+        Load::Commit(options) => commit::run(options).await,
+        Load::Place(options) => place::run(options).await,
+        Load::Fanout(options) => fanout::run(options).await,
+        Load::Catchup(options) => catchup::run(options).await,
+    }
+}

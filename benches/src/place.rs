@@ -1,0 +1,119 @@
+//! Jobs until all their allocations are placed, as the event stream tells it.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+use songline_sim::Cluster;
+
+use crate::http::{Connection, Lines};
+use crate::report::Latencies;
+
+#[derive(Args)]
+pub struct Options {
+    /// The agent; without it a server with simulated nodes is started in this process.
+    #[arg(long)]
+    addr: Option<String>,
+    /// How many simulated nodes.
+    #[arg(long, default_value_t = 100)]
+    nodes: usize,
+    /// How many jobs.
+    #[arg(long, default_value_t = 100)]
+    jobs: usize,
+    /// How many allocations each.
+    #[arg(long, default_value_t = 50)]
+    count: usize,
+    /// How many connections register jobs.
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+    /// Give up after this many seconds.
+    #[arg(long, default_value_t = 120)]
+    within: u64,
+}
+
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let cluster = match &options.addr {
+        Some(_) => None,
+        None => Some(Cluster::start(options.nodes).await?),
+    };
+    let addr = match (&options.addr, &cluster) {
+        (Some(addr), _) => addr.clone(),
+        (None, Some(cluster)) => cluster.http_addr(),
+        (None, None) => unreachable!("one of the two is there"),
+    };
+    let wanted = options.jobs * options.count;
+    let run = format!("{:x}", std::process::id());
+    let prefix = format!("load-{run}-");
+    let mut stream = Connection::open(&addr).await?;
+    stream.subscribe("/v1/event/stream?topic=Allocation&from=now").await?;
+    let within = Duration::from_secs(options.within);
+    let watching = tokio::spawn(watch(stream, prefix.clone(), wanted, within));
+
+    let started = Instant::now();
+    let mut writers = Vec::new();
+    for n in 0..options.connections.max(1) {
+        let mine: Vec<_> =
+            (n..options.jobs).step_by(options.connections.max(1)).map(|i| job(&format!("{prefix}{i}"), options.count)).collect();
+        let mut connection = Connection::open(&addr).await?;
+        writers.push(tokio::spawn(async move {
+            for body in mine {
+                connection.ok("PUT", "/v1/jobs", body.to_string().as_bytes()).await?;
+            }
+            anyhow::Ok(())
+        }));
+    }
+    for writer in writers {
+        writer.await??;
+    }
+    println!("place: {} jobs registered in {:.2} s", options.jobs, started.elapsed().as_secs_f64());
+    let seen = watching.await??;
+    let mut latencies = Latencies::new();
+    for at in &seen {
+        latencies.record(at.duration_since(started));
+    }
+    let took = seen.iter().max().map_or(within, |last| last.duration_since(started));
+    latencies.print(&format!("place, {} jobs x {}, time from the start until placed", options.jobs, options.count), took);
+    if let Some(cluster) = cluster {
+        cluster.stop().await;
+    }
+    Ok(())
+}
+
+/// When each allocation of these jobs was placed.
+async fn watch(mut stream: Connection, prefix: String, wanted: usize, within: Duration) -> anyhow::Result<Vec<Instant>> {
+    let (mut lines, mut seen, mut ids) = (Lines::default(), Vec::new(), HashSet::new());
+    let deadline = tokio::time::Instant::now() + within;
+    while seen.len() < wanted {
+        let chunk = tokio::time::timeout_at(deadline, stream.chunk())
+            .await
+            .with_context(|| format!("only {} of {wanted} allocations were placed in time", seen.len()))??
+            .context("the stream ended")?;
+        let now = Instant::now();
+        for line in lines.push(&chunk) {
+            // Placements are the only new allocations; the rest of an event is not looked at.
+            let frame: Value = serde_json::from_slice(&line)?;
+            for event in frame["Events"].as_array().into_iter().flatten() {
+                let alloc = &event["Payload"]["Allocation"];
+                let ours = alloc["JobID"].as_str().is_some_and(|id| id.starts_with(&prefix));
+                if ours && event["Type"] == "PlanResult" && ids.insert(event["Key"].as_str().unwrap_or_default().to_owned()) {
+                    seen.push(now);
+                }
+            }
+        }
+    }
+    Ok(seen)
+}
+
+fn job(id: &str, count: usize) -> Value {
+    json!({ "Job": {
+        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "g", "Count": count,
+            "Update": { "MaxParallel": 0 },
+            "EphemeralDisk": { "SizeMB": 10 },
+            "Tasks": [{ "Name": "t", "Driver": "mock_driver", "Config": { "run_for": "1h" }, "Resources": { "CPU": 10, "MemoryMB": 10 } }],
+        }],
+    }})
+}

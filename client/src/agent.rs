@@ -1,0 +1,634 @@
+//! The node agent: registers, says that it lives, learns which allocations it should have, runs them, and tells how they fare.
+//!
+//! Four loops without a common order: heartbeats, watching, sending updates, collecting. What requests ask of it is in [`crate::serve`].
+
+mod gc;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, TaskRunState, Time,
+};
+use songline_rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::allocdir::AllocDir;
+use crate::clock::Clock;
+use crate::config::ClientConfig;
+use crate::core::{AllocRunner, AllocRunnerConfig, AllocSync, Heartbeats, Input, Jitter, NextCall, changes, wanted};
+use crate::runner::{Begin, News, Runner, Shared, View};
+use crate::state::{Contents, Left, StateDb, StateError};
+use crate::{driver, fingerprint};
+
+/// How long one call is retried while there is no leader.
+const RPC_HOLD: Duration = Duration::from_secs(5);
+/// Wait after a failed poll, and up to once more.
+const WATCH_RETRY: Dur = Dur::from_secs(30);
+/// Wait after an answer that lacked allocations, and up to once more.
+const MISSING_RETRY: Dur = Dur::from_secs(2);
+/// In dev mode every wait after an error is this long: the only server is in the same process.
+const DEV_RETRY: Duration = Duration::from_secs(1);
+/// How often drivers are looked at.
+const FINGERPRINT_PERIOD: Duration = Duration::from_secs(30);
+/// How long events of the node wait for others.
+const EVENT_WAIT: Dur = Dur::from_secs(5);
+/// How long stopping everything may take, beyond the longest kill timeout.
+const STOP_MAX: Duration = Duration::from_secs(60);
+
+/// Why an agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its directories cannot be made.
+    #[error("creating {dir}")]
+    Directory {
+        /// Which.
+        dir: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory of the host that jobs may mount is not there.
+    #[error("failed to validate volume {name}, err: {source}")]
+    HostVolume {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Its state cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A thread that opens the state ended early.
+    #[error("opening the agent's state")]
+    Interrupted(#[source] tokio::task::JoinError),
+}
+
+/// A running node agent. Dropping it lets go of the tasks without stopping them; a later agent finds them again.
+pub struct Client<S: Servers> {
+    pub(crate) inner: Arc<Inner<S>>,
+    database: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+pub(crate) struct Inner<S: Servers> {
+    pub shared: Arc<Shared>,
+    servers: Arc<S>,
+    auth: NodeAuth,
+    pub runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
+    /// Could not be set up: not tried again until the servers drop them.
+    invalid: Mutex<BTreeSet<AllocId>>,
+    sync: Mutex<AllocSync>,
+    sync_wake: Notify,
+    registered: watch::Sender<bool>,
+    register_again: Notify,
+    node_changed: Notify,
+    collect: Notify,
+    events: Mutex<Vec<NodeEvent>>,
+    events_wake: Notify,
+    /// The address book as the servers last gave it; a transport uses it.
+    servers_known: Mutex<Vec<songline_model::Str>>,
+}
+
+impl<S: Servers> Client<S> {
+    /// Starts an agent: restores what an earlier one left in the data directory, then meets the servers.
+    pub async fn start(config: ClientConfig, servers: Arc<S>) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        directories(&config)?;
+        let dir = config.state_dir().join("client.db");
+        let opened = tokio::task::spawn_blocking(move || StateDb::open(&dir)).await.map_err(StartError::Interrupted)?;
+        let (state, contents, thread) = opened?;
+        let Contents { identity, registered, allocs } = contents;
+        let auth = match identity.as_deref().and_then(parse_identity) {
+            Some(auth) => auth,
+            None => {
+                let auth = NodeAuth { id: NodeId::from(Uuid::new_v4()), secret: Secret::new(Uuid::new_v4().to_string()) };
+                state.put_identity(format!("{}\n{}", auth.id, auth.secret.reveal())).await;
+                auth
+            }
+        };
+        let drivers = driver::all(&config);
+        let node = first_node(&config, &auth, &drivers, clock.now());
+        let (news, inbox) = mpsc::unbounded_channel();
+        let runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>> = Arc::default();
+        let await_end = await_end(&runners, &servers, &auth, config.dev);
+        let shared = Arc::new(Shared {
+            config,
+            clock,
+            drivers,
+            state,
+            node: Mutex::new(Arc::new(node)),
+            cancel: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            news,
+            await_end,
+        });
+        let inner = Arc::new(Inner {
+            servers,
+            auth,
+            runners,
+            invalid: Mutex::default(),
+            sync: Mutex::new(AllocSync::new(clock.now(), Jitter::new(rand::random()))),
+            sync_wake: Notify::new(),
+            registered: watch::Sender::new(registered),
+            register_again: Notify::new(),
+            node_changed: Notify::new(),
+            collect: Notify::new(),
+            events: Mutex::default(),
+            events_wake: Notify::new(),
+            servers_known: Mutex::default(),
+            shared: Arc::clone(&shared),
+        });
+        inner.restore(allocs);
+        let tracker = &shared.tracker;
+        let all = shared.cancel.clone();
+        let until_stopped = |loops: driver::Boxed<'static, ()>| {
+            let all = all.clone();
+            tracker.spawn(async move {
+                tokio::select! { () = all.cancelled() => {}, () = loops => {} }
+            });
+        };
+        until_stopped(Box::pin(Arc::clone(&inner).keep_registered()));
+        until_stopped(Box::pin(Arc::clone(&inner).gather(inbox)));
+        until_stopped(Box::pin(Arc::clone(&inner).send_updates()));
+        until_stopped(Box::pin(Arc::clone(&inner).watch()));
+        until_stopped(Box::pin(Arc::clone(&inner).look_at_drivers()));
+        until_stopped(Box::pin(Arc::clone(&inner).emit_events()));
+        until_stopped(Box::pin(Arc::clone(&inner).collect_garbage()));
+        Ok(Self { inner, database: Mutex::new(Some(thread)) })
+    }
+
+    /// The node's id.
+    pub fn node_id(&self) -> NodeId {
+        self.inner.auth.id
+    }
+
+    /// The node as it describes itself now.
+    pub fn node(&self) -> Arc<Node> {
+        self.inner.node()
+    }
+
+    /// The allocations that are here, with their status.
+    pub fn allocs(&self) -> BTreeMap<AllocId, AllocClientStatus> {
+        self.inner.all().into_iter().map(|(id, runner)| (id, runner.view().status())).collect()
+    }
+
+    /// The servers' addresses as they last gave them.
+    pub fn known_servers(&self) -> Vec<songline_model::Str> {
+        lock(&self.inner.servers_known).clone()
+    }
+
+    /// Ends the agent. With `stop_tasks` (dev mode) every task is stopped and every directory removed first; otherwise tasks run
+    /// on and a later agent with the same data directory finds them. Returns when all is written and the directory is free.
+    pub async fn shutdown(&self, stop_tasks: bool) {
+        let shared = &self.inner.shared;
+        if stop_tasks {
+            let runners = self.inner.all();
+            runners.values().for_each(|runner| runner.tell(Input::Destroy));
+            let all = async {
+                for runner in runners.values() {
+                    runner.wait_for(|view| view.destroyed).await;
+                }
+            };
+            if tokio::time::timeout(shared.config.kill_timeout_max.to_std() + STOP_MAX, all).await.is_err() {
+                tracing::warn!("some tasks did not end in time");
+            }
+        }
+        shared.cancel.cancel();
+        shared.tracker.close();
+        shared.tracker.wait().await;
+        self.inner.shared.state.close();
+        let thread = lock(&self.database).take();
+        if let Some(thread) = thread {
+            // It has nothing to say; it ends once everything is written.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+impl<S: Servers> Drop for Client<S> {
+    fn drop(&mut self) {
+        self.inner.shared.cancel.cancel();
+        self.inner.shared.state.close();
+    }
+}
+
+impl<S: Servers> Inner<S> {
+    pub fn node(&self) -> Arc<Node> {
+        Arc::clone(&lock(&self.shared.node))
+    }
+
+    pub fn all(&self) -> BTreeMap<AllocId, Arc<Runner>> {
+        lock(&self.runners).clone()
+    }
+
+    fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// A wait after an error, spread; in dev mode always the same.
+    fn retry_wait(&self, base: Dur) -> Duration {
+        if self.shared.config.dev { DEV_RETRY.min(base.to_std()) } else { Jitter::new(rand::random()).stretched(base).to_std() }
+    }
+
+    /// Makes a call, again and again while there is no leader, for a while.
+    async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
+        let until = tokio::time::Instant::now() + RPC_HOLD;
+        loop {
+            match make().await {
+                Err(RpcError::NoLeader) if tokio::time::Instant::now() < until => {
+                    let wait = Jitter::new(rand::random()).below(Dur::from(RPC_HOLD / 16));
+                    tokio::time::sleep(wait.to_std()).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn until_registered(&self) {
+        let mut registered = self.registered.subscribe();
+        // Fails only when the agent is gone.
+        let _ = registered.wait_for(|is| *is).await;
+    }
+
+    async fn keep_registered(self: Arc<Self>) {
+        let mut beats = Heartbeats::new(self.now(), self.shared.config.dev, Jitter::new(rand::random()));
+        loop {
+            let (call, at) = beats.next();
+            tokio::select! {
+                () = self.node_changed.notified() => { beats.on_change(self.now()); continue }
+                () = self.register_again.notified() => { beats.register_again(self.now()); continue }
+                () = self.shared.clock.until(Some(at)) => {}
+            }
+            match call {
+                NextCall::Register => self.register(&mut beats).await,
+                NextCall::Heartbeat => self.heartbeat(&mut beats).await,
+            }
+        }
+    }
+
+    async fn register(&self, beats: &mut Heartbeats) {
+        let node = Node::clone(&self.node());
+        match self.call(|| self.servers.node_register(node.clone())).await {
+            Ok(answer) => {
+                let mut node = Node::clone(&self.node());
+                node.status = NodeStatus::Ready;
+                node.scheduling_eligibility = answer.eligibility;
+                *lock(&self.shared.node) = Arc::new(node);
+                *lock(&self.servers_known) = answer.servers;
+                beats.on_registered(self.now(), answer.heartbeat_ttl);
+                if !self.registered.send_replace(true) {
+                    self.shared.state.put_registered();
+                }
+                tracing::info!(node = %self.auth.id, "node registration complete");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "registering the node");
+                beats.on_register_failed(self.now(), error.to_string().contains("no servers"));
+            }
+        }
+    }
+
+    async fn heartbeat(&self, beats: &mut Heartbeats) {
+        match self.call(|| self.servers.node_update_status(&self.auth, NodeStatus::Ready)).await {
+            Ok(answer) => {
+                if answer.index != 0 {
+                    tracing::debug!("the servers had not counted this node as ready");
+                }
+                *lock(&self.servers_known) = answer.servers;
+                beats.on_heartbeat(self.now(), answer.heartbeat_ttl);
+            }
+            Err(error) if error.to_string().contains("node not found") => beats.register_again(self.now()),
+            Err(error) => {
+                tracing::warn!(%error, "heartbeat");
+                beats.on_heartbeat_failed(self.now(), error == RpcError::NoLeader);
+            }
+        }
+    }
+
+    /// Learns what this node should run, for ever.
+    async fn watch(self: Arc<Self>) {
+        self.until_registered().await;
+        let mut min_index = 0;
+        loop {
+            match self.poll(min_index).await {
+                Ok(index) => min_index = index,
+                Err(Pause(wait)) => tokio::time::sleep(wait).await,
+            }
+        }
+    }
+
+    /// One round: what the servers want, what of it has to be fetched, and doing it. Returns the index of the answer.
+    async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Pause> {
+        let asked = tokio::time::Instant::now();
+        let query = BlockingQuery { min_index, ..BlockingQuery::default() };
+        let answer = self.call(|| self.servers.node_get_client_allocs(&self.auth, query)).await.map_err(|error| {
+            tracing::warn!(%error, "asking for the node's allocations");
+            if error.to_string().contains("node secret ID does not match") {
+                self.register_again.notify_one();
+            }
+            Pause(self.retry_wait(WATCH_RETRY))
+        })?;
+        let here: BTreeMap<AllocId, u64> =
+            self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
+        let invalid = lock(&self.invalid).clone();
+        let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
+            // Too old or a timeout. A server that answers early again and again must not keep this node busy.
+            let early = asked.elapsed() < DEV_RETRY;
+            return Err(Pause(if early { DEV_RETRY } else { Duration::ZERO }));
+        };
+        let mut pulled = BTreeMap::new();
+        if !wanted.pull.is_empty() {
+            let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(|error| {
+                tracing::warn!(%error, "fetching allocations");
+                Pause(self.retry_wait(WATCH_RETRY))
+            })?;
+            pulled = fetched.into_iter().map(|alloc| (alloc.id, alloc)).collect();
+            let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
+            if wanted.pull.iter().any(|id| stale(&id)) {
+                return Err(Pause(self.retry_wait(MISSING_RETRY)));
+            }
+        }
+        self.apply(&here, pulled, &wanted.unchanged);
+        Ok(answer.index)
+    }
+
+    fn apply(
+        self: &Arc<Self>,
+        here: &BTreeMap<AllocId, u64>,
+        mut pulled: BTreeMap<AllocId, Arc<Allocation>>,
+        unchanged: &BTreeSet<AllocId>,
+    ) {
+        let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
+        let todo = changes(here, &indexes, unchanged);
+        for id in todo.removed {
+            lock(&self.sync).forget(&id);
+            if let Some(runner) = lock(&self.runners).remove(&id) {
+                runner.tell(Input::Destroy);
+            }
+        }
+        lock(&self.invalid).retain(|id| pulled.contains_key(id) || unchanged.contains(id));
+        for id in todo.updated {
+            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), lock(&self.runners).get(&id)) {
+                self.update_alloc(runner, alloc);
+            }
+        }
+        self.make_room(todo.added.len());
+        for id in todo.added {
+            if let Some(alloc) = pulled.remove(&id) {
+                self.add_alloc(alloc);
+            }
+        }
+        lock(&self.sync).on_contact();
+        self.sync_wake.notify_one();
+        for runner in self.all().into_values() {
+            runner.tell(Input::ServersContacted);
+        }
+        self.collect.notify_one();
+    }
+
+    fn update_alloc(&self, runner: &Runner, alloc: Arc<Allocation>) {
+        let view = runner.view();
+        if view.destroyed {
+            return;
+        }
+        let reconnect = alloc.client_status == AllocClientStatus::Unknown
+            && alloc.alloc_modify_index > view.alloc.alloc_modify_index
+            && !alloc.server_terminal();
+        if reconnect {
+            return runner.reconnect(alloc);
+        }
+        self.shared.state.put_alloc(&alloc);
+        runner.tell(Input::Update(alloc));
+    }
+
+    fn add_alloc(self: &Arc<Self>, alloc: Arc<Allocation>) {
+        let id = alloc.id;
+        self.shared.state.put_alloc(&alloc);
+        match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
+            Ok(machine) => {
+                let runner = Runner::spawn(Arc::clone(&self.shared), machine, Begin::Start);
+                lock(&self.runners).insert(id, runner);
+            }
+            Err(error) => {
+                tracing::error!(alloc = %id, error, "adding an allocation");
+                lock(&self.invalid).insert(id);
+                if !alloc.client_terminal() {
+                    let update = not_added(&alloc, &error, self.now());
+                    lock(&self.sync).put(self.now(), update);
+                    self.sync_wake.notify_one();
+                }
+            }
+        }
+    }
+
+    fn machine_config(&self) -> AllocRunnerConfig {
+        AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: rand::random() }
+    }
+
+    /// Takes up what an earlier agent left.
+    fn restore(self: &Arc<Self>, left: BTreeMap<AllocId, Left>) {
+        let mut machines = Vec::new();
+        for (id, left) in left {
+            if left.tasks.is_empty() {
+                // It never began; the servers send it again. What ended long ago must not begin anew.
+                let state = self.shared.state.clone();
+                self.shared.tracker.spawn(async move { state.forget(&id).await });
+                continue;
+            }
+            let alloc = Arc::new(left.alloc);
+            if let Some(acknowledged) = left.acknowledged {
+                lock(&self.sync).restore_acknowledged(acknowledged);
+            }
+            match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
+                Ok(machine) => machines.push((id, machine, Begin::Restore { tasks: left.tasks, health: left.health })),
+                Err(error) => {
+                    tracing::error!(alloc = %id, error, "restoring an allocation");
+                    lock(&self.invalid).insert(id);
+                    lock(&self.sync).put(self.now(), not_added(&alloc, &error, self.now()));
+                }
+            }
+        }
+        for (id, machine, begin) in machines {
+            let runner = Runner::spawn(Arc::clone(&self.shared), machine, begin);
+            lock(&self.runners).insert(id, runner);
+        }
+    }
+
+    /// Collects what runners tell.
+    async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<News>) {
+        while let Some(news) = inbox.recv().await {
+            match news {
+                News::Update(update) => {
+                    // One that the servers have dropped has nothing to tell them.
+                    if lock(&self.runners).contains_key(&update.id) {
+                        lock(&self.sync).put(self.now(), update);
+                        self.sync_wake.notify_one();
+                    }
+                }
+                News::Ended => self.collect.notify_one(),
+            }
+        }
+    }
+
+    async fn send_updates(self: Arc<Self>) {
+        self.until_registered().await;
+        loop {
+            let deadline = lock(&self.sync).next_deadline(self.now());
+            tokio::select! {
+                () = self.sync_wake.notified() => continue,
+                () = self.shared.clock.until(deadline) => {}
+            }
+            let Some(batch) = lock(&self.sync).on_time(self.now()) else { continue };
+            let sent = self.call(|| self.servers.node_update_alloc(&self.auth, batch.clone())).await;
+            if let Err(error) = &sent {
+                tracing::warn!(%error, "updating allocations");
+            }
+            let acknowledged = lock(&self.sync).on_sent(self.now(), sent.is_ok());
+            for update in acknowledged {
+                // The bucket of one that was destroyed meanwhile must not come back.
+                if lock(&self.runners).get(&update.id).is_some_and(|runner| !runner.view().destroyed) {
+                    self.shared.state.put_acknowledged(&update);
+                }
+            }
+        }
+    }
+
+    async fn look_at_drivers(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(FINGERPRINT_PERIOD).await;
+            let mut changed = false;
+            for (name, driver) in &self.shared.drivers {
+                let print = driver.fingerprint();
+                let mut node = Node::clone(&self.node());
+                let (news, flipped) = fingerprint::apply_driver(&mut node, name, &print, self.now());
+                if news {
+                    *lock(&self.shared.node) = Arc::new(node);
+                    changed = true;
+                }
+                if flipped {
+                    self.emit(NodeEvent {
+                        message: print.description.clone(),
+                        subsystem: "Driver".into(),
+                        details: Some([("driver".into(), name.clone())].into()),
+                        timestamp: Some(self.now()),
+                        create_index: 0,
+                    });
+                }
+            }
+            if changed {
+                self.node_changed.notify_one();
+            }
+        }
+    }
+
+    fn emit(&self, event: NodeEvent) {
+        let mut events = lock(&self.events);
+        events.push(event);
+        // What cannot be told in time is dropped, oldest first: it is of use to people only.
+        let surplus = events.len().saturating_sub(11);
+        events.drain(..surplus);
+        self.events_wake.notify_one();
+    }
+
+    async fn emit_events(self: Arc<Self>) {
+        self.until_registered().await;
+        loop {
+            self.events_wake.notified().await;
+            tokio::time::sleep(self.retry_wait(EVENT_WAIT)).await;
+            let events = std::mem::take(&mut *lock(&self.events));
+            if let Err(error) = self.call(|| self.servers.node_emit_events(&self.auth, events.clone())).await {
+                tracing::warn!(%error, "telling of the node's events");
+            }
+        }
+    }
+}
+
+/// Wait this long before the next round.
+struct Pause(Duration);
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn directories(config: &ClientConfig) -> Result<(), StartError> {
+    for (dir, mode) in [(config.state_dir(), 0o700), (config.alloc_dir(), 0o711)] {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(&dir);
+        made.map_err(|source| StartError::Directory { dir: dir.display().to_string(), source })?;
+    }
+    for (name, volume) in &config.host_volumes {
+        std::fs::metadata(volume.path.as_str()).map_err(|source| StartError::HostVolume { name: name.to_string(), source })?;
+    }
+    Ok(())
+}
+
+fn parse_identity(text: &str) -> Option<NodeAuth> {
+    let (id, secret) = text.split_once('\n')?;
+    Some(NodeAuth { id: id.parse().ok()?, secret: Secret::new(secret) })
+}
+
+fn first_node(config: &ClientConfig, auth: &NodeAuth, drivers: &BTreeMap<songline_model::Str, Arc<dyn driver::Driver>>, now: Time) -> Node {
+    let mut node = fingerprint::node(config);
+    node.id = auth.id;
+    node.secret_id = auth.secret.clone();
+    for (name, driver) in drivers {
+        fingerprint::apply_driver(&mut node, name, &driver.fingerprint(), now);
+    }
+    node
+}
+
+/// What the servers are told of an allocation that cannot even be begun.
+fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
+    let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
+    for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {
+        task_states.entry(task.name.clone()).or_default();
+    }
+    for state in task_states.values_mut() {
+        state.state = TaskRunState::Dead;
+        state.failed = true;
+        state.finished_at.get_or_insert(now);
+    }
+    let mut health = alloc.deployment_status.as_deref().cloned().unwrap_or_default();
+    health.healthy.get_or_insert(false);
+    AllocUpdate {
+        id: alloc.id,
+        client_status: AllocClientStatus::Failed,
+        client_description: format!("Unable to add allocation due to error: {error}").into(),
+        task_states,
+        deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
+        network_status: None,
+    }
+}
+
+type AwaitEnd = Box<dyn Fn(AllocId) -> driver::Boxed<'static, Option<AllocDir>> + Send + Sync>;
+
+/// How a runner waits for an allocation before it: one of this node is watched, others are asked for.
+fn await_end<S: Servers>(runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>, servers: &Arc<S>, auth: &NodeAuth, dev: bool) -> AwaitEnd {
+    let (runners, servers, auth) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone());
+    Box::new(move |id| {
+        let here = runners.upgrade().and_then(|runners| lock(&runners).get(&id).cloned());
+        let (servers, auth) = (Arc::clone(&servers), auth.clone());
+        Box::pin(async move {
+            if let Some(runner) = here {
+                runner.wait_for(View::is_terminal).await;
+                return Some(runner.dir.clone());
+            }
+            loop {
+                if let Ok(allocs) = servers.alloc_get_allocs(&auth, vec![id]).await {
+                    let gone = |alloc: &Arc<Allocation>| alloc.client_terminal() || alloc.client_status == AllocClientStatus::Unknown;
+                    if allocs.iter().find(|alloc| alloc.id == id).is_none_or(gone) {
+                        return None;
+                    }
+                }
+                let wait = if dev { DEV_RETRY } else { Jitter::new(rand::random()).stretched(WATCH_RETRY).to_std() };
+                tokio::time::sleep(wait).await;
+            }
+        })
+    })
+}

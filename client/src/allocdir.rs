@@ -1,0 +1,103 @@
+//! The directories of an allocation: what its tasks share, and what each has for itself. Reading files for requests is in [`crate::fs`].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use songline_model::AllocId;
+
+/// What the tasks of an allocation share.
+pub(crate) const SHARED: &str = "alloc";
+/// What only its task may see.
+pub(crate) const SECRETS: &str = "secrets";
+/// What not even its task may see.
+pub(crate) const PRIVATE: &str = "private";
+
+/// The directory tree of one allocation.
+#[derive(Debug, Clone)]
+pub(crate) struct AllocDir {
+    root: PathBuf,
+}
+
+impl AllocDir {
+    pub fn new(parent: &Path, id: &AllocId) -> Self {
+        Self { root: parent.join(id.to_string()) }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn shared(&self) -> PathBuf {
+        self.root.join(SHARED)
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.shared().join("logs")
+    }
+
+    pub fn task(&self, task: &str) -> PathBuf {
+        self.root.join(task)
+    }
+
+    /// Makes what the tasks share. Doing it again changes nothing.
+    pub fn build(&self) -> io::Result<()> {
+        make(&self.root, 0o755)?;
+        make(&self.shared(), 0o777)?;
+        for name in ["data", "logs", "tmp"] {
+            make(&self.shared().join(name), 0o777)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a task's own directories; `owner` gets what nobody else may read.
+    pub fn build_task(&self, task: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
+        let dir = self.task(task);
+        make(&dir, 0o777)?;
+        make(&dir.join("local"), 0o777)?;
+        make(&dir.join("tmp"), 0o1777)?;
+        make(&dir.join(SECRETS), 0o700)?;
+        make(&dir.join(PRIVATE), 0o700)?;
+        if let Some((uid, gid)) = owner {
+            chown(dir.join(SECRETS), Some(uid), Some(gid))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the data of the allocation before this one.
+    pub fn adopt(&self, previous: &AllocDir, tasks: &[&str]) -> io::Result<()> {
+        let shared = previous.shared().join("data");
+        if shared.is_dir() {
+            let data = self.shared().join("data");
+            fs::remove_dir_all(&data)?;
+            fs::rename(shared, data)?;
+        }
+        for task in tasks {
+            let local = previous.task(task).join("local");
+            if local.is_dir() {
+                make(&self.task(task), 0o777)?;
+                let own = self.task(task).join("local");
+                if own.exists() {
+                    fs::remove_dir_all(&own)?;
+                }
+                fs::rename(local, own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all of it.
+    pub fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.root) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a directory with exactly this mode, whatever the process's mask takes away.
+fn make(dir: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(mode).create(dir)?;
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode))
+}

@@ -1,0 +1,30 @@
+//! The node agent's decisions without its hands: machines that take events and times and answer with effects.
+//!
+//! Nothing here reads a clock, a file or a random source, starts a thread or waits. The shell beside it carries the effects out and
+//! feeds back what came of them; a simulated node drives the same machines with a pretended driver.
+
+mod alloc;
+mod coordinator;
+pub mod event;
+mod health;
+mod heartbeat;
+mod jitter;
+mod status;
+mod sync;
+mod task;
+mod tracker;
+mod watch;
+
+pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input};
+pub use coordinator::{Coordinator, Stage};
+pub use health::{HealthWatcher, Verdict};
+pub use heartbeat::{Heartbeats, NextCall};
+pub use jitter::Jitter;
+pub use status::client_status;
+pub use sync::{AllocSync, Priority, priority};
+pub use task::{LocalState, TaskRecord};
+pub use tracker::{Decision, ExitResult, RestartTracker, StartFailure};
+pub use watch::{Changes, Wanted, changes, wanted};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,682 @@
+//! One allocation on this node: its tasks from set-up to the last one's end, what the servers are told, and whom to stop when.
+//! Directories, drivers and the database are the shell's: it carries out [`Effect`]s and answers with [`Input`]s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, JobType, Str, TaskEvent, TaskRunState,
+    TaskState, Time,
+};
+use songline_rpc::AllocUpdate;
+
+use super::coordinator::{Coordinator, Stage};
+use super::event;
+use super::health::{HealthWatcher, Verdict};
+use super::jitter::Jitter;
+use super::status::client_status;
+use super::task::{Surroundings, TaskRecord, TaskRunner, states};
+use super::tracker::{ExitResult, StartFailure};
+
+/// What the agent's configuration says to every allocation.
+#[derive(Debug, Clone)]
+pub struct AllocRunnerConfig {
+    /// The longest a task may take to end by itself.
+    pub kill_timeout_max: Dur,
+    /// Seed of the spread of restart delays.
+    pub seed: u64,
+}
+
+/// What the shell has to do. Records to persist come before all else of the same batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Write down what is durable about these tasks; `sync` before anything after it is done.
+    Persist {
+        /// Which.
+        tasks: Vec<Str>,
+        /// Whether it has to reach the disk first.
+        sync: bool,
+    },
+    /// Write down the health.
+    PersistHealth,
+    /// Wait for earlier allocations, make the directories. Answer: [`Input::SetUp`].
+    SetUp,
+    /// Stop waiting for that; its answer does not matter any more.
+    AbortSetUp,
+    /// Look for the process of the newest run. Answer: [`Input::Recovered`], and [`Input::Exited`] when it ends or has ended.
+    RecoverTask { task: Str, run: u64, handle: Option<Blob> },
+    /// Make the task's directories, environment and so on. Answer: [`Input::TaskSetUp`].
+    SetUpTask { task: Str },
+    /// Start it. Answer: [`Input::Started`], later [`Input::Exited`].
+    StartTask { task: Str, run: u64 },
+    /// Ask it to end, and make it after `timeout`. An empty signal is the driver's own. Answer: [`Input::Exited`] or [`Input::KillFailed`].
+    KillTask { task: Str, run: u64, signal: Str, timeout: Dur },
+    /// Send it a signal.
+    SignalTask { task: Str, run: u64, signal: Str },
+    /// Remove whatever is left of a run.
+    DestroyTask { task: Str, run: u64 },
+    /// The task never runs again: drop what is kept for it between runs.
+    TaskDone { task: Str },
+    /// Tell the servers: [`AllocRunner::update`] has changed.
+    Report,
+    /// All tasks have ended for good. Clean up after them; the directory stays.
+    TearDown,
+    /// Remove the directory and all records: nobody needs the allocation any more.
+    Destroy,
+}
+
+/// What has happened.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// Answer to [`Effect::SetUp`].
+    SetUp(Result<(), Str>),
+    /// Answer to [`Effect::RecoverTask`]: the handle of a process, nothing (it never started), or why it is lost.
+    Recovered { task: Str, found: Result<Option<Blob>, Str> },
+    /// The task has something to tell while it is set up.
+    TaskEvent { task: Str, event: TaskEvent },
+    /// Answer to [`Effect::SetUpTask`].
+    TaskSetUp { task: Str, outcome: Result<(), StartFailure> },
+    /// Answer to [`Effect::StartTask`].
+    Started { task: Str, run: u64, outcome: Result<Blob, StartFailure> },
+    /// A run has ended.
+    Exited { task: Str, run: u64, exit: ExitResult },
+    /// Answer to [`Effect::KillTask`].
+    KillFailed { task: Str, run: u64, error: Str },
+    /// The servers have said which allocations this node should have.
+    ServersContacted,
+    /// The servers' newer copy.
+    Update(Arc<Allocation>),
+    /// Collect it: stop what runs, then remove everything.
+    Destroy,
+    /// Time has passed.
+    Tick,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    New,
+    Restoring(BTreeSet<Str>),
+    SettingUp,
+    Running,
+    Done,
+}
+
+/// How far stopping all tasks has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killing {
+    No,
+    GroupDelay { until: Time },
+    Leader,
+    Others,
+    Sidecars,
+}
+
+/// The machine of one allocation.
+pub struct AllocRunner {
+    alloc: Arc<Allocation>,
+    config: AllocRunnerConfig,
+    tasks: BTreeMap<Str, TaskRunner>,
+    gates: Coordinator,
+    phase: Phase,
+    killing: Killing,
+    /// Whether the cascade that a dead task set off has been announced.
+    cascading: bool,
+    health: Option<HealthWatcher>,
+    health_started: bool,
+    deployment_status: Option<AllocDeploymentStatus>,
+    destroy: bool,
+    destroyed: bool,
+    report: bool,
+}
+
+impl AllocRunner {
+    /// A runner that does nothing before [`Self::start`] or [`Self::restore`].
+    pub fn new(alloc: Arc<Allocation>, config: AllocRunnerConfig, now: Time) -> Result<Self, String> {
+        let no_group = || format!("failed to lookup task group {:?}", alloc.task_group.as_str());
+        let job = alloc.job.clone().ok_or_else(no_group)?;
+        let group = job.group(&alloc.task_group).ok_or_else(no_group)?;
+        let mut jitter = Jitter::new(config.seed);
+        let known = alloc.task_states.clone().unwrap_or_default();
+        let resources = alloc.allocated_resources.as_ref().and_then(|resources| resources.tasks.as_ref());
+        let mut tasks = BTreeMap::new();
+        for task in group.tasks.iter().flatten() {
+            if !resources.is_some_and(|tasks| tasks.contains_key(&task.name)) {
+                return Err(format!("failed creating runner for task {:?}: no task resources found on allocation", task.name.as_str()));
+            }
+            let seeded = Jitter::new(jitter.next_u64());
+            tasks.insert(task.name.clone(), TaskRunner::new(task, group, &job, known.get(&task.name), now, seeded));
+        }
+        let gates = Coordinator::new(stages(&tasks));
+        let deployment_status = alloc.deployment_status.as_deref().cloned();
+        Ok(Self {
+            alloc,
+            config,
+            tasks,
+            gates,
+            phase: Phase::New,
+            killing: Killing::No,
+            cascading: false,
+            health: None,
+            health_started: false,
+            deployment_status,
+            destroy: false,
+            destroyed: false,
+            report: false,
+        })
+    }
+
+    /// Begins with an allocation that is new to this node.
+    pub fn start(&mut self, now: Time) -> Vec<Effect> {
+        let mut fx = Vec::new();
+        self.run(now, &mut fx);
+        self.finish(now, fx)
+    }
+
+    /// Begins with an allocation that an earlier agent left: looks for its processes first.
+    pub fn restore(&mut self, records: BTreeMap<Str, TaskRecord>, health: Option<AllocDeploymentStatus>, now: Time) -> Vec<Effect> {
+        let mut fx = Vec::new();
+        for (name, record) in records {
+            if let Some(task) = self.tasks.get_mut(&name) {
+                task.restore(record);
+            }
+        }
+        if health.is_some() {
+            self.deployment_status = health;
+        }
+        let mut waiting = BTreeSet::new();
+        for (name, task) in &self.tasks {
+            if task.needs_recovery() {
+                waiting.insert(name.clone());
+                fx.push(Effect::RecoverTask { task: name.clone(), run: task.local.run, handle: task.local.handle.clone() });
+            }
+        }
+        self.gates.restore(&states(&self.tasks));
+        self.phase = Phase::Restoring(waiting);
+        self.restored(now, &mut fx);
+        self.finish(now, fx)
+    }
+
+    /// Takes note of what has happened and says what to do.
+    pub fn on(&mut self, input: Input, now: Time) -> Vec<Effect> {
+        let mut fx = Vec::new();
+        match input {
+            Input::SetUp(outcome) => {
+                if self.phase == Phase::SettingUp {
+                    if let Err(error) = outcome {
+                        self.tasks.values_mut().for_each(|task| task.fail_setup(&format!("failed to setup alloc: {error}"), now));
+                    }
+                    self.launch(now, &mut fx);
+                }
+            }
+            Input::Recovered { task, found } => {
+                let is_system = self.job_kind() == JobType::System;
+                self.with_task(&task, now, |task, around| task.on_recovered(found, around, is_system, &mut fx));
+                if let Phase::Restoring(waiting) = &mut self.phase {
+                    waiting.remove(&task);
+                }
+                self.restored(now, &mut fx);
+            }
+            Input::TaskEvent { task, event } => self.with_task(&task, now, |task, _| task.emit(event)),
+            Input::TaskSetUp { task, outcome } => self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx)),
+            Input::Started { task, run, outcome } => {
+                self.with_task(&task, now, |task, around| task.on_started(run, outcome, around, &mut fx));
+            }
+            Input::Exited { task, run, exit } => self.with_task(&task, now, |task, around| task.on_exit(run, exit, around, &mut fx)),
+            Input::KillFailed { task, run, error } => {
+                self.with_task(&task, now, |task, around| task.on_kill_failed(run, &error, around, &mut fx));
+            }
+            Input::ServersContacted => {
+                for name in self.names() {
+                    self.with_task(&name, now, |task, around| task.on_servers_contacted(around, &mut fx));
+                }
+            }
+            Input::Update(alloc) => self.on_update(alloc, now, &mut fx),
+            Input::Destroy => {
+                if !self.destroy {
+                    self.destroy = true;
+                    self.kill_tasks(now, &mut fx);
+                }
+            }
+            Input::Tick => {}
+        }
+        self.finish(now, fx)
+    }
+
+    /// Restarts one task.
+    pub fn restart_task(&mut self, name: &str, reason: &str, now: Time) -> Result<Vec<Effect>, String> {
+        let mut fx = Vec::new();
+        if !self.tasks.contains_key(name) {
+            return Err(format!("Could not find task runner for task: {name}"));
+        }
+        let event = event::restart_signaled(now, reason);
+        let mut outcome = Ok(());
+        self.with_task(name, now, |task, around| outcome = task.restart(event, false, false, around, &mut fx));
+        outcome.map_err(|error| error.to_string())?;
+        Ok(self.finish(now, fx))
+    }
+
+    /// Restarts every task that runs, or (`all`) every one that may run again, in the order of their stages.
+    pub fn restart_tasks(&mut self, all: bool, reason: &str, now: Time) -> Result<Vec<Effect>, String> {
+        let (status, _) = self.status();
+        if self.alloc.terminal() || status.is_terminal() {
+            return Err("restart of an alloc that should not run".to_owned());
+        }
+        if all {
+            self.gates.restart();
+        }
+        let mut fx = Vec::new();
+        for name in self.names() {
+            let event = event::restart_signaled(now, reason);
+            // The only refusal is that it does not run, and those are not meant.
+            self.with_task(&name, now, |task, around| drop(task.restart(event, false, all, around, &mut fx)));
+        }
+        Ok(self.finish(now, fx))
+    }
+
+    /// Sends a signal to one task, or to all (`name` empty).
+    pub fn signal(&mut self, name: &str, signal: &str, now: Time) -> Result<Vec<Effect>, String> {
+        let mut fx = Vec::new();
+        if !name.is_empty() {
+            let task = self.tasks.get_mut(name).ok_or("Task not found")?;
+            task.signal(signal, now, &mut fx).map_err(|error| error.to_string())?;
+            return Ok(self.finish(now, fx));
+        }
+        let mut errors = Vec::new();
+        for (name, task) in &mut self.tasks {
+            if let Err(error) = task.signal(signal, now, &mut fx) {
+                errors.push(format!("Failed to signal task: {name}, err: {error}"));
+            }
+        }
+        if errors.is_empty() { Ok(self.finish(now, fx)) } else { Err(errors.join("; ")) }
+    }
+
+    /// The servers had lost sight of this node and see it again: says so, with fresh states, without taking their copy over.
+    pub fn reconnect(&mut self, update: &Allocation, now: Time) -> Vec<Effect> {
+        for task in self.tasks.values_mut() {
+            task.append(event::new(event::RECONNECTED, now));
+        }
+        let mut alloc = Allocation::clone(&self.alloc);
+        alloc.alloc_modify_index = update.alloc_modify_index;
+        alloc.modify_index = update.modify_index;
+        alloc.modify_time = update.modify_time;
+        self.alloc = Arc::new(alloc);
+        self.report = true;
+        self.finish(now, Vec::new())
+    }
+
+    /// Whether an update is a reconnect rather than a change.
+    pub fn is_reconnect(&self, update: &Allocation) -> bool {
+        update.client_status == AllocClientStatus::Unknown
+            && update.alloc_modify_index > self.alloc.alloc_modify_index
+            && !update.server_terminal()
+    }
+
+    /// The servers' copy, with the indexes of the last reconnect.
+    pub fn alloc(&self) -> &Arc<Allocation> {
+        &self.alloc
+    }
+
+    /// What the servers are told of it.
+    pub fn update(&self) -> AllocUpdate {
+        let (client_status, description) = self.status();
+        let dns = self.alloc.group().and_then(|group| group.networks.as_ref()?.first()?.dns.clone());
+        AllocUpdate {
+            id: self.alloc.id,
+            client_status,
+            client_description: description.into(),
+            task_states: states(&self.tasks),
+            deployment_status: self.deployment_status.clone(),
+            network_status: Some(AllocNetworkStatus { dns, ..AllocNetworkStatus::default() }),
+        }
+    }
+
+    /// The status that its tasks add up to.
+    pub fn status(&self) -> (AllocClientStatus, &'static str) {
+        client_status(self.tasks.values().map(|task| &task.state))
+    }
+
+    /// What is durable about a task.
+    pub fn record(&self, task: &str) -> Option<TaskRecord> {
+        self.tasks.get(task).map(|task| TaskRecord { state: task.state.clone(), local: task.local.clone() })
+    }
+
+    /// Its health for its deployment.
+    pub fn deployment_status(&self) -> Option<&AllocDeploymentStatus> {
+        self.deployment_status.as_ref()
+    }
+
+    /// Whether all its tasks have ended for good.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// The newest run of a task; 0 when it was never started.
+    pub fn task_run(&self, task: &str) -> Option<u64> {
+        self.tasks.get(task).map(|task| task.local.run)
+    }
+
+    /// When to send [`Input::Tick`] though nothing has happened.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let tasks = self.tasks.values().filter_map(TaskRunner::next_deadline);
+        let delay = match self.killing {
+            Killing::GroupDelay { until } => Some(until),
+            Killing::No | Killing::Leader | Killing::Others | Killing::Sidecars => None,
+        };
+        tasks.chain(self.health.as_ref().map(HealthWatcher::next_deadline)).chain(delay).min()
+    }
+
+    fn on_update(&mut self, alloc: Arc<Allocation>, now: Time, fx: &mut Vec<Effect>) {
+        if alloc.alloc_modify_index < self.alloc.alloc_modify_index {
+            return;
+        }
+        let stopping = !self.alloc.terminal() && alloc.terminal();
+        let other_deployment = alloc.deployment_id != self.alloc.deployment_id;
+        self.alloc = alloc;
+        if other_deployment {
+            self.deployment_status = None;
+            fx.push(Effect::PersistHealth);
+        }
+        // Canary and index are the servers' to say.
+        if let Some(theirs) = self.alloc.deployment_status.clone() {
+            let ours = self.deployment_status.get_or_insert_default();
+            ours.canary = theirs.canary;
+            ours.modify_index = theirs.modify_index;
+        }
+        if let Some(group) = self.alloc.group().cloned() {
+            for task in group.tasks.iter().flatten() {
+                if let Some(runner) = self.tasks.get_mut(&task.name) {
+                    runner.update(task, &group);
+                }
+            }
+        }
+        if self.alloc.terminal() {
+            self.health = None;
+        } else if self.health_started && (other_deployment || self.health.is_none()) {
+            self.watch_health(now);
+        }
+        if stopping {
+            self.kill_tasks(now, fx);
+        }
+    }
+
+    fn restored(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        if matches!(&self.phase, Phase::Restoring(waiting) if waiting.is_empty()) {
+            self.run(now, fx);
+        }
+    }
+
+    fn run(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        let (status, _) = self.status();
+        self.report = true;
+        if self.alloc.terminal() || status.is_terminal() || self.destroy {
+            return self.launch(now, fx);
+        }
+        self.phase = Phase::SettingUp;
+        fx.push(Effect::SetUp);
+    }
+
+    fn launch(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        self.phase = Phase::Running;
+        if !self.alloc.terminal() {
+            self.health_started = true;
+            self.watch_health(now);
+        }
+        for name in self.names() {
+            self.with_task(&name, now, |task, around| task.launch(around, fx));
+        }
+    }
+
+    fn watch_health(&mut self, now: Time) {
+        let known = self.deployment_status.as_ref().is_some_and(|status| status.healthy.is_some());
+        self.health = if known { None } else { HealthWatcher::new(&self.alloc, stages(&self.tasks), now) };
+    }
+
+    /// Brings everything that follows from the states of the tasks about, until nothing more follows.
+    fn finish(&mut self, now: Time, mut fx: Vec<Effect>) -> Vec<Effect> {
+        loop {
+            for name in self.names() {
+                self.with_task(&name, now, |task, around| task.step(around, &mut fx));
+            }
+            self.advance_killing(now, &mut fx);
+            let mut changed = false;
+            for task in self.tasks.values_mut() {
+                changed |= std::mem::take(&mut task.changed);
+            }
+            if changed {
+                self.report = true;
+            }
+            let cascaded = self.phase == Phase::Running && self.cascade(now, &mut fx);
+            let before = self.gates.clone();
+            self.gates.on_states(&states(&self.tasks));
+            let gates_moved = self.stages_open(&before) != self.stages_open(&self.gates);
+            if !changed && !cascaded && !gates_moved {
+                break;
+            }
+        }
+        self.look_at_health(now, &mut fx);
+        self.conclude(now, &mut fx);
+        self.order(fx)
+    }
+
+    /// Puts what is to be persisted first, in one piece.
+    fn order(&mut self, fx: Vec<Effect>) -> Vec<Effect> {
+        let dirty: Vec<Str> =
+            self.tasks.iter_mut().filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone())).collect();
+        let mut ordered = Vec::with_capacity(fx.len() + 2);
+        if !dirty.is_empty() && !self.destroyed {
+            // A start must be known before it happens, so that an agent that dies in between looks for the process.
+            let sync = fx.iter().any(|effect| matches!(effect, Effect::StartTask { .. }));
+            ordered.push(Effect::Persist { tasks: dirty, sync });
+        }
+        if std::mem::take(&mut self.report) {
+            ordered.push(Effect::Report);
+        }
+        ordered.extend(fx);
+        ordered
+    }
+
+    fn conclude(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        let (status, _) = self.status();
+        if status.is_terminal() && self.phase == Phase::Running {
+            for task in self.tasks.values_mut().filter(|task| task.state.finished_at.is_none()) {
+                task.state.finished_at = Some(now);
+            }
+            let unknown = self.deployment_status.as_ref().is_none_or(|status| status.healthy.is_none());
+            if status == AllocClientStatus::Failed && self.alloc.deployment_id.is_some() && unknown {
+                self.set_health(false, now, fx);
+            }
+        }
+        if self.phase == Phase::Running && self.tasks.values().all(TaskRunner::is_done) {
+            self.phase = Phase::Done;
+            self.health = None;
+            self.report = true;
+            fx.push(Effect::TearDown);
+        }
+        if self.phase == Phase::Done && self.destroy && !self.destroyed {
+            self.destroyed = true;
+            fx.push(Effect::Destroy);
+        }
+    }
+
+    /// One dead task may end others. Returns whether it did something now.
+    fn cascade(&mut self, now: Time, fx: &mut Vec<Effect>) -> bool {
+        let mut reason: Option<TaskEvent> = None;
+        let mut leader_dead = false;
+        for (name, task) in self.tasks.iter().filter(|(_, task)| task.stage != Stage::Poststop && task.is_dead()) {
+            if task.state.failed && reason.is_none() {
+                reason = Some(event::sibling_failed(now, name));
+            } else if task.leader && !task.state.failed && !leader_dead {
+                leader_dead = true;
+                reason = Some(event::new(event::LEADER_DEAD, now));
+            }
+        }
+        let live: Vec<Str> =
+            self.tasks.iter().filter(|(_, task)| task.stage != Stage::Poststop && !task.is_dead()).map(|(name, _)| name.clone()).collect();
+        if live.is_empty() {
+            let parked: Vec<Str> = self
+                .tasks
+                .iter()
+                .filter(|(_, task)| task.stage != Stage::Poststop && !task.is_done())
+                .map(|(name, _)| name.clone())
+                .collect();
+            for name in &parked {
+                self.with_task(name, now, |task, around| task.kill(None, around, fx));
+            }
+            return !parked.is_empty();
+        }
+        if reason.is_none() && live.iter().all(|name| self.tasks[name].stage.is_sidecar()) {
+            reason = Some(event::new(event::MAIN_DEAD, now));
+        }
+        match reason {
+            Some(event) if !self.cascading => {
+                self.cascading = true;
+                for name in &live {
+                    self.with_task(name, now, |task, _| task.emit(event.clone()));
+                }
+                self.kill_tasks(now, fx);
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.cascading = false;
+                false
+            }
+        }
+    }
+
+    /// Stops all tasks: the leader first, then the others, then the sidecars. Poststop tasks are left alone.
+    fn kill_tasks(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        if self.phase == Phase::SettingUp {
+            fx.push(Effect::AbortSetUp);
+            self.begin_killing(now, fx);
+            return self.launch(now, fx);
+        }
+        if self.killing == Killing::No && self.phase != Phase::Done {
+            self.begin_killing(now, fx);
+        }
+    }
+
+    fn begin_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        let delay = self.alloc.group().and_then(|group| group.shutdown_delay).unwrap_or_default();
+        let runs = self.tasks.values().any(|task| task.state.state == TaskRunState::Running);
+        if delay > Dur::ZERO && runs && !self.skip_shutdown_delay() {
+            self.killing = Killing::GroupDelay { until: now.plus(delay) };
+        } else {
+            self.killing = Killing::Leader;
+            self.kill_wave(now, fx);
+        }
+    }
+
+    fn advance_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        loop {
+            let next = match self.killing {
+                Killing::No => return,
+                Killing::GroupDelay { until } if now < until && !self.skip_shutdown_delay() => return,
+                Killing::GroupDelay { .. } => Killing::Leader,
+                Killing::Leader | Killing::Others | Killing::Sidecars if !self.wave().iter().all(|name| self.tasks[name].is_done()) => {
+                    return;
+                }
+                Killing::Leader => Killing::Others,
+                Killing::Others => Killing::Sidecars,
+                Killing::Sidecars => Killing::No,
+            };
+            self.killing = next;
+            self.kill_wave(now, fx);
+        }
+    }
+
+    /// Who is to be stopped together.
+    fn wave(&self) -> Vec<Str> {
+        let belongs = |task: &TaskRunner| match self.killing {
+            Killing::No | Killing::GroupDelay { .. } => false,
+            Killing::Leader => task.leader,
+            Killing::Others => !task.leader && !task.stage.is_sidecar() && task.stage != Stage::Poststop,
+            Killing::Sidecars => !task.leader && task.stage.is_sidecar(),
+        };
+        self.tasks.iter().filter(|(_, task)| belongs(task)).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn kill_wave(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        let most = self.config.kill_timeout_max;
+        for name in self.wave() {
+            self.with_task(&name, now, |task, around| {
+                let event = event::killing(now, task.effective_kill_timeout(most));
+                task.kill(Some(event), around, fx);
+            });
+        }
+    }
+
+    fn look_at_health(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        let (status, _) = self.status();
+        let verdict = self.health.as_mut().and_then(|health| health.look(now, status, &states(&self.tasks)));
+        match verdict {
+            None => {}
+            Some(Verdict::Healthy) => {
+                self.health = None;
+                self.set_health(true, now, fx);
+            }
+            Some(Verdict::Unhealthy(events)) => {
+                self.health = None;
+                self.set_health(false, now, fx);
+                if self.alloc.deployment_id.is_some() && !self.alloc.server_terminal() {
+                    for (name, event) in events {
+                        self.with_task(&name, now, |task, _| task.append(event));
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_health(&mut self, healthy: bool, now: Time, fx: &mut Vec<Effect>) {
+        let status = self.deployment_status.get_or_insert_default();
+        status.healthy = Some(healthy);
+        status.timestamp = Some(now);
+        self.report = true;
+        fx.push(Effect::PersistHealth);
+    }
+
+    fn skip_shutdown_delay(&self) -> bool {
+        self.alloc.desired_transition.no_shutdown_delay == Some(true)
+    }
+
+    fn stages_open(&self, gates: &Coordinator) -> Vec<bool> {
+        self.tasks.values().map(|task| gates.is_open(task.stage)).collect()
+    }
+
+    fn names(&self) -> Vec<Str> {
+        self.tasks.keys().cloned().collect()
+    }
+
+    fn job_kind(&self) -> JobType {
+        self.alloc.job.as_ref().map(|job| job.kind.clone()).unwrap_or_default()
+    }
+
+    fn with_task(&mut self, name: &str, now: Time, act: impl FnOnce(&mut TaskRunner, &Surroundings<'_>)) {
+        let around = Surroundings {
+            now,
+            gates: &self.gates,
+            client_terminal: self.alloc.client_terminal(),
+            server_terminal: self.alloc.server_terminal() || self.destroy,
+            skip_shutdown_delay: self.alloc.desired_transition.no_shutdown_delay == Some(true),
+            kill_timeout_max: self.config.kill_timeout_max,
+        };
+        if let Some(task) = self.tasks.get_mut(name) {
+            act(task, &around);
+        }
+    }
+
+    /// Which allocations have to end before this one may start here.
+    pub fn awaits(&self) -> Vec<AllocId> {
+        let preempted = self.alloc.preempted_allocations.iter().flatten().copied();
+        self.alloc.previous_allocation.into_iter().chain(preempted).collect()
+    }
+
+    /// The states of its tasks.
+    pub fn task_states(&self) -> BTreeMap<Str, TaskState> {
+        states(&self.tasks)
+    }
+}
+
+fn stages(tasks: &BTreeMap<Str, TaskRunner>) -> BTreeMap<Str, Stage> {
+    tasks.iter().map(|(name, task)| (name.clone(), task.stage)).collect()
+}

@@ -1,0 +1,288 @@
+//! Task events: what happened to a task, in exactly the wire's types, messages and details. When they happen is decided elsewhere.
+
+use std::collections::BTreeMap;
+
+use songline_model::{Dur, Str, TaskEvent, TaskRunState, TaskState, Time};
+
+use super::tracker::ExitResult;
+
+/// The newest events of a task that are kept.
+pub const EVENTS_MAX: usize = 10;
+
+/// `Received`
+pub const RECEIVED: &str = "Received";
+/// `Task Setup`
+pub const TASK_SETUP: &str = "Task Setup";
+/// `Setup Failure`
+pub const SETUP_FAILURE: &str = "Setup Failure";
+/// `Failed Validation`
+pub const FAILED_VALIDATION: &str = "Failed Validation";
+/// `Driver Failure`
+pub const DRIVER_FAILURE: &str = "Driver Failure";
+/// `Driver`
+pub const DRIVER: &str = "Driver";
+/// `Started`
+pub const STARTED: &str = "Started";
+/// `Terminated`
+pub const TERMINATED: &str = "Terminated";
+/// `Restarting`
+pub const RESTARTING: &str = "Restarting";
+/// `Not Restarting`
+pub const NOT_RESTARTING: &str = "Not Restarting";
+/// `Restart Signaled`
+pub const RESTART_SIGNALED: &str = "Restart Signaled";
+/// `Signaling`
+pub const SIGNALING: &str = "Signaling";
+/// `Killing`
+pub const KILLING: &str = "Killing";
+/// `Killed`
+pub const KILLED: &str = "Killed";
+/// `Sibling Task Failed`
+pub const SIBLING_FAILED: &str = "Sibling Task Failed";
+/// `Leader Task Dead`
+pub const LEADER_DEAD: &str = "Leader Task Dead";
+/// `Main Tasks Dead`
+pub const MAIN_DEAD: &str = "Main Tasks Dead";
+/// `Reconnected`
+pub const RECONNECTED: &str = "Reconnected";
+/// `Waiting for shutdown delay`
+pub const WAITING_SHUTDOWN_DELAY: &str = "Waiting for shutdown delay";
+/// `Skipping shutdown delay`
+pub const SKIPPING_SHUTDOWN_DELAY: &str = "Skipping shutdown delay";
+/// `Failed Restoring Task`
+pub const FAILED_RESTORING: &str = "Failed Restoring Task";
+/// `Task hook failed`
+pub const HOOK_FAILED: &str = "Task hook failed";
+/// `Alloc Unhealthy`
+pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
+
+/// An event of a type, with nothing said yet.
+pub fn new(kind: &'static str, now: Time) -> TaskEvent {
+    TaskEvent { kind: kind.into(), time: now.nanos(), details: Some(BTreeMap::new()), ..TaskEvent::default() }
+}
+
+/// An event that carries a message.
+pub fn message(kind: &'static str, now: Time, text: &str) -> TaskEvent {
+    let mut event = new(kind, now);
+    event.message = text.into();
+    detail(&mut event, "message", text);
+    event
+}
+
+/// The allocation cannot be set up; fails the task.
+pub fn setup_failure(now: Time, reason: &str) -> TaskEvent {
+    let mut event = new(SETUP_FAILURE, now);
+    event.display_message = reason.into();
+    event.kill_reason = FAILED_RESTORING.into();
+    detail(&mut event, "kill_reason", FAILED_RESTORING);
+    fails_task(&mut event);
+    event
+}
+
+/// The task's own configuration cannot be used.
+pub fn failed_validation(now: Time, error: &str) -> TaskEvent {
+    let mut event = new(FAILED_VALIDATION, now);
+    event.validation_error = error.into();
+    detail(&mut event, "validation_error", error);
+    event
+}
+
+/// The driver could not start the task.
+pub fn driver_failure(now: Time, error: &str) -> TaskEvent {
+    let mut event = new(DRIVER_FAILURE, now);
+    event.driver_error = error.into();
+    detail(&mut event, "driver_error", error);
+    event
+}
+
+/// The driver has something to tell.
+pub fn driver_message(now: Time, text: &str) -> TaskEvent {
+    let mut event = new(DRIVER, now);
+    event.driver_message = text.into();
+    detail(&mut event, "driver_message", text);
+    event
+}
+
+/// The task's process has ended.
+pub fn terminated(now: Time, exit: &ExitResult) -> TaskEvent {
+    let mut event = new(TERMINATED, now);
+    event.exit_code = exit.exit_code;
+    event.signal = exit.signal;
+    detail(&mut event, "exit_code", exit.exit_code.to_string());
+    detail(&mut event, "signal", exit.signal.to_string());
+    detail(&mut event, "oom_killed", exit.oom_killed.to_string());
+    if let Some(error) = &exit.error {
+        event.message = error.clone();
+        detail(&mut event, "exit_message", error.clone());
+    }
+    event
+}
+
+/// The task will start again after `delay`.
+pub fn restarting(now: Time, delay: Dur, reason: &str) -> TaskEvent {
+    let mut event = new(RESTARTING, now);
+    event.start_delay = delay.nanos();
+    detail(&mut event, "start_delay", delay.nanos().to_string());
+    event.restart_reason = reason.into();
+    detail(&mut event, "restart_reason", reason);
+    event
+}
+
+/// The task has ended and stays so; fails the task.
+pub fn not_restarting(now: Time, reason: &str) -> TaskEvent {
+    let mut event = new(NOT_RESTARTING, now);
+    event.restart_reason = reason.into();
+    detail(&mut event, "restart_reason", reason);
+    fails_task(&mut event);
+    event
+}
+
+/// Somebody asked for a restart.
+pub fn restart_signaled(now: Time, reason: &str) -> TaskEvent {
+    let mut event = new(RESTART_SIGNALED, now);
+    event.restart_reason = reason.into();
+    detail(&mut event, "restart_reason", reason);
+    event
+}
+
+/// Somebody asked for a signal. Only the detail is set, so the display message does not name it: the reference's wording.
+pub fn signaling(now: Time, signal: &str) -> TaskEvent {
+    let mut event = new(SIGNALING, now);
+    detail(&mut event, "signal", signal);
+    event
+}
+
+/// The task is being stopped and has `timeout` to end by itself.
+pub fn killing(now: Time, timeout: Dur) -> TaskEvent {
+    let mut event = new(KILLING, now);
+    event.kill_timeout = timeout;
+    detail(&mut event, "kill_timeout", timeout.to_string());
+    event
+}
+
+/// The task has been stopped, or could not be.
+pub fn killed(now: Time, error: Option<&str>) -> TaskEvent {
+    let mut event = new(KILLED, now);
+    if let Some(error) = error {
+        event.kill_error = error.into();
+        detail(&mut event, "kill_error", error);
+    }
+    event
+}
+
+/// Another task of the group has failed.
+pub fn sibling_failed(now: Time, sibling: &str) -> TaskEvent {
+    let mut event = new(SIBLING_FAILED, now);
+    event.failed_sibling = sibling.into();
+    detail(&mut event, "failed_sibling", sibling);
+    event
+}
+
+/// A task waits, or does not, before it is stopped.
+pub fn shutdown_delay(now: Time, delay: Dur, skipped: bool) -> TaskEvent {
+    let (kind, verb) = if skipped { (SKIPPING_SHUTDOWN_DELAY, "Skipping") } else { (WAITING_SHUTDOWN_DELAY, "Waiting for") };
+    let mut event = new(kind, now);
+    event.display_message = format!("{verb} shutdown_delay of {delay} before killing the task.").into();
+    event
+}
+
+/// The task could not be taken over from the agent before this one.
+pub fn failed_restoring(now: Time) -> TaskEvent {
+    let mut event = new(FAILED_RESTORING, now);
+    event.display_message = "failed to restore task; will not run until server is contacted".into();
+    event
+}
+
+/// Puts an event on a task's state: keeps the newest ten, and lets failures and restarts be counted.
+pub fn append(state: &mut TaskState, mut event: TaskEvent) {
+    if event.display_message.is_empty() {
+        event.display_message = display_message(&event);
+    }
+    if event.fails_task {
+        state.failed = true;
+    }
+    if event.kind == RESTARTING {
+        state.restarts += 1;
+        state.last_restart = Some(Time::from_nanos(event.time));
+    }
+    let events = state.events.get_or_insert_default();
+    events.push(event);
+    let surplus = events.len().saturating_sub(EVENTS_MAX);
+    events.drain(..surplus);
+}
+
+/// Enters a state: the first running of a run and the first end leave their times.
+pub fn enter(state: &mut TaskState, to: TaskRunState, now: Time) {
+    if to == TaskRunState::Running && state.state != TaskRunState::Running {
+        state.started_at = Some(now);
+    }
+    if to == TaskRunState::Dead && state.finished_at.is_none() {
+        state.finished_at = Some(now);
+    }
+    state.state = to;
+}
+
+fn detail(event: &mut TaskEvent, key: &'static str, value: impl Into<Str>) {
+    event.details.get_or_insert_default().insert(key.into(), value.into());
+}
+
+fn fails_task(event: &mut TaskEvent) {
+    event.fails_task = true;
+    detail(event, "fails_task", "true");
+}
+
+/// What people read of an event.
+pub fn display_message(event: &TaskEvent) -> Str {
+    let or = |text: &Str, otherwise: &'static str| if text.is_empty() { otherwise.into() } else { text.clone() };
+    match event.kind.as_str() {
+        RECEIVED => "Task received by client".into(),
+        STARTED => "Task started by client".into(),
+        SETUP_FAILURE => or(&event.setup_error, "Task setup failed"),
+        FAILED_VALIDATION => or(&event.validation_error, "Validation of task failed"),
+        DRIVER_FAILURE => or(&event.driver_error, "Failed to start task"),
+        DRIVER => event.driver_message.clone(),
+        TERMINATED => terminated_text(event),
+        RESTARTING => {
+            let delay = Dur(event.start_delay);
+            match event.restart_reason.as_str() {
+                "" | super::tracker::REASON_WITHIN_POLICY => format!("Task restarting in {delay}").into(),
+                reason => format!("{reason} - Task restarting in {delay}").into(),
+            }
+        }
+        NOT_RESTARTING => or(&event.restart_reason, "Task exceeded restart policy"),
+        RESTART_SIGNALED => or(&event.restart_reason, "Task signaled to restart"),
+        SIGNALING => signaling_text(event),
+        KILLING => match (&event.kill_reason, event.kill_timeout) {
+            (reason, _) if !reason.is_empty() => reason.clone(),
+            (_, timeout) if timeout > Dur::ZERO => format!("Sent interrupt. Waiting {timeout} before force killing").into(),
+            _ => "Sent interrupt".into(),
+        },
+        KILLED => or(&event.kill_error, "Task successfully killed"),
+        SIBLING_FAILED if event.failed_sibling.is_empty() => "Task's sibling failed".into(),
+        SIBLING_FAILED => format!("Task's sibling {:?} failed", event.failed_sibling.as_str()).into(),
+        LEADER_DEAD => "Leader Task in Group dead".into(),
+        MAIN_DEAD => "Main tasks in the group died".into(),
+        RECONNECTED => "Client reconnected".into(),
+        _ => event.message.clone(),
+    }
+}
+
+fn terminated_text(event: &TaskEvent) -> Str {
+    let mut text = format!("Exit Code: {}", event.exit_code);
+    if event.signal != 0 {
+        text.push_str(&format!(", Signal: {}", event.signal));
+    }
+    if !event.message.is_empty() {
+        text.push_str(&format!(", Exit Message: {:?}", event.message.as_str()));
+    }
+    text.into()
+}
+
+fn signaling_text(event: &TaskEvent) -> Str {
+    match (event.task_signal.as_str(), event.task_signal_reason.as_str()) {
+        ("", "") => "Task being sent a signal".into(),
+        ("", reason) => reason.into(),
+        (signal, "") => format!("Task being sent signal {signal}").into(),
+        (signal, reason) => format!("Task being sent signal {signal}: {reason}").into(),
+    }
+}

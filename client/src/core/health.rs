@@ -1,0 +1,106 @@
+//! Whether an allocation is healthy enough for its deployment or migration to go on: by the states of its tasks over time.
+//! Checks of services are not looked at here.
+
+use std::collections::BTreeMap;
+
+use songline_model::{AllocClientStatus, Allocation, Dur, JobType, Str, TaskEvent, TaskRunState, TaskState, Time};
+
+use super::coordinator::Stage;
+use super::event;
+
+/// What the watcher found out. It says so once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// All tasks ran for `min_healthy_time`.
+    Healthy,
+    /// A task failed or the deadline passed; the events belong on the tasks that are to blame.
+    Unhealthy(BTreeMap<Str, TaskEvent>),
+}
+
+/// Watches one allocation for one deployment, or for its migration.
+#[derive(Debug, Clone)]
+pub struct HealthWatcher {
+    stages: BTreeMap<Str, Stage>,
+    deadline: Time,
+    healthy_deadline: Dur,
+    min_healthy_time: Dur,
+    /// When the last task started, once all have.
+    latest_start: Option<Time>,
+    due: Option<Time>,
+}
+
+impl HealthWatcher {
+    /// A watcher for an allocation whose health is not known; `None` when nobody asks for it.
+    pub fn new(alloc: &Allocation, stages: BTreeMap<Str, Stage>, now: Time) -> Option<Self> {
+        let job = alloc.job.as_ref()?;
+        let group = alloc.group()?;
+        if job.kind != JobType::Service || alloc.health().is_some() || alloc.server_terminal() {
+            return None;
+        }
+        let (min_healthy_time, healthy_deadline) = if alloc.deployment_id.is_some() {
+            let update = group.update.as_ref().filter(|update| update.max_parallel > 0 && update.health_check != "manual")?;
+            (update.min_healthy_time, update.healthy_deadline)
+        } else {
+            match &group.migrate {
+                Some(migrate) => (migrate.min_healthy_time, migrate.healthy_deadline),
+                None => (Dur::from_secs(10), Dur::from_mins(5)),
+            }
+        };
+        let deadline = now.plus(healthy_deadline);
+        Some(Self { stages, deadline, healthy_deadline, min_healthy_time, latest_start: None, due: None })
+    }
+
+    /// When to look again though nothing has happened.
+    pub fn next_deadline(&self) -> Time {
+        self.due.map_or(self.deadline, |due| due.min(self.deadline))
+    }
+
+    /// Looks at the tasks.
+    pub fn look(&mut self, now: Time, status: AllocClientStatus, tasks: &BTreeMap<Str, TaskState>) -> Option<Verdict> {
+        let mut blamed = BTreeMap::new();
+        let (mut latest, mut waiting) = (None::<Time>, false);
+        for (name, task) in tasks {
+            let stage = self.stages.get(name).copied().unwrap_or(Stage::Main);
+            let succeeded = task.state == TaskRunState::Dead && !task.failed;
+            if stage == Stage::Poststop || (stage == Stage::PoststartEphemeral && succeeded) {
+                continue;
+            }
+            if task.failed {
+                blamed.insert(name.clone(), unhealthy(now, "Unhealthy because of failed task"));
+            } else if task.state == TaskRunState::Dead && stage != Stage::PrestartEphemeral {
+                blamed.insert(name.clone(), unhealthy(now, "Unhealthy because of dead task"));
+            }
+            waiting |= task.state == TaskRunState::Pending;
+            latest = latest.max(task.started_at);
+        }
+        if !blamed.is_empty() || status == AllocClientStatus::Failed {
+            return Some(Verdict::Unhealthy(blamed));
+        }
+        let started = if waiting { None } else { latest };
+        if started != self.latest_start {
+            self.latest_start = started;
+            self.due = started.map(|_| now.plus(self.min_healthy_time));
+        }
+        if self.due.is_some_and(|due| now >= due) {
+            return Some(Verdict::Healthy);
+        }
+        (now >= self.deadline).then(|| Verdict::Unhealthy(self.late(now, tasks)))
+    }
+
+    fn late(&self, now: Time, tasks: &BTreeMap<Str, TaskState>) -> BTreeMap<Str, TaskEvent> {
+        let (min, deadline) = (self.min_healthy_time, self.healthy_deadline);
+        let text = |task: &TaskState| match task.state {
+            TaskRunState::Pending => Some(format!("Task not running by healthy_deadline of {deadline}")),
+            TaskRunState::Running if task.started_at.is_some_and(|at| at.plus(min) > self.deadline) => {
+                Some(format!("Task not running for min_healthy_time of {min} by healthy_deadline of {deadline}"))
+            }
+            TaskRunState::Running | TaskRunState::Dead => None,
+        };
+        let watched = tasks.iter().filter(|(name, _)| self.stages.get(*name) != Some(&Stage::Poststop));
+        watched.filter_map(|(name, task)| Some((name.clone(), unhealthy(now, &text(task)?)))).collect()
+    }
+}
+
+fn unhealthy(now: Time, text: &str) -> TaskEvent {
+    event::message(event::ALLOC_UNHEALTHY, now, text)
+}

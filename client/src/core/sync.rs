@@ -1,0 +1,152 @@
+//! Gathering what allocations have to tell the servers: ticks of 200 ms, urgent news at the next one, the rest at every fifth.
+//! Sending is the shell's; nothing here blocks a runner, because only the newest word of each allocation is kept.
+
+use std::collections::BTreeMap;
+
+use songline_model::{AllocClientStatus, AllocId, Dur, Time};
+use songline_rpc::AllocUpdate;
+
+use super::jitter::Jitter;
+
+const TICK: Dur = Dur::from_millis(200);
+/// Ticks between sends when nothing is urgent.
+const TYPICAL_TICKS: u64 = 5;
+const RETRY: Dur = Dur::from_secs(5);
+
+/// How much a change matters to the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// The servers know already.
+    None,
+    /// May wait for others.
+    Typical,
+    /// The next tick.
+    Urgent,
+}
+
+/// Compares an update with the last one that the servers acknowledged. Only a change of the client status is urgent.
+pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Priority {
+    match acknowledged {
+        None if update.client_status == AllocClientStatus::Failed => Priority::Urgent,
+        None => Priority::Typical,
+        Some(known) if known.client_status != update.client_status => Priority::Urgent,
+        Some(known) if known == update => Priority::None,
+        Some(_) => Priority::Typical,
+    }
+}
+
+/// The updates of a node on their way to the servers.
+#[derive(Debug)]
+pub struct AllocSync {
+    pending: BTreeMap<AllocId, AllocUpdate>,
+    acknowledged: BTreeMap<AllocId, AllocUpdate>,
+    in_flight: Option<Vec<AllocUpdate>>,
+    /// Nothing is sent before the servers answered once: states from before a restart may be wrong by now.
+    contacted: bool,
+    started: Time,
+    /// Tick number at the last send.
+    last_send: u64,
+    /// Newest tick that was looked at: a fifth tick counts only once, and only if something waited for it.
+    last_seen: u64,
+    not_before: Time,
+    jitter: Jitter,
+}
+
+impl AllocSync {
+    /// Ticks count from `now`.
+    pub fn new(now: Time, jitter: Jitter) -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            in_flight: None,
+            contacted: false,
+            started: now,
+            last_send: 0,
+            last_seen: 0,
+            not_before: now,
+            jitter,
+        }
+    }
+
+    /// The servers have said which allocations this node should have.
+    pub fn on_contact(&mut self) {
+        self.contacted = true;
+    }
+
+    /// What the servers acknowledged before a restart.
+    pub fn restore_acknowledged(&mut self, update: AllocUpdate) {
+        self.acknowledged.insert(update.id, update);
+    }
+
+    /// The newest word of an allocation.
+    pub fn put(&mut self, now: Time, update: AllocUpdate) {
+        if self.pending.is_empty() {
+            self.last_seen = self.last_seen.max(self.tick(now));
+        }
+        self.pending.insert(update.id, update);
+    }
+
+    /// The servers have dropped an allocation: nothing more is said of it.
+    pub fn forget(&mut self, id: &AllocId) {
+        self.pending.remove(id);
+        self.acknowledged.remove(id);
+    }
+
+    /// When to call [`Self::on_time`] next. `None`: there is nothing to send, or it cannot be sent now.
+    pub fn next_deadline(&self, now: Time) -> Option<Time> {
+        if !self.contacted || self.in_flight.is_some() || self.pending.is_empty() {
+            return None;
+        }
+        let next_tick = self.started.plus(Dur(TICK.nanos() * (self.tick(now) as i64 + 1)));
+        Some(next_tick.max(self.not_before))
+    }
+
+    /// What to send now, if anything. It stays in flight until [`Self::on_sent`].
+    pub fn on_time(&mut self, now: Time) -> Option<Vec<AllocUpdate>> {
+        if !self.contacted || self.in_flight.is_some() || self.pending.is_empty() || now < self.not_before {
+            return None;
+        }
+        let mut urgent = false;
+        for (id, update) in &self.pending {
+            urgent |= priority(self.acknowledged.get(id), update) == Priority::Urgent;
+        }
+        let tick = self.tick(now);
+        let fifths = |tick: u64| tick.saturating_sub(self.last_send) / TYPICAL_TICKS;
+        let typical_due = fifths(tick) > fifths(self.last_seen);
+        self.last_seen = tick;
+        if !urgent && !typical_due {
+            return None;
+        }
+        let acknowledged = &self.acknowledged;
+        let batch: Vec<AllocUpdate> = std::mem::take(&mut self.pending)
+            .into_values()
+            .filter(|update| priority(acknowledged.get(&update.id), update) != Priority::None)
+            .collect();
+        self.last_send = tick;
+        if batch.is_empty() {
+            return None;
+        }
+        self.in_flight = Some(batch.clone());
+        Some(batch)
+    }
+
+    /// What came of the last batch. Returns what is acknowledged now; a refused batch goes back, except where there is newer news.
+    pub fn on_sent(&mut self, now: Time, accepted: bool) -> Vec<AllocUpdate> {
+        let batch = self.in_flight.take().unwrap_or_default();
+        if !accepted {
+            for update in batch {
+                self.pending.entry(update.id).or_insert(update);
+            }
+            self.not_before = now.plus(self.jitter.stretched(RETRY));
+            return Vec::new();
+        }
+        for update in &batch {
+            self.acknowledged.insert(update.id, update.clone());
+        }
+        batch
+    }
+
+    fn tick(&self, now: Time) -> u64 {
+        u64::try_from(now.since(self.started).nanos() / TICK.nanos()).unwrap_or(0)
+    }
+}

@@ -1,0 +1,171 @@
+//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, as far as the kernel lets.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use songline_model::Blob;
+
+use super::raw_exec::logs;
+use super::supervised::Supervisors;
+use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::config::ClientConfig;
+use crate::core::StartFailure;
+use crate::executor::isolate;
+use crate::executor::place::{Bind, Isolation, Spec};
+
+/// What of the host a task sees in its root, read-only.
+const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
+/// Devices that programs expect.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// As whom tasks run that do not say.
+const DEFAULT_USER: &str = "nobody";
+/// Below this cgroup all others of tasks are made.
+const CGROUP_PARENT: &str = "nomad.slice";
+
+/// The driver.
+pub struct Exec {
+    init: Vec<PathBuf>,
+    supervisors: Supervisors,
+}
+
+impl Exec {
+    /// Looks at nothing yet.
+    pub fn new(config: &ClientConfig) -> Self {
+        Self { init: config.executor_command().unwrap_or_default(), supervisors: Supervisors::new(config) }
+    }
+}
+
+impl Driver for Exec {
+    fn fingerprint(&self) -> Fingerprint {
+        if !rustix::process::geteuid().is_root() {
+            return Fingerprint::undetected("Driver must run as root");
+        }
+        let Some(mount) = cgroup2_mount() else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
+        let offered = std::fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
+        let has = |controller: &str| offered.split_ascii_whitespace().any(|offer| offer == controller);
+        match (has("cpu"), has("memory")) {
+            (true, true) => Fingerprint::healthy("exec"),
+            (cpu, _) => {
+                let missing = if cpu { "memory" } else { "cpu" };
+                Fingerprint::unhealthy(&format!(
+                    "The {missing} controller is not available in the cgroup v2 hierarchy at {}",
+                    mount.display()
+                ))
+            }
+        }
+    }
+
+    fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
+        super::raw_exec::known_options(config, &["command", "args", "pid_mode", "ipc_mode", "cap_add", "cap_drop"])?;
+        for key in ["pid_mode", "ipc_mode"] {
+            if !matches!(text(config, key).as_str(), "" | "private" | "host") {
+                return Err(format!("{key} must be \"private\" or \"host\", got {:?}", text(config, key)));
+            }
+        }
+        for key in ["cap_add", "cap_drop"] {
+            if !texts(config, key).is_empty() {
+                return Err(format!("{key} is not supported by this agent"));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_own_root(&self) -> bool {
+        true
+    }
+
+    fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
+        Box::pin(async move {
+            let fail = |error: String| StartFailure { error: error.into(), recoverable: false };
+            let print = self.fingerprint();
+            if !print.healthy {
+                return Err(fail(print.description.to_string()));
+            }
+            let cgroup = cgroup(&task).map_err(|error| fail(format!("failed to create cgroup for task: {error}")))?;
+            let user = if task.user.is_empty() { DEFAULT_USER.to_owned() } else { task.user.clone() };
+            let spec = Spec {
+                command: text(&task.config, "command").into(),
+                args: texts(&task.config, "args"),
+                env: task.env.clone(),
+                dir: "/".into(),
+                user,
+                logs: logs(&task),
+                cgroup: Some(cgroup),
+                isolation: Some(Isolation {
+                    root: task.task_dir.clone(),
+                    binds: binds(&task),
+                    own_pids: text(&task.config, "pid_mode") != "host",
+                    own_ipc: text(&task.config, "ipc_mode") != "host",
+                    init: self.init.clone(),
+                }),
+            };
+            self.supervisors.start(&task.id, &spec).await
+        })
+    }
+
+    fn recover(&self, run: RunId, _handle: Option<Blob>) -> Boxed<'_, Result<Option<Arc<dyn Process>>, String>> {
+        Box::pin(async move { self.supervisors.recover(&run).await })
+    }
+
+    fn destroy(&self, run: RunId) -> Boxed<'_, ()> {
+        Box::pin(async move { self.supervisors.destroy(&run).await })
+    }
+}
+
+fn binds(task: &TaskConfig) -> Vec<Bind> {
+    let exists = |path: &&&str| Path::new(path).exists();
+    let host = HOST_DIRS.iter().filter(exists).map(|dir| Bind { from: dir.into(), to: dir.into(), read_only: true });
+    let devices = DEVICES.iter().filter(exists).map(|file| Bind { from: file.into(), to: file.into(), read_only: false });
+    let shared = Bind { from: task.shared_dir.clone(), to: "/alloc".into(), read_only: false };
+    let mounts = task.mounts.iter().map(|(from, to, read_only)| Bind { from: from.clone(), to: to.clone(), read_only: *read_only });
+    host.chain(devices).chain([shared]).chain(mounts).collect()
+}
+
+/// Where the unified hierarchy is mounted.
+fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (_, at, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| at.into())
+    })
+}
+
+fn cgroup(task: &TaskConfig) -> std::io::Result<PathBuf> {
+    let mount = cgroup2_mount().ok_or_else(|| std::io::Error::other("Cgroup mount point unavailable"))?;
+    let parent = mount.join(CGROUP_PARENT);
+    std::fs::create_dir_all(&parent)?;
+    for dir in [&mount, &parent] {
+        // Refused where processes live in the cgroup itself; then its limits are simply not there below it.
+        let _ = std::fs::write(dir.join("cgroup.subtree_control"), "+cpu +memory +cpuset");
+    }
+    let most = if task.memory_max_mb > 0 { task.memory_max_mb } else { task.memory_mb };
+    let mut limits = vec![("memory.max", (most << 20).to_string()), ("cpu.weight", weight(task.cpu_shares).to_string())];
+    if task.memory_max_mb > 0 {
+        limits.push(("memory.low", (task.memory_mb << 20).to_string()));
+    }
+    if !task.cores.is_empty() {
+        limits.push(("cpuset.cpus", task.cores.iter().map(u64::to_string).collect::<Vec<_>>().join(",")));
+    }
+    let own = parent.join(format!("{}.{}.scope", task.id.alloc, task.id.task));
+    isolate::make_cgroup(&own, &limits)?;
+    std::fs::set_permissions(&task.task_dir, std::fs::Permissions::from_mode(0o755))?;
+    Ok(own)
+}
+
+/// The weight that stands for a share in the unified hierarchy.
+fn weight(shares: i64) -> i64 {
+    1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_become_weights_from_1_to_10000() {
+        assert_eq!([2, 100, 1024, 262_144].map(weight), [1, 4, 39, 10_000]);
+    }
+}

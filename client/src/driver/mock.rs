@@ -1,0 +1,369 @@
+//! `mock_driver`: pretends to run tasks, as their options say. The base of tests: no process is ever made.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use songline_model::{Blob, Dur};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text};
+use crate::config::ClientConfig;
+use crate::core::{ExitResult, StartFailure};
+use crate::rotate::RotatingFile;
+use crate::stats::TaskUsage;
+
+/// The driver.
+pub struct Mock {
+    started: std::time::Instant,
+    shutdown_after: Option<Duration>,
+    /// Runs of this agent's life, so that finding one again twice gives the same one.
+    known: Arc<parking::Runs>,
+}
+
+/// What a task's `config` block may say.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Options {
+    start_error: String,
+    start_error_recoverable: bool,
+    start_block_for: Dur,
+    run_for: Dur,
+    exit_code: i64,
+    exit_signal: i64,
+    exit_err_msg: String,
+    kill_after: Dur,
+    plugin_exit_after: Dur,
+    signal_error: String,
+    driver_ip: String,
+    driver_advertise: bool,
+    driver_port_map: String,
+    stdout: Output,
+    stderr: Output,
+    /// Whether an `exec_command` block is there; only streaming exec would use it.
+    has_exec_command: bool,
+}
+
+/// What a task prints.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Output {
+    string: String,
+    repeat: u64,
+    repeat_duration: Dur,
+}
+
+/// What it takes to go on after the agent was restarted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Handle {
+    options: Options,
+    started_at: i64,
+}
+
+const OPTIONS: &[&str] = &[
+    "start_error",
+    "start_error_recoverable",
+    "start_block_for",
+    "run_for",
+    "exit_code",
+    "exit_signal",
+    "exit_err_msg",
+    "kill_after",
+    "plugin_exit_after",
+    "signal_error",
+    "driver_ip",
+    "driver_advertise",
+    "driver_port_map",
+    "stdout_string",
+    "stdout_repeat",
+    "stdout_repeat_duration",
+    "stderr_string",
+    "stderr_repeat",
+    "stderr_repeat_duration",
+    "exec_command",
+];
+
+impl Mock {
+    /// Always there; with `shutdown_periodic_after` it goes away after `shutdown_periodic_duration`.
+    pub fn new(config: &ClientConfig) -> Self {
+        let after = config.plugins.get("mock_driver").and_then(|options| options.get("shutdown_periodic_duration")?.as_i64());
+        let goes_away = config.plugin_flag("mock_driver", "shutdown_periodic_after", false);
+        Self {
+            started: std::time::Instant::now(),
+            shutdown_after: goes_away.then(|| Dur(after.unwrap_or(0)).to_std()),
+            known: Arc::default(),
+        }
+    }
+}
+
+impl Driver for Mock {
+    fn fingerprint(&self) -> Fingerprint {
+        if self.shutdown_after.is_some_and(|after| self.started.elapsed() > after) {
+            return Fingerprint::undetected("disabled");
+        }
+        let mut print = Fingerprint::healthy("mock_driver");
+        print.attributes = [("driver.mock".into(), "true".into())].into();
+        print
+    }
+
+    fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
+        if let Some(unknown) = config.keys().find(|key| !OPTIONS.contains(&key.as_str())) {
+            return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
+        }
+        options(config).map(drop)
+    }
+
+    fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
+        Box::pin(async move {
+            let fail = |error: String, recoverable| StartFailure { error: error.into(), recoverable };
+            let options = options(&task.config).map_err(|error| fail(error, false))?;
+            tokio::time::sleep(options.start_block_for.to_std()).await;
+            if !options.start_error.is_empty() {
+                return Err(fail(options.start_error.clone(), options.start_error_recoverable));
+            }
+            if !options.driver_port_map.is_empty() && options.driver_port_map.split(':').count() != 2 {
+                return Err(fail(format!("malformed port map: {:?}", options.driver_port_map), false));
+            }
+            let logs = (!task.log_disabled).then(|| super::raw_exec::logs(&task)).flatten();
+            let open = |base: &str| logs.as_ref().map(|logs| logs.open(base)).transpose();
+            let outputs = open(&format!("{}.stdout", task.id.task)).and_then(|out| Ok((out, open(&format!("{}.stderr", task.id.task))?)));
+            let (stdout, stderr) = outputs.map_err(|error| fail(format!("opening the task's logs: {error}"), true))?;
+            let process = run(options.clone(), now(), options.run_for, [(stdout, options.stdout), (stderr, options.stderr)]);
+            self.known.put(task.id, Arc::clone(&process));
+            Ok(process as Arc<dyn Process>)
+        })
+    }
+
+    fn recover(&self, id: RunId, handle: Option<Blob>) -> Boxed<'_, Result<Option<Arc<dyn Process>>, String>> {
+        Box::pin(async move {
+            if let Some(process) = self.known.get(&id) {
+                return Ok(Some(process as Arc<dyn Process>));
+            }
+            let Some(handle) = handle else { return Ok(None) };
+            let handle: Handle = serde_json::from_slice(&handle.0).map_err(|error| format!("failed to decode driver state: {error}"))?;
+            // It is taken to have run on without the agent.
+            let left = Dur(handle.options.run_for.nanos() - (now() - handle.started_at));
+            let process = run(handle.options, handle.started_at, left, []);
+            self.known.put(id, Arc::clone(&process));
+            Ok(Some(process as Arc<dyn Process>))
+        })
+    }
+
+    fn destroy(&self, id: RunId) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            if let Some(process) = self.known.remove(&id) {
+                process.kill.cancel();
+            }
+        })
+    }
+}
+
+/// A pretended process.
+struct Pretended {
+    handle: Handle,
+    kill: CancellationToken,
+    ended: watch::Receiver<Option<ExitResult>>,
+}
+
+fn run<const N: usize>(options: Options, started_at: i64, run_for: Dur, outputs: [(Option<RotatingFile>, Output); N]) -> Arc<Pretended> {
+    let kill = CancellationToken::new();
+    let (tell, ended) = watch::channel(None);
+    let process = Pretended { handle: Handle { options: options.clone(), started_at }, kill: kill.clone(), ended };
+    tokio::spawn(async move {
+        let plugin_exit = async {
+            if options.plugin_exit_after > Dur::ZERO {
+                tokio::time::sleep(options.plugin_exit_after.to_std()).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        let work = async {
+            let mut printers = tokio::task::JoinSet::new();
+            for (file, output) in outputs {
+                printers.spawn(print(file, output));
+            }
+            tokio::time::sleep(run_for.to_std()).await;
+            printers.join_all().await
+        };
+        let natural = ExitResult {
+            exit_code: options.exit_code,
+            signal: options.exit_signal,
+            oom_killed: false,
+            error: (!options.exit_err_msg.is_empty()).then(|| options.exit_err_msg.as_str().into()),
+        };
+        let exit = tokio::select! {
+            () = kill.cancelled() => natural,
+            () = plugin_exit => ExitResult::lost("plugin is shut down"),
+            printed = work => match printed.into_iter().find_map(Result::err) {
+                None => natural,
+                Some(error) => ExitResult::lost(error.to_string()),
+            },
+        };
+        let _ = tell.send(Some(exit));
+    });
+    Arc::new(process)
+}
+
+async fn print(file: Option<RotatingFile>, output: Output) -> io::Result<()> {
+    let Some(mut file) = file else { return Ok(()) };
+    if output.string.is_empty() {
+        return Ok(());
+    }
+    file.write(output.string.as_bytes())?;
+    for _ in 0..output.repeat {
+        tokio::time::sleep(output.repeat_duration.to_std()).await;
+        file.write(output.string.as_bytes())?;
+    }
+    Ok(())
+}
+
+impl Process for Pretended {
+    fn handle(&self) -> Blob {
+        Blob(serde_json::to_vec(&self.handle).unwrap_or_default())
+    }
+
+    fn wait(&self) -> Boxed<'_, ExitResult> {
+        let mut ended = self.ended.clone();
+        Box::pin(async move {
+            match ended.wait_for(Option::is_some).await {
+                Ok(exit) => exit.clone().unwrap_or_default(),
+                Err(_) => ExitResult::lost("the agent is shutting down"),
+            }
+        })
+    }
+
+    fn stop(&self, _signal: &str, _timeout: Dur) -> Boxed<'_, Result<(), String>> {
+        Box::pin(async move {
+            tokio::select! {
+                _ = self.wait() => {}
+                () = tokio::time::sleep(self.handle.options.kill_after.to_std()) => self.kill.cancel(),
+            }
+            self.wait().await;
+            Ok(())
+        })
+    }
+
+    fn signal(&self, _signal: &str) -> Result<(), String> {
+        match self.handle.options.signal_error.as_str() {
+            "" => Ok(()),
+            error => Err(error.to_owned()),
+        }
+    }
+
+    fn usage(&self) -> Option<TaskUsage> {
+        Some(TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20)))
+    }
+}
+
+fn now() -> i64 {
+    Dur::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).nanos()
+}
+
+fn options(config: &Map<String, Value>) -> Result<Options, String> {
+    let number = |key: &str| match config.get(key) {
+        Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
+        Some(Value::String(text)) => text.parse().unwrap_or(0),
+        Some(_) | None => 0,
+    };
+    let flag = |key: &str| matches!(text(config, key).as_str(), "true" | "1");
+    let span = |key: &str| match config.get(key) {
+        Some(Value::Number(nanos)) => Ok(Dur(nanos.as_i64().unwrap_or(0))),
+        _ => match text(config, key).as_str() {
+            "" => Ok(Dur::ZERO),
+            text => parse_duration(text).ok_or_else(|| format!("{key} {text:?} not a valid duration: time: invalid duration {text:?}")),
+        },
+    };
+    let output = |of: &str| -> Result<Output, String> {
+        Ok(Output {
+            string: text(config, &format!("{of}_string")),
+            repeat: u64::try_from(number(&format!("{of}_repeat"))).unwrap_or(0),
+            repeat_duration: span(&format!("{of}_repeat_duration"))?,
+        })
+    };
+    Ok(Options {
+        start_error: text(config, "start_error"),
+        start_error_recoverable: flag("start_error_recoverable"),
+        start_block_for: span("start_block_for")?,
+        run_for: span("run_for")?,
+        exit_code: number("exit_code"),
+        exit_signal: number("exit_signal"),
+        exit_err_msg: text(config, "exit_err_msg"),
+        kill_after: span("kill_after")?,
+        plugin_exit_after: span("plugin_exit_after")?,
+        signal_error: text(config, "signal_error"),
+        driver_ip: text(config, "driver_ip"),
+        driver_advertise: flag("driver_advertise"),
+        driver_port_map: text(config, "driver_port_map"),
+        stdout: output("stdout")?,
+        stderr: output("stderr")?,
+        has_exec_command: config.contains_key("exec_command"),
+    })
+}
+
+/// A Go duration: `1h30m`, `1.5s`, `300ms`.
+fn parse_duration(text: &str) -> Option<Dur> {
+    if text == "0" {
+        return Some(Dur::ZERO);
+    }
+    let (mut rest, mut total) = (text, 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let nanos = match &rest[..unit] {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 60e9,
+            "h" => 3600e9,
+            _ => return None,
+        };
+        total += amount * nanos;
+        rest = &rest[unit..];
+    }
+    (!text.is_empty()).then_some(Dur(total as i64))
+}
+
+/// The runs that are known.
+mod parking {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use super::{Pretended, RunId};
+
+    #[derive(Default)]
+    pub(super) struct Runs(Mutex<Vec<(RunId, Arc<Pretended>)>>);
+
+    impl Runs {
+        pub fn put(&self, id: RunId, process: Arc<Pretended>) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((id, process));
+        }
+
+        pub fn get(&self, id: &RunId) -> Option<Arc<Pretended>> {
+            let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.iter().find(|(known, _)| known == id).map(|(_, process)| Arc::clone(process))
+        }
+
+        pub fn remove(&self, id: &RunId) -> Option<Arc<Pretended>> {
+            let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = runs.iter().position(|(known, _)| known == id)?;
+            Some(runs.swap_remove(at).1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        let spans: Vec<_> = ["1h30m", "1.5s", "300ms", "0", "", "5", "5x"].map(parse_duration).into_iter().collect();
+        let secs = |n| Some(Dur::from_secs(n));
+        assert_eq!(spans, [secs(5400), Some(Dur::from_millis(1500)), Some(Dur::from_millis(300)), secs(0), None, None, None]);
+    }
+}

@@ -1,0 +1,113 @@
+//! `raw_exec`: a program of the host, as it is, in a process group of its own. No isolation at all.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use songline_model::Blob;
+
+use super::supervised::Supervisors;
+use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::config::ClientConfig;
+use crate::core::StartFailure;
+use crate::executor::place::{LogSpec, Spec};
+
+/// The driver.
+pub struct RawExec {
+    enabled: bool,
+    supervisors: Supervisors,
+}
+
+impl RawExec {
+    /// Enabled by its `enabled` option, and in dev mode.
+    pub fn new(config: &ClientConfig) -> Self {
+        Self { enabled: config.plugin_flag("raw_exec", "enabled", config.dev), supervisors: Supervisors::new(config) }
+    }
+}
+
+impl Driver for RawExec {
+    fn fingerprint(&self) -> Fingerprint {
+        if self.enabled { Fingerprint::healthy("raw_exec") } else { Fingerprint::undetected("disabled") }
+    }
+
+    fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
+        known_options(config, &["command", "args"])
+    }
+
+    fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
+        Box::pin(async move {
+            if !self.enabled {
+                return Err(StartFailure { error: "raw_exec is disabled".into(), recoverable: false });
+            }
+            let command = text(&task.config, "command");
+            let Some(command) = find(&task.task_dir, &command) else {
+                let error = format!("failed to launch command with executor: binary {command:?} could not be found").into();
+                return Err(StartFailure { error, recoverable: true });
+            };
+            let spec = Spec {
+                command,
+                args: texts(&task.config, "args"),
+                env: task.env.clone(),
+                dir: task.task_dir.clone(),
+                user: task.user.clone(),
+                logs: logs(&task),
+                cgroup: None,
+                isolation: None,
+            };
+            self.supervisors.start(&task.id, &spec).await
+        })
+    }
+
+    fn recover(&self, run: RunId, _handle: Option<Blob>) -> Boxed<'_, Result<Option<Arc<dyn Process>>, String>> {
+        Box::pin(async move { self.supervisors.recover(&run).await })
+    }
+
+    fn destroy(&self, run: RunId) -> Boxed<'_, ()> {
+        Box::pin(async move { self.supervisors.destroy(&run).await })
+    }
+}
+
+/// Where a task's output goes.
+pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
+    (!task.log_disabled).then(|| LogSpec {
+        dir: task.log_dir(),
+        stdout: format!("{}.stdout", task.id.task),
+        stderr: format!("{}.stderr", task.id.task),
+        files_max: task.log_files_max,
+        file_bytes_max: task.log_file_bytes_max,
+    })
+}
+
+/// Refuses a `config` block without a command or with an option that the driver does not have.
+pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+    if let Some(unknown) = config.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
+    }
+    if text(config, "command").is_empty() {
+        return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found.".to_owned());
+    }
+    Ok(())
+}
+
+/// The program's file: in the task's directories first, then as a path, then where the agent's own search path says.
+fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
+    if command.is_empty() {
+        return None;
+    }
+    let own = [task_dir.join("local").join(command), task_dir.join(command)].into_iter().find(|path| path.is_file());
+    if let Some(path) = own {
+        // What was put there, by a template say, may lack the permission.
+        if let Ok(meta) = path.metadata() {
+            let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(meta.permissions().mode() | 0o555));
+        }
+        return Some(path);
+    }
+    if command.contains('/') {
+        return Path::new(command).is_file().then(|| command.into());
+    }
+    let search = std::env::var_os("PATH")?;
+    std::env::split_paths(&search)
+        .map(|dir| dir.join(command))
+        .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+}

@@ -1,0 +1,238 @@
+//! Tasks that an executor supervises: starting one, finding it again, waiting for it. `raw_exec` and `exec` share this; what is run and how
+//! it is isolated is theirs.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use songline_model::{Blob, Dur};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, unix::AsyncFd};
+use tokio::process::Command;
+use tokio::sync::watch;
+
+use super::{Boxed, Process, RunId};
+use crate::config::ClientConfig;
+use crate::core::{ExitResult, StartFailure};
+use crate::executor::place::{Exit, Order, Place, Spec, Started};
+use crate::procfs;
+use crate::signal;
+use crate::stats::{TaskUsage, group_usage};
+
+/// How long an executor gets to say how the start went.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long after the last signal a task may still be there before that is an error.
+const AFTER_KILL_MAX: Duration = Duration::from_secs(15);
+/// How often a directory is looked at whose executor has not yet said anything.
+const START_POLL: Duration = Duration::from_millis(20);
+
+/// Where executors live and how they are started.
+pub(super) struct Supervisors {
+    runs_dir: PathBuf,
+    command: Result<Vec<PathBuf>, String>,
+}
+
+impl Supervisors {
+    pub fn new(config: &ClientConfig) -> Self {
+        Self { runs_dir: config.runs_dir(), command: config.executor_command().map_err(|error| error.to_string()) }
+    }
+
+    pub fn place(&self, run: &RunId) -> Place {
+        Place::new(self.runs_dir.join(run.alloc.to_string()).join(run.task.as_str()).join(run.run.to_string()))
+    }
+
+    pub async fn start(&self, run: &RunId, spec: &Spec) -> Result<Arc<dyn Process>, StartFailure> {
+        let place = self.place(run);
+        let started = self.launch(&place, spec).await.map_err(|error| StartFailure {
+            error: format!("failed to launch command with executor: {error}").into(),
+            recoverable: true,
+        })?;
+        match started.error {
+            None => Ok(Arc::new(Supervised::new(place, started))),
+            Some(error) => {
+                let error = format!("failed to launch command with executor: {error}").into();
+                Err(StartFailure { error, recoverable: true })
+            }
+        }
+    }
+
+    async fn launch(&self, place: &Place, spec: &Spec) -> io::Result<Started> {
+        let command = self.command.as_ref().map_err(|error| io::Error::other(error.clone()))?;
+        let (program, first) = command.split_first().ok_or_else(|| io::Error::other("no executor is configured"))?;
+        let (held, prepared) = (place.clone(), spec.clone());
+        let lock = tokio::task::spawn_blocking(move || held.prepare(&prepared)).await.map_err(io::Error::other)??;
+        let mut child = Command::new(program)
+            .args(first)
+            .arg("run")
+            .arg(place.dir())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(lock))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the executor has no output"))?;
+        // Reaps it, for as long as this agent lives; it needs no parent.
+        tokio::spawn(async move { child.wait().await });
+        let mut line = String::new();
+        let mut answer = BufReader::new(stdout.take(1 << 20));
+        match tokio::time::timeout(START_MAX, answer.read_line(&mut line)).await {
+            Ok(Ok(n)) if n > 0 => Ok(serde_json::from_str(&line)?),
+            Ok(Ok(_)) => Err(io::Error::other("the executor ended before it had started the task")),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(io::Error::other("the executor did not answer")),
+        }
+    }
+
+    pub async fn recover(&self, run: &RunId) -> Result<Option<Arc<dyn Process>>, String> {
+        let place = self.place(run);
+        let waited_until = tokio::time::Instant::now() + START_MAX;
+        loop {
+            // In this order: an executor that is seen to be gone has written whatever it was going to write.
+            let held = place.is_held();
+            let started = place.read_started().map_err(|error| error.to_string())?;
+            match started {
+                Some(Started { error: Some(_), .. }) => return Ok(None),
+                Some(started) if held => return Ok(Some(Arc::new(Supervised::new(place, started)))),
+                Some(started) => {
+                    let exit = place.read_exit().map_err(|error| error.to_string())?;
+                    if exit.is_some() {
+                        return Ok(Some(Arc::new(Supervised::new(place, started))));
+                    }
+                    kill_orphans(&started);
+                    return Err("the executor of the task is gone".to_owned());
+                }
+                None if !held => return Ok(None),
+                None if tokio::time::Instant::now() > waited_until => return Err("the executor of the task does not answer".to_owned()),
+                None => tokio::time::sleep(START_POLL).await,
+            }
+        }
+    }
+
+    pub async fn destroy(&self, run: &RunId) {
+        let place = self.place(run);
+        if place.is_held()
+            && let Ok(Some(started)) = place.read_started()
+            && started.error.is_none()
+        {
+            let process = Supervised::new(place.clone(), started);
+            if let Err(error) = process.stop("SIGKILL", Dur::ZERO).await {
+                tracing::warn!(?run, error, "ending the leftover of a run");
+            }
+        }
+        let dir = place.dir().to_owned();
+        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir)).await;
+        if let Ok(Err(error)) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(?run, %error, "removing the directory of a run");
+        }
+    }
+}
+
+/// What a task's executor left behind when it was killed itself.
+fn kill_orphans(started: &Started) {
+    // The group may outlive its first process; its id is only then surely still the task's own when that one is there.
+    if procfs::is_alive(started.task, started.task_start)
+        && let Some(group) = Pid::from_raw(started.task)
+    {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+struct Supervised {
+    place: Place,
+    started: Started,
+    ended: watch::Receiver<Option<ExitResult>>,
+}
+
+impl Supervised {
+    fn new(place: Place, started: Started) -> Self {
+        let (tell, ended) = watch::channel(None);
+        let (watched, executor) = (place.clone(), started.clone());
+        tokio::spawn(async move {
+            let exit = await_end(&watched, &executor).await;
+            let _ = tell.send(Some(exit));
+        });
+        Self { place, started, ended }
+    }
+
+    async fn ended(&self) -> ExitResult {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(exit) => exit.clone().unwrap_or_default(),
+            Err(_) => ExitResult::lost("the agent is shutting down"),
+        }
+    }
+}
+
+/// Waits until the executor is gone, and reads what it wrote.
+async fn await_end(place: &Place, started: &Started) -> ExitResult {
+    if let Some(pid) = Pid::from_raw(started.executor)
+        && let Ok(fd) = pidfd_open(pid, PidfdFlags::NONBLOCK)
+        // Looked at after opening: the descriptor is of the process that has this id now.
+        && procfs::is_alive(started.executor, started.executor_start)
+    {
+        #[allow(unsafe_code)]
+        // SAFETY: the descriptor is owned, hence open, and owned by what waits for it, which neither closes nor changes it before its end.
+        let fd = unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) };
+        if let Ok(fd) = fd {
+            let _ = fd.readable().await;
+        }
+    }
+    match place.read_exit() {
+        Ok(Some(Exit { code, signal, oom_killed, error })) => {
+            ExitResult { exit_code: code.into(), signal: signal.into(), oom_killed, error: error.map(Into::into) }
+        }
+        Ok(None) => {
+            kill_orphans(started);
+            ExitResult::lost("executor: the task's executor was killed")
+        }
+        Err(error) => ExitResult::lost(format!("executor: reading the exit code: {error}")),
+    }
+}
+
+impl Process for Supervised {
+    fn handle(&self) -> Blob {
+        Blob(serde_json::to_vec(&self.started).unwrap_or_default())
+    }
+
+    fn wait(&self) -> Boxed<'_, ExitResult> {
+        Box::pin(self.ended())
+    }
+
+    fn stop(&self, signal: &str, timeout: Dur) -> Boxed<'_, Result<(), String>> {
+        let name = if signal.is_empty() { signal::DEFAULT_KILL_SIGNAL } else { signal };
+        let known = signal::by_name(name).ok_or_else(|| format!("error unknown signal given for shutdown: {name}"));
+        Box::pin(async move {
+            let timeout = timeout.to_std();
+            let number = if timeout.is_zero() { Signal::KILL } else { known? };
+            // Fails when the executor is gone; then the end is known, or will be in a moment.
+            let _ = self.place.order(&Order::Stop { signal: number.as_raw(), timeout });
+            if tokio::time::timeout(timeout + AFTER_KILL_MAX, self.ended()).await.is_ok() {
+                return Ok(());
+            }
+            kill_orphans(&self.started);
+            if procfs::is_alive(self.started.executor, self.started.executor_start)
+                && let Some(executor) = Pid::from_raw(self.started.executor)
+            {
+                let _ = kill_process(executor, Signal::KILL);
+            }
+            Err("process did not exit after 15 seconds".to_owned())
+        })
+    }
+
+    fn signal(&self, signal: &str) -> Result<(), String> {
+        let number = signal::by_name(signal).unwrap_or_else(|| {
+            tracing::warn!(signal, "unknown signal, sending SIGINT instead");
+            Signal::INT
+        });
+        self.place.order(&Order::Signal(number.as_raw())).map_err(|error| error.to_string())
+    }
+
+    fn usage(&self) -> Option<TaskUsage> {
+        Some(group_usage(self.started.task))
+    }
+}

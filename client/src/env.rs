@@ -1,0 +1,269 @@
+//! The environment of a task (`NOMAD_*` and its own) and the replacing of `${..}` in what a job file says about it.
+//! Pure: all it knows is handed in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use songline_model::{Allocation, Node, Secret, Str, Task, TaskGroup};
+
+/// Where a task finds its directories, as it sees them.
+#[derive(Debug, Clone)]
+pub struct TaskPaths {
+    /// What the tasks of the allocation share.
+    pub alloc: PathBuf,
+    /// Its own.
+    pub local: PathBuf,
+    /// Its secrets.
+    pub secrets: PathBuf,
+}
+
+/// What a task's environment is made of.
+pub struct Sources<'a> {
+    /// Its allocation.
+    pub alloc: &'a Allocation,
+    /// The task.
+    pub task: &'a Task,
+    /// The node it runs on.
+    pub node: &'a Node,
+    /// The node's region.
+    pub region: &'a str,
+    /// Its directories.
+    pub paths: &'a TaskPaths,
+    /// The agent's own environment, without what tasks must not see.
+    pub host: &'a BTreeMap<String, String>,
+    /// Its workload identity, where it has one.
+    pub token: Option<&'a Secret>,
+}
+
+/// A task's environment, and what `${..}` stands for.
+#[derive(Debug, Clone, Default)]
+pub struct TaskEnv {
+    /// What the process gets.
+    pub vars: BTreeMap<String, String>,
+    node: BTreeMap<String, String>,
+}
+
+/// Names under which something unfit for a variable name is rewritten.
+const CLEANED: &[&str] = &["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];
+
+impl TaskEnv {
+    /// Gathers it. What comes later wins: identity and ports, meta, the host's variables where still unset, the task's own.
+    pub fn build(from: &Sources<'_>) -> Self {
+        let mut env = TaskEnv { vars: BTreeMap::new(), node: node_names(from.node, from.region) };
+        env.identity(from);
+        env.limits(from);
+        env.ports(from.alloc, from.task);
+        if let Some(group) = from.alloc.group() {
+            env.meta(from.alloc, group, from.task);
+        }
+        if let Some(token) = from.token {
+            env.set("NOMAD_TOKEN", token.reveal());
+        }
+        for (key, value) in from.host {
+            env.vars.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        for (key, value) in from.task.env.iter().flatten() {
+            let (key, value) = (env.replace(key), env.replace(value));
+            env.vars.insert(key, value);
+        }
+        env.clean();
+        env
+    }
+
+    fn set(&mut self, key: &str, value: impl AsRef<str>) {
+        if !value.as_ref().is_empty() {
+            self.vars.insert(key.to_owned(), value.as_ref().to_owned());
+        }
+    }
+
+    fn identity(&mut self, from: &Sources<'_>) {
+        let alloc = from.alloc;
+        let id = alloc.id.to_string();
+        self.set("NOMAD_ALLOC_DIR", from.paths.alloc.to_string_lossy());
+        self.set("NOMAD_TASK_DIR", from.paths.local.to_string_lossy());
+        self.set("NOMAD_SECRETS_DIR", from.paths.secrets.to_string_lossy());
+        self.set("NOMAD_SHORT_ALLOC_ID", id.get(..8).unwrap_or_default());
+        self.set("NOMAD_ALLOC_ID", id);
+        self.set("NOMAD_ALLOC_NAME", &alloc.name);
+        self.set("NOMAD_ALLOC_INDEX", alloc.name_index().map(|index| index.to_string()).unwrap_or_default());
+        self.set("NOMAD_TASK_NAME", &from.task.name);
+        self.set("NOMAD_GROUP_NAME", &alloc.task_group);
+        self.set("NOMAD_JOB_ID", &*alloc.job_id);
+        self.set("NOMAD_NAMESPACE", &*alloc.namespace);
+        if let Some(job) = &alloc.job {
+            self.set("NOMAD_JOB_NAME", &job.name);
+            self.set("NOMAD_JOB_PARENT_ID", &*job.parent_id);
+        }
+        self.set("NOMAD_DC", &from.node.datacenter);
+        self.set("NOMAD_REGION", from.region);
+        self.set("NOMAD_PARENT_CGROUP", &from.node.cgroup_parent);
+    }
+
+    fn limits(&mut self, from: &Sources<'_>) {
+        let resources = from.alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(&from.task.name));
+        let Some(resources) = resources else { return };
+        let number = |n: i64| if n == 0 { String::new() } else { n.to_string() };
+        self.set("NOMAD_MEMORY_LIMIT", number(resources.memory.memory_mb));
+        self.set("NOMAD_MEMORY_MAX_LIMIT", number(resources.memory.memory_max_mb));
+        self.set("NOMAD_CPU_LIMIT", number(resources.cpu.cpu_shares));
+        let cores: Vec<String> = resources.cpu.reserved_cores.iter().flatten().map(u64::to_string).collect();
+        self.set("NOMAD_CPU_CORES", cores.join(","));
+    }
+
+    fn ports(&mut self, alloc: &Allocation, task: &Task) {
+        let Some(resources) = alloc.allocated_resources.clone() else { return };
+        for port in resources.shared.ports.iter().flatten() {
+            self.port("", &port.label, &port.host_ip, port.value, port.to);
+        }
+        // Ports of a task's own network, a form of old jobs: without a prefix for itself, with one for the others.
+        for (name, task_resources) in resources.tasks.iter().flatten() {
+            let prefix = if *name == task.name { String::new() } else { format!("{name}_") };
+            for network in task_resources.networks.iter().flatten() {
+                for port in network.reserved_ports.iter().flatten().chain(network.dynamic_ports.iter().flatten()) {
+                    self.port(&prefix, &port.label, &network.ip, port.value, port.to);
+                }
+            }
+        }
+    }
+
+    fn port(&mut self, prefix: &str, label: &str, ip: &str, value: i64, to: i64) {
+        let label = format!("{prefix}{label}");
+        let inside = if to > 0 { to } else { value };
+        let address = if ip.contains(':') { format!("[{ip}]:{value}") } else { format!("{ip}:{value}") };
+        self.set(&format!("NOMAD_IP_{label}"), ip);
+        self.set(&format!("NOMAD_HOST_IP_{label}"), ip);
+        self.set(&format!("NOMAD_ADDR_{label}"), &address);
+        self.set(&format!("NOMAD_HOST_ADDR_{label}"), &address);
+        self.set(&format!("NOMAD_PORT_{label}"), inside.to_string());
+        self.set(&format!("NOMAD_ALLOC_PORT_{label}"), inside.to_string());
+        self.set(&format!("NOMAD_HOST_PORT_{label}"), value.to_string());
+    }
+
+    fn meta(&mut self, alloc: &Allocation, group: &TaskGroup, task: &Task) {
+        let mut meta: BTreeMap<&Str, &Str> = BTreeMap::new();
+        let job = alloc.job.as_deref();
+        let optional = job.filter(|job| job.dispatched).and_then(|job| job.parameterized_job.as_ref()?.meta_optional.as_ref());
+        let empty = Str::default();
+        meta.extend(optional.into_iter().flatten().map(|key| (key, &empty)));
+        meta.extend(job.and_then(|job| job.meta.as_ref()).into_iter().flatten());
+        meta.extend(group.meta.iter().flatten());
+        meta.extend(task.meta.iter().flatten());
+        for (key, value) in meta {
+            let value = self.replace(value);
+            self.vars.insert(format!("NOMAD_META_{}", key.to_uppercase()), value.clone());
+            self.vars.insert(format!("NOMAD_META_{key}"), value);
+        }
+    }
+
+    /// Rewrites names that could not be variables of a shell.
+    fn clean(&mut self) {
+        self.vars = std::mem::take(&mut self.vars)
+            .into_iter()
+            .map(|(key, value)| {
+                let cleaned = CLEANED.iter().any(|prefix| key.starts_with(prefix));
+                let key = if cleaned { key.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'), "_") } else { key };
+                (key, value)
+            })
+            .collect();
+    }
+
+    /// Replaces every `${name}` that is known; others, and `$${name}`, stay as they are.
+    pub fn replace(&self, text: &str) -> String {
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some(at) = rest.find("${") {
+            let end = rest[at..].find('}').map(|end| at + end);
+            let escaped = rest[..at].ends_with('$');
+            match end {
+                Some(end) if !escaped => {
+                    out.push_str(&rest[..at]);
+                    match self.lookup(&rest[at + 2..end]) {
+                        Some(value) => out.push_str(value),
+                        None => out.push_str(&rest[at..=end]),
+                    }
+                    rest = &rest[end + 1..];
+                }
+                _ => {
+                    out.push_str(&rest[..at + 2]);
+                    rest = &rest[at + 2..];
+                }
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn lookup(&self, name: &str) -> Option<&str> {
+        let quoted = name.strip_prefix("env[\"").and_then(|name| name.strip_suffix("\"]"));
+        let name = quoted.or_else(|| name.strip_prefix("env.")).unwrap_or(name);
+        self.vars.get(name).or_else(|| self.node.get(name)).map(String::as_str)
+    }
+
+    /// Replaces inside a driver's `config` block, where an unknown name is an error and `$${x}` means `${x}`.
+    pub fn replace_config(&self, config: &BTreeMap<Str, Value>) -> Result<Map<String, Value>, String> {
+        config.iter().map(|(key, value)| Ok((key.to_string(), self.replace_value(value)?))).collect()
+    }
+
+    fn replace_value(&self, value: &Value) -> Result<Value, String> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.replace_strictly(text)?),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.replace_value(item)).collect::<Result<_, _>>()?),
+            Value::Object(fields) => {
+                let fields = fields.iter().map(|(key, field)| Ok((key.clone(), self.replace_value(field)?)));
+                Value::Object(fields.collect::<Result<_, String>>()?)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        })
+    }
+
+    fn replace_strictly(&self, text: &str) -> Result<String, String> {
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some(at) = rest.find("${") {
+            if rest[..at].ends_with('$') {
+                out.push_str(&rest[..at - 1]);
+                out.push_str("${");
+                rest = &rest[at + 2..];
+                continue;
+            }
+            let Some(end) = rest[at..].find('}').map(|end| at + end) else { break };
+            let name = rest[at + 2..end].trim();
+            out.push_str(&rest[..at]);
+            match self.lookup(name) {
+                Some(value) => out.push_str(value),
+                None => return Err(self.unknown(name)),
+            }
+            rest = &rest[end + 1..];
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let (root, field) = name.split_once('.').unwrap_or((name, ""));
+        let has_root = self.node.keys().chain(self.vars.keys()).any(|known| known.split('.').next() == Some(root));
+        if has_root && !field.is_empty() {
+            format!("Unsupported attribute: This object does not have an attribute named {:?}.", field.split('.').next().unwrap_or(field))
+        } else {
+            format!("Unknown variable: There is no variable named {root:?}.")
+        }
+    }
+}
+
+/// What `${node..}`, `${attr..}` and `${meta..}` stand for.
+fn node_names(node: &Node, region: &str) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::from([
+        ("node.unique.id".to_owned(), node.id.to_string()),
+        ("node.unique.name".to_owned(), node.name.to_string()),
+        ("node.datacenter".to_owned(), node.datacenter.to_string()),
+        ("node.region".to_owned(), region.to_owned()),
+        ("node.class".to_owned(), node.node_class.to_string()),
+        ("node.pool".to_owned(), node.node_pool.to_string()),
+    ]);
+    let attributes = node.attributes.iter().flat_map(|attributes| attributes.iter());
+    names.extend(attributes.map(|(key, value)| (format!("attr.{key}"), value.to_string())));
+    names.extend(node.meta.iter().flatten().map(|(key, value)| (format!("meta.{key}"), value.to_string())));
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Stories of environments and replacements.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use songline_model::{AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, AllocatedTaskResources, Job, TaskGroup};
+
+use super::*;
+
+fn env(task: Task, label: &str) -> TaskEnv {
+    let task_resources = AllocatedTaskResources::default();
+    let ports = vec![AllocatedPortMapping { label: label.into(), value: 21000, to: 8080, host_ip: "10.0.0.5".into() }];
+    let group = TaskGroup {
+        name: "web".into(),
+        tasks: Some(vec![task.clone()]),
+        meta: Some([("a-b".into(), "group".into())].into()),
+        ..TaskGroup::default()
+    };
+    let alloc = Allocation {
+        id: "aaaaaaaa-0000-0000-0000-000000000001".parse().expect("an id"),
+        name: "shop.web[3]".into(),
+        namespace: "default".into(),
+        job_id: "shop".into(),
+        task_group: "web".into(),
+        job: Some(Arc::new(Job { name: "shop".into(), task_groups: Some(vec![group]), ..Job::default() })),
+        allocated_resources: Some(Arc::new(AllocatedResources {
+            tasks: Some([(task.name.clone(), task_resources)].into()),
+            task_lifecycles: None,
+            shared: AllocatedSharedResources { ports: Some(ports), ..AllocatedSharedResources::default() },
+        })),
+        ..Allocation::default()
+    };
+    let node =
+        Node { datacenter: "dc1".into(), attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())), ..Node::default() };
+    let paths = TaskPaths { alloc: "/a/alloc".into(), local: "/a/web/local".into(), secrets: "/a/web/secrets".into() };
+    TaskEnv::build(&Sources {
+        alloc: &alloc,
+        task: &task,
+        node: &node,
+        region: "global",
+        paths: &paths,
+        host: &[("PATH".to_owned(), "/bin".to_owned())].into(),
+        token: None,
+    })
+}
+
+fn check(env: &TaskEnv, expected: Expect) {
+    let lines: Vec<String> = env.vars.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    expected.assert_eq(&lines.concat());
+}
+
+#[test]
+fn a_task_is_told_who_it_is_and_where_it_listens() {
+    let own = [("GREETING".into(), "on ${attr.kernel.name} at ${NOMAD_ADDR_http} ${unknown.x}".into()), ("PATH".into(), "/opt".into())];
+    let task = Task { name: "web".into(), env: Some(own.into()), ..Task::default() };
+    check(
+        &env(task, "http"),
+        expect![[r#"
+            GREETING=on linux at 10.0.0.5:21000 ${unknown.x}
+            NOMAD_ADDR_http=10.0.0.5:21000
+            NOMAD_ALLOC_DIR=/a/alloc
+            NOMAD_ALLOC_ID=aaaaaaaa-0000-0000-0000-000000000001
+            NOMAD_ALLOC_INDEX=3
+            NOMAD_ALLOC_NAME=shop.web[3]
+            NOMAD_ALLOC_PORT_http=8080
+            NOMAD_DC=dc1
+            NOMAD_GROUP_NAME=web
+            NOMAD_HOST_ADDR_http=10.0.0.5:21000
+            NOMAD_HOST_IP_http=10.0.0.5
+            NOMAD_HOST_PORT_http=21000
+            NOMAD_IP_http=10.0.0.5
+            NOMAD_JOB_ID=shop
+            NOMAD_JOB_NAME=shop
+            NOMAD_META_A_B=group
+            NOMAD_META_a_b=group
+            NOMAD_NAMESPACE=default
+            NOMAD_PORT_http=8080
+            NOMAD_REGION=global
+            NOMAD_SECRETS_DIR=/a/web/secrets
+            NOMAD_SHORT_ALLOC_ID=aaaaaaaa
+            NOMAD_TASK_DIR=/a/web/local
+            NOMAD_TASK_NAME=web
+            PATH=/opt
+        "#]],
+    );
+}
+
+#[test]
+fn labels_unfit_for_names_are_cleaned_in_some_names_only() {
+    let env = env(Task { name: "web".into(), ..Task::default() }, "db-x");
+    assert!(env.vars.contains_key("NOMAD_PORT_db_x"));
+    assert!(env.vars.contains_key("NOMAD_ALLOC_PORT_db-x"));
+}
+
+#[test]
+fn in_a_drivers_config_unknown_names_are_errors() {
+    let env = env(Task { name: "web".into(), ..Task::default() }, "http");
+    let replace = |text: &str| env.replace_strictly(text);
+    assert_eq!(replace("-p ${NOMAD_PORT_http} $${x} ${env[\"NOMAD_DC\"]}"), Ok("-p 8080 ${x} dc1".to_owned()));
+    assert_eq!(replace("${nope}"), Err("Unknown variable: There is no variable named \"nope\".".to_owned()));
+    let attribute = "Unsupported attribute: This object does not have an attribute named \"nope\".";
+    assert_eq!(replace("${attr.nope}"), Err(attribute.to_owned()));
+}

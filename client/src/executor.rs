@@ -1,0 +1,261 @@
+//! The executor: a small process of its own per task, between agent and task. It outlives the agent.
+//!
+//! It starts the task in a process group of its own, pumps and rotates its logs, obeys orders that come through a pipe in its directory, and
+//! leaves the exit code in a file there. It holds a lock (its standard input) for as long as it lives, from before it exists:
+//! the agent takes the lock and passes it on, so that no moment is left in which a task could run unknown to a later agent.
+//! It knows nothing of allocations, restarts or servers.
+
+pub mod isolate;
+pub mod place;
+pub(crate) mod user;
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+
+use crate::procfs;
+use crate::rotate::RotatingFile;
+use crate::signal;
+use place::{Exit, Order, Place, Spec, Started};
+
+/// How long the pipes of a task that has ended may stay open, held by a process that left the task's group, before they are given up.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `init DIR` is the first process inside its namespaces.
+pub fn executor_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let verb = args.next();
+    let Some(dir) = args.next().map(PathBuf::from) else {
+        eprintln!("usage: executor run|init DIR");
+        return ExitCode::from(2);
+    };
+    let place = Place::new(dir);
+    match verb.as_deref().and_then(|verb| verb.to_str()) {
+        Some("run") => supervise(&place),
+        Some("init") => {
+            // Only an error comes back: otherwise this process has become the task.
+            eprintln!("{}", isolate::become_task(&place));
+            ExitCode::from(isolate::INIT_FAILED)
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
+fn supervise(place: &Place) -> ExitCode {
+    // The agent may be started from a terminal: its signals are not for the tasks. Fails only when this already leads a session.
+    let _ = rustix::process::setsid();
+    let started = start(place);
+    let answer = match &started {
+        Ok(running) => running.started.clone(),
+        Err(error) => Started { error: Some(error.to_string()), ..Started::default() },
+    };
+    if place.write_started(&answer).is_err() {
+        // Nobody could ever find it again, so it must not run.
+        if let Ok(running) = &started {
+            running.kill_all();
+        }
+        return ExitCode::FAILURE;
+    }
+    // The agent may be gone already; then a later one reads the file.
+    let _ = writeln!(io::stdout(), "{}", serde_json::to_string(&answer).unwrap_or_default());
+    match started {
+        Ok(running) => running.finish(place),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// A task that runs.
+struct Running {
+    child: Child,
+    started: Started,
+    shared: Arc<Shared>,
+    cgroup: Option<PathBuf>,
+}
+
+/// What the threads know of each other.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Ended>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Ended {
+    task: bool,
+    pumps: usize,
+}
+
+fn start(place: &Place) -> io::Result<Running> {
+    let spec = place.read_spec()?;
+    let orders = place.open_orders()?;
+    let mut command = match &spec.isolation {
+        Some(isolation) => isolate::init_command(place, isolation)?,
+        None => plain_command(&spec)?,
+    };
+    command.stdin(Stdio::null()).process_group(0);
+    if spec.logs.is_some() {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    } else {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let logs = match &spec.logs {
+        Some(logs) => Some((logs.open(&logs.stdout)?, logs.open(&logs.stderr)?)),
+        None => None,
+    };
+    let mut child = match &spec.isolation {
+        Some(isolation) => isolate::spawn(command, isolation)?,
+        None => command.spawn()?,
+    };
+    if let Some(cgroup) = &spec.cgroup {
+        // Membership only serves to find strays at the end; a kernel that refuses it still runs the task.
+        let _ = isolate::join_cgroup(cgroup, child.id());
+    }
+    let pid = pid_of(&child);
+    let shared = Arc::new(Shared::default());
+    if let Some((stdout, stderr)) = logs {
+        pump(child.stdout.take(), stdout, &shared);
+        pump(child.stderr.take(), stderr, &shared);
+    }
+    obey(orders, pid, &shared, spec.cgroup.clone());
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let ticks = |pid| procfs::process(pid).map_or(0, |stat| stat.start_ticks);
+    let started = Started {
+        executor: own,
+        executor_start: ticks(own),
+        task: pid.as_raw_nonzero().get(),
+        task_start: ticks(pid.as_raw_nonzero().get()),
+        error: None,
+    };
+    Ok(Running { child, started, shared, cgroup: spec.cgroup })
+}
+
+fn plain_command(spec: &Spec) -> io::Result<Command> {
+    let mut command = Command::new(&spec.command);
+    command.args(&spec.args).env_clear().envs(&spec.env).current_dir(&spec.dir);
+    if !spec.user.is_empty() {
+        let user = user::lookup(&spec.user)?;
+        command.uid(user.uid).gid(user.gid);
+    }
+    Ok(command)
+}
+
+fn pid_of(child: &Child) -> Pid {
+    let raw = i32::try_from(child.id()).expect("the kernel's process ids fit 31 bits");
+    Pid::from_raw(raw).expect("a child's process id is not zero")
+}
+
+/// Copies what the task prints into its log, until nobody can print there any more.
+fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: &Arc<Shared>) {
+    let Some(mut from) = from else { return };
+    lock(shared).pumps += 1;
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                // A full disk must not stop the task: what cannot be written is lost.
+                Ok(n) => drop(to.write(&buffer[..n])),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        lock(&shared).pumps -= 1;
+        shared.news.notify_all();
+    });
+}
+
+/// Carries out the agent's orders for as long as this process lives.
+fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroup: Option<PathBuf>) {
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        for line in BufReader::new(orders).lines() {
+            let Ok(line) = line else { return };
+            match Order::parse(&line) {
+                Some(Order::Signal(number)) => send(task, number, &shared),
+                Some(Order::Stop { signal, timeout }) => {
+                    send(task, signal, &shared);
+                    let (shared, cgroup) = (Arc::clone(&shared), cgroup.clone());
+                    std::thread::spawn(move || {
+                        wait_for(&shared, timeout, |ended| ended.task);
+                        let ended = lock(&shared);
+                        if !ended.task {
+                            kill_everything(task, cgroup.as_deref());
+                        }
+                    });
+                }
+                None => {}
+            }
+        }
+    });
+}
+
+fn send(task: Pid, number: i32, shared: &Shared) {
+    // Under the lock the task is either unreaped, so its id is its own, or known to have ended.
+    let ended = lock(shared);
+    if let (false, Some(signal)) = (ended.task, signal::by_number(number)) {
+        let _ = kill_process(task, signal);
+    }
+}
+
+fn kill_everything(task: Pid, cgroup: Option<&Path>) {
+    let _ = kill_process_group(task, Signal::KILL);
+    if let Some(cgroup) = cgroup {
+        isolate::kill_cgroup(cgroup);
+    }
+}
+
+impl Running {
+    fn kill_all(&self) {
+        kill_everything(pid_of(&self.child), self.cgroup.as_deref());
+    }
+
+    /// Waits for the end, removes strays, and writes down how it ended once its logs are complete.
+    fn finish(mut self, place: &Place) -> ExitCode {
+        let task = pid_of(&self.child);
+        // Not reaped yet: the group's id stays taken until everything in it is gone.
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(task), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {}
+        self.kill_all();
+        let status = {
+            let mut ended = lock(&self.shared);
+            ended.task = true;
+            self.child.wait()
+        };
+        self.shared.news.notify_all();
+        wait_for(&self.shared, DRAIN_MAX, |ended| ended.pumps == 0);
+        if let Some(cgroup) = &self.cgroup {
+            isolate::remove_cgroup(cgroup);
+        }
+        let exit = match status {
+            Ok(status) => {
+                let signal = status.signal().unwrap_or(0);
+                Exit { code: status.code().unwrap_or(128 + signal), signal, oom_killed: false, error: None }
+            }
+            Err(error) => Exit { error: Some(format!("executor: error waiting on process: {error}")), ..Exit::default() },
+        };
+        match place.write_exit(&exit) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Ended> {
+    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until `done`, at most this long.
+fn wait_for(shared: &Shared, most: Duration, done: impl Fn(&Ended) -> bool) {
+    drop(shared.news.wait_timeout_while(lock(shared), most, |ended| !done(ended)));
+}
+
+/// Opens for reading and writing, so that the pipe stays usable when an agent closes its end.
+fn open_both_ways(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}

@@ -1,0 +1,235 @@
+//! The directory in which an agent and the executor of one run meet, and the files in it. Both sides use it; it decides nothing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
+use serde::{Deserialize, Serialize};
+
+use super::open_both_ways;
+use crate::rotate::RotatingFile;
+
+/// What is to be run and how.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Spec {
+    /// The program's file.
+    pub command: PathBuf,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    /// Where it starts.
+    pub dir: PathBuf,
+    /// As whom; empty is the agent's own user.
+    pub user: String,
+    /// Where its output goes; absent: nowhere.
+    pub logs: Option<LogSpec>,
+    /// A cgroup made for it.
+    pub cgroup: Option<PathBuf>,
+    /// What it must not see of the machine; absent: it sees all.
+    pub isolation: Option<Isolation>,
+}
+
+/// Where and how much a task may log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogSpec {
+    /// The directory of the files.
+    pub dir: PathBuf,
+    /// Name of the standard output's files, without their number.
+    pub stdout: String,
+    /// Name of the standard error's files, without their number.
+    pub stderr: String,
+    /// How many files are kept of each.
+    pub files_max: u64,
+    /// How large one becomes, in bytes.
+    pub file_bytes_max: u64,
+}
+
+impl LogSpec {
+    /// One of the two logs.
+    pub fn open(&self, base: &str) -> io::Result<RotatingFile> {
+        RotatingFile::open(&self.dir, base, self.files_max, self.file_bytes_max)
+    }
+}
+
+/// A task's own view of the machine.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Isolation {
+    /// What becomes its `/`.
+    pub root: PathBuf,
+    /// Directories of the machine and where the task sees them.
+    pub binds: Vec<Bind>,
+    /// Whether it has process ids of its own.
+    pub own_pids: bool,
+    /// Whether it has shared memory and queues of its own.
+    pub own_ipc: bool,
+    /// The command that starts the first process inside: this program again.
+    pub init: Vec<PathBuf>,
+}
+
+/// A directory of the machine inside a task's root.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Bind {
+    /// Outside.
+    pub from: PathBuf,
+    /// Inside, absolute.
+    pub to: PathBuf,
+    /// Whether the task may only read it.
+    pub read_only: bool,
+}
+
+/// The executor's answer to its start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Started {
+    /// The executor's process id.
+    pub executor: i32,
+    /// When it started, in ticks after boot.
+    pub executor_start: u64,
+    /// The task's process id, which is also its group.
+    pub task: i32,
+    /// When it started, in ticks after boot.
+    pub task_start: u64,
+    /// Why the task could not be started.
+    pub error: Option<String>,
+}
+
+/// How the task ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Exit {
+    /// Exit code; 128 and the signal when one ended it.
+    pub code: i32,
+    /// The signal, or 0.
+    pub signal: i32,
+    /// Whether it had used up its memory.
+    pub oom_killed: bool,
+    /// Why nobody knows.
+    pub error: Option<String>,
+}
+
+/// What an agent tells an executor to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Send the task a signal.
+    Signal(i32),
+    /// Send it a signal, and after `timeout` end everything of it.
+    Stop {
+        /// Number of the signal.
+        signal: i32,
+        /// How long it may take.
+        timeout: Duration,
+    },
+}
+
+impl Order {
+    /// One line of the pipe. A line that is no order is not obeyed.
+    pub fn parse(line: &str) -> Option<Order> {
+        let mut words = line.split_ascii_whitespace();
+        match (words.next()?, words.next()?.parse().ok()?) {
+            ("signal", number) => Some(Order::Signal(number)),
+            ("stop", signal) => Some(Order::Stop { signal, timeout: Duration::from_millis(words.next()?.parse().ok()?) }),
+            _ => None,
+        }
+    }
+
+    fn line(&self) -> String {
+        match self {
+            Order::Signal(number) => format!("signal {number}\n"),
+            Order::Stop { signal, timeout } => format!("stop {signal} {}\n", timeout.as_millis()),
+        }
+    }
+}
+
+/// The directory of one run of one task.
+#[derive(Debug, Clone)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// Names it; nothing is made yet.
+    pub fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    /// Its path.
+    pub fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes it, with everything an executor needs, and takes its lock, which is to become the executor's standard input.
+    pub fn prepare(&self, spec: &Spec) -> io::Result<File> {
+        if self.0.exists() {
+            fs::remove_dir_all(&self.0)?;
+        }
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        mkfifoat(CWD, self.0.join("orders"), Mode::RUSR | Mode::WUSR)?;
+        self.write("spec.json", spec)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.0.join("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(lock)
+    }
+
+    /// Whether an executor lives here.
+    pub fn is_held(&self) -> bool {
+        let Ok(lock) = File::open(self.0.join("lock")) else { return false };
+        match flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => false,
+            Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+        }
+    }
+
+    /// Gives an order to the executor; fails when there is none.
+    pub fn order(&self, order: &Order) -> io::Result<()> {
+        let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("open flags fit 31 bits");
+        let mut pipe = OpenOptions::new().write(true).custom_flags(nonblocking).open(self.0.join("orders"))?;
+        pipe.write_all(order.line().as_bytes())
+    }
+
+    /// The executor's side of the pipe.
+    pub(super) fn open_orders(&self) -> io::Result<File> {
+        open_both_ways(&self.0.join("orders"))
+    }
+
+    /// What is to be run.
+    pub(super) fn read_spec(&self) -> io::Result<Spec> {
+        self.read("spec.json")?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no spec.json"))
+    }
+
+    /// How the start went; `None` when the executor has not said yet.
+    pub fn read_started(&self) -> io::Result<Option<Started>> {
+        self.read("started.json")
+    }
+
+    pub(super) fn write_started(&self, started: &Started) -> io::Result<()> {
+        self.write("started.json", started)
+    }
+
+    /// How the task ended; `None` while it runs, and for ever when its executor was killed.
+    pub fn read_exit(&self) -> io::Result<Option<Exit>> {
+        self.read("exit.json")
+    }
+
+    pub(super) fn write_exit(&self, exit: &Exit) -> io::Result<()> {
+        self.write("exit.json", exit)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> io::Result<Option<T>> {
+        match fs::read(self.0.join(name)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All or nothing: readers never see half a file.
+    fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let temporary = self.0.join(format!("{name}.tmp"));
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        fs::rename(&temporary, self.0.join(name))
+    }
+}

@@ -1,0 +1,325 @@
+//! What this node is and has: attributes, resources, networks, from /proc, /sys and a few files. Drivers speak for themselves.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+
+use songline_model::{
+    DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, Resources, Str, Time,
+};
+
+use crate::config::ClientConfig;
+use crate::driver::Fingerprint;
+use crate::{procfs, signal, stats};
+
+/// The version of the reference whose wire and behaviour this node speaks: servers gate features on it.
+const NOMAD_VERSION: &str = "1.6.5";
+/// Capacity of a machine that does not say how fast it is, in MHz.
+const CPU_FALLBACK_MHZ: i64 = 1000;
+const MB: u64 = 1 << 20;
+
+/// Everything but identity and drivers.
+pub(crate) fn node(config: &ClientConfig) -> Node {
+    let mut attributes = BTreeMap::new();
+    let mut put = |key: &str, value: String| {
+        if !value.is_empty() {
+            attributes.insert(Str::new(key), Str::new(value));
+        }
+    };
+    let cpu = Cpu::read();
+    let compute = config.cpu_total_compute.unwrap_or_else(|| cpu.total_mhz());
+    put("cpu.arch", arch().to_owned());
+    put("cpu.modelname", cpu.model.clone());
+    put("cpu.frequency", cpu.mhz.to_string());
+    put("cpu.numcores", cpu.cores.to_string());
+    put("cpu.reservablecores", cpu.cores.to_string());
+    put("cpu.totalcompute", compute.to_string());
+    let uname = rustix::system::uname();
+    let hostname = uname.nodename().to_string_lossy().into_owned();
+    let (os_name, os_version) = os();
+    put("os.name", os_name);
+    put("os.version", os_version);
+    put("kernel.name", std::env::consts::OS.to_owned());
+    put("kernel.version", uname.release().to_string_lossy().into_owned());
+    put("kernel.arch", uname.machine().to_string_lossy().into_owned());
+    put("unique.hostname", hostname.clone());
+    put("os.signals", signal::names());
+    put("nomad.version", NOMAD_VERSION.to_owned());
+    put("nomad.revision", env!("CARGO_PKG_VERSION").to_owned());
+    put("nomad.advertise.address", config.http_addr.to_string());
+    put("nomad.service_discovery", "true".to_owned());
+    let memory_bytes = procfs::memory().get("MemTotal").copied().unwrap_or(0);
+    put("memory.totalbytes", memory_bytes.to_string());
+    let memory_mb = config.memory_total_mb.unwrap_or_else(|| to_mb(memory_bytes));
+    let disk = stats::disk_of(&config.data_dir).unwrap_or_default();
+    put("unique.storage.volume", disk.device.clone());
+    put("unique.storage.bytestotal", disk.size.to_string());
+    put("unique.storage.bytesfree", disk.available.to_string());
+    let disk_mb = config.disk_total_mb.unwrap_or_else(|| to_mb(disk.available));
+    if let Some((mount, version)) = cgroup() {
+        put("unique.cgroup.mountpoint", mount);
+        put("unique.cgroup.version", version.to_owned());
+    }
+    let network = Network::read(config);
+    put("unique.network.ip-address", network.ip.to_string());
+
+    let networks = Some(vec![network.resource()]);
+    let mut meta = default_meta();
+    meta.extend(config.meta.clone());
+    Node {
+        datacenter: config.datacenter.clone(),
+        name: if config.name.is_empty() { hostname.into() } else { config.name.clone() },
+        http_addr: config.http_addr.clone(),
+        node_class: config.node_class.clone(),
+        node_pool: config.node_pool.as_str().into(),
+        attributes: Some(Arc::new(attributes)),
+        node_resources: Some(Arc::new(NodeResources {
+            cpu: NodeCpuResources { cpu_shares: compute, total_cpu_cores: cpu.cores, reservable_cpu_cores: Some((0..cpu.cores).collect()) },
+            memory: NodeMemoryResources { memory_mb },
+            disk: NodeDiskResources { disk_mb },
+            devices: None,
+            node_networks: Some(vec![network.node_resource()]),
+            networks: networks.clone(),
+            min_dynamic_port: config.min_dynamic_port,
+            max_dynamic_port: config.max_dynamic_port,
+        })),
+        reserved_resources: Some(config.reserved.clone()),
+        resources: Some(Resources { cpu: compute, memory_mb, disk_mb, networks, ..Resources::default() }),
+        reserved: Some(Resources {
+            cpu: config.reserved.cpu.cpu_shares,
+            memory_mb: config.reserved.memory.memory_mb,
+            disk_mb: config.reserved.disk.disk_mb,
+            ..Resources::default()
+        }),
+        links: Some(BTreeMap::new()),
+        meta: Some(meta),
+        host_volumes: Some(config.host_volumes.clone()),
+        drivers: Some(BTreeMap::new()),
+        ..Node::default()
+    }
+}
+
+/// Puts a driver's word into the node. Returns whether the node has changed, and whether the driver's health has.
+pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now: Time) -> (bool, bool) {
+    let mut attributes = node.attributes.as_deref().cloned().unwrap_or_default();
+    let mut own: BTreeMap<Str, Str> = print.attributes.clone();
+    let flag: Str = format!("driver.{name}").into();
+    if print.detected {
+        attributes.insert(flag.clone(), "1".into());
+    } else {
+        attributes.remove(&flag);
+        own.clear();
+    }
+    let driver = DriverInfo {
+        attributes: Some(own),
+        detected: print.detected,
+        healthy: print.healthy,
+        health_description: print.description.clone(),
+        update_time: Some(now),
+    };
+    let drivers = node.drivers.get_or_insert_default();
+    let before = drivers.get(name).cloned();
+    let same = before.as_ref().is_some_and(|before| DriverInfo { update_time: before.update_time, ..driver.clone() } == *before);
+    let flipped = before.is_some_and(|before| before.healthy != driver.healthy);
+    if same {
+        return (false, false);
+    }
+    drivers.insert(name.clone(), driver);
+    node.attributes = Some(Arc::new(attributes));
+    (true, flipped)
+}
+
+/// Processor speed per core, in MHz.
+pub(crate) fn mhz_per_core() -> f64 {
+    Cpu::read().mhz as f64
+}
+
+fn to_mb(bytes: u64) -> i64 {
+    i64::try_from(bytes / MB).unwrap_or(i64::MAX)
+}
+
+fn default_meta() -> BTreeMap<Str, Str> {
+    let envoy = "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}";
+    BTreeMap::from([
+        ("connect.sidecar_image".into(), envoy.into()),
+        ("connect.gateway_image".into(), envoy.into()),
+        ("connect.log_level".into(), "info".into()),
+        ("connect.proxy_concurrency".into(), "1".into()),
+    ])
+}
+
+/// The name that Go gives this architecture.
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    }
+}
+
+struct Cpu {
+    model: String,
+    mhz: i64,
+    cores: u64,
+}
+
+impl Cpu {
+    fn read() -> Self {
+        let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let all = |key: &str| {
+            let key = key.to_owned();
+            text.lines().filter_map(move |line| line.split_once(':').filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim()))
+        };
+        let cores = all("processor").count().max(1) as u64;
+        let boost = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").unwrap_or_default();
+        let khz: Option<i64> = boost.trim().parse().ok();
+        let shown = all("cpu MHz").filter_map(|mhz| mhz.parse::<f64>().ok()).fold(0.0, f64::max);
+        let mhz = khz.map_or(shown as i64, |khz| khz / 1000);
+        Self { model: all("model name").next().unwrap_or_default().to_owned(), mhz, cores }
+    }
+
+    fn total_mhz(&self) -> i64 {
+        if self.mhz > 0 { self.mhz * i64::try_from(self.cores).unwrap_or(1) } else { CPU_FALLBACK_MHZ }
+    }
+}
+
+fn os() -> (String, String) {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
+    };
+    (value("ID"), value("VERSION_ID"))
+}
+
+fn cgroup() -> Option<(String, &'static str)> {
+    let root = "/sys/fs/cgroup";
+    if Path::new(root).join("cgroup.controllers").exists() {
+        return Some((root.to_owned(), "v2"));
+    }
+    Path::new(root).is_dir().then(|| (root.to_owned(), "v1"))
+}
+
+struct Network {
+    device: String,
+    ip: IpAddr,
+    mac: String,
+    mbits: i64,
+}
+
+impl Network {
+    /// The interface that jobs get addresses of: the configured one, in dev mode the machine itself, else that of the default route.
+    fn read(config: &ClientConfig) -> Self {
+        let loopback = || ("lo".to_owned(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let (device, ip) = match config.network_interface.as_str() {
+            "" if config.dev => loopback(),
+            "" => default_route().unwrap_or_else(loopback),
+            name => match addresses_of(name).first() {
+                Some(ip) => (name.to_owned(), IpAddr::V4(*ip)),
+                None => loopback(),
+            },
+        };
+        let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{device}/{file}")).unwrap_or_default().trim().to_owned();
+        let mbits = read("speed").parse().ok().filter(|speed| *speed > 0).unwrap_or(1000);
+        Self { mac: read("address"), mbits, device, ip }
+    }
+
+    fn resource(&self) -> NetworkResource {
+        let bits = if self.ip.is_ipv4() { 32 } else { 128 };
+        NetworkResource {
+            mode: "host".into(),
+            device: self.device.as_str().into(),
+            cidr: format!("{}/{bits}", self.ip).into(),
+            ip: self.ip.to_string().into(),
+            mbits: self.mbits,
+            ..NetworkResource::default()
+        }
+    }
+
+    fn node_resource(&self) -> NodeNetworkResource {
+        let family = if self.ip.is_ipv4() { "ipv4" } else { "ipv6" };
+        NodeNetworkResource {
+            mode: "host".into(),
+            device: self.device.as_str().into(),
+            mac_address: self.mac.as_str().into(),
+            speed: self.mbits,
+            addresses: Some(vec![NodeNetworkAddress {
+                family: family.into(),
+                alias: "default".into(),
+                address: self.ip.to_string().into(),
+                ..NodeNetworkAddress::default()
+            }]),
+        }
+    }
+}
+
+/// Interface and address that reach the outside.
+fn default_route() -> Option<(String, IpAddr)> {
+    let device = routes().into_iter().find(|route| route.mask == 0)?.device;
+    // Connecting a datagram socket sends nothing; it only asks the kernel for the way. The address is one kept for documentation.
+    let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).ok()?;
+    socket.connect(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9))).ok()?;
+    Some((device, socket.local_addr().ok()?.ip()))
+}
+
+struct Route {
+    device: String,
+    net: u32,
+    mask: u32,
+}
+
+fn routes() -> Vec<Route> {
+    let text = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let address = |field: Option<&&str>| u32::from_str_radix(field?, 16).ok().map(u32::swap_bytes);
+    text.lines()
+        .skip(1)
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            Some(Route { device: (*fields.first()?).to_owned(), net: address(fields.get(1))?, mask: address(fields.get(7))? })
+        })
+        .collect()
+}
+
+/// The addresses of an interface: those of this machine that lie in a network which the interface leads to.
+fn addresses_of(device: &str) -> Vec<Ipv4Addr> {
+    if device == "lo" {
+        return vec![Ipv4Addr::LOCALHOST];
+    }
+    let text = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+    let mut own = Vec::new();
+    let mut last = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse::<Ipv4Addr>().ok();
+        } else if line == "/32 host LOCAL" {
+            own.extend(last.filter(|address| !own.contains(address)));
+        }
+    }
+    let nets: Vec<Route> = routes().into_iter().filter(|route| route.device == device && route.mask != 0).collect();
+    own.retain(|address| nets.iter().any(|route| u32::from(*address) & route.mask == route.net));
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_says_all_that_servers_gate_on() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let node = node(&ClientConfig::dev(dir.path().to_owned()));
+        let needed = ["kernel.name", "kernel.arch", "cpu.arch", "cpu.numcores", "cpu.totalcompute", "memory.totalbytes", "os.signals"];
+        for name in needed.into_iter().chain(["nomad.version", "unique.hostname", "unique.network.ip-address", "unique.storage.bytesfree"])
+        {
+            assert!(node.attribute(name).is_some(), "{name} is missing");
+        }
+        let resources = node.node_resources.expect("resources");
+        assert!(resources.cpu.cpu_shares > 0 && resources.memory.memory_mb > 0 && resources.disk.disk_mb > 0);
+        let networks = resources.node_networks.as_ref().expect("networks");
+        assert_eq!(networks[0].addresses.as_ref().map(|addresses| addresses[0].alias.clone()), Some("default".into()));
+    }
+}

@@ -1,0 +1,26 @@
+//! The node agent: takes up the allocations that the servers give this node, runs their tasks and says how they fare.
+//!
+//! [`core`] decides; everything else here is the shell that carries decisions out.
+
+mod agent;
+mod allocdir;
+mod clock;
+mod config;
+pub mod core;
+pub mod driver;
+pub mod env;
+pub mod executor;
+mod fingerprint;
+mod procfs;
+mod rotate;
+mod runner;
+mod serve;
+mod signal;
+mod state;
+mod stats;
+
+pub use agent::{Client, StartError};
+pub use config::ClientConfig;
+pub use executor::executor_main;
+pub use state::StateError;
+pub use stats::TaskUsage;

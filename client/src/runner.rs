@@ -1,0 +1,598 @@
+//! The shell of one allocation: a task that feeds its machine ([`AllocRunner`]) and carries its effects out with drivers, directories and
+//! the database. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, Task, TaskRunState, Time};
+use songline_rpc::AllocUpdate;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::allocdir::AllocDir;
+use crate::clock::Clock;
+use crate::config::ClientConfig;
+use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, event};
+use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
+use crate::env::{Sources, TaskEnv, TaskPaths};
+use crate::executor::user;
+use crate::state::StateDb;
+
+/// How often stopping a task is tried before it counts as gone.
+const KILL_TRIES: u32 = 5;
+const KILL_RETRY: Duration = Duration::from_secs(5);
+const KILL_RETRY_MAX: Duration = Duration::from_secs(120);
+/// Variables of the agent that tasks do not get.
+const ENV_DENIED: &[&str] = &[
+    "CONSUL_TOKEN",
+    "CONSUL_HTTP_TOKEN",
+    "VAULT_TOKEN",
+    "NOMAD_LICENSE",
+    "NOMAD_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
+
+/// What all runners of an agent share.
+pub(crate) struct Shared {
+    pub config: ClientConfig,
+    pub clock: Clock,
+    pub drivers: BTreeMap<Str, Arc<dyn Driver>>,
+    pub state: StateDb,
+    pub node: Mutex<Arc<Node>>,
+    pub cancel: CancellationToken,
+    pub tracker: TaskTracker,
+    /// Where the news of allocations go.
+    pub news: mpsc::UnboundedSender<News>,
+    /// Waits until an allocation of this or another node has ended; gives its directory when it is here.
+    pub await_end: Box<dyn Fn(AllocId) -> Boxed<'static, Option<AllocDir>> + Send + Sync>,
+}
+
+/// What a runner tells the agent.
+pub(crate) enum News {
+    /// What the servers are to be told.
+    Update(AllocUpdate),
+    /// It has ended, or its directory is gone: there may be something to collect, or room.
+    Ended,
+}
+
+/// What can be asked of a runner from outside.
+enum Order {
+    Input(Input),
+    Reconnect(Arc<Allocation>),
+    Restart { task: Str, all: bool, reason: Str, reply: oneshot::Sender<Result<(), String>> },
+    Signal { task: Str, signal: Str, reply: oneshot::Sender<Result<(), String>> },
+}
+
+/// What everybody may see of a runner.
+#[derive(Clone)]
+pub(crate) struct View {
+    /// The servers' copy.
+    pub alloc: Arc<Allocation>,
+    /// What the servers are told.
+    pub update: AllocUpdate,
+    /// When all its tasks had ended for good.
+    pub done_at: Option<Time>,
+    /// Whether its directory and records are gone.
+    pub destroyed: bool,
+}
+
+/// A runner as the agent holds it.
+pub(crate) struct Runner {
+    orders: mpsc::UnboundedSender<Order>,
+    view: watch::Receiver<View>,
+    processes: Arc<Processes>,
+    pub dir: AllocDir,
+}
+
+#[derive(Default)]
+struct Processes(Mutex<BTreeMap<Str, Arc<dyn Process>>>);
+
+impl Processes {
+    fn get(&self, task: &str) -> Option<Arc<dyn Process>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+    }
+
+    fn put(&self, task: &Str, process: Arc<dyn Process>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
+    }
+
+    fn remove(&self, task: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+    }
+}
+
+/// How a runner begins.
+pub(crate) enum Begin {
+    /// New to this node.
+    Start,
+    /// Left by an earlier agent.
+    Restore { tasks: BTreeMap<Str, TaskRecord>, health: Option<songline_model::AllocDeploymentStatus> },
+}
+
+impl Runner {
+    /// Lets a machine run.
+    pub fn spawn(shared: Arc<Shared>, machine: AllocRunner, begin: Begin) -> Arc<Self> {
+        let (orders, queue) = mpsc::unbounded_channel();
+        let alloc = Arc::clone(machine.alloc());
+        let dir = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
+        let (show, view) = watch::channel(View { alloc, update: machine.update(), done_at: None, destroyed: false });
+        let processes = Arc::new(Processes::default());
+        let shell = Shell {
+            back: orders.downgrade(),
+            dir: dir.clone(),
+            processes: Arc::clone(&processes),
+            prepared: Arc::default(),
+            setup: None,
+            show,
+            machine,
+            shared,
+            restored: matches!(begin, Begin::Restore { .. }),
+        };
+        let tracker = shell.shared.tracker.clone();
+        tracker.spawn(shell.run(begin, queue));
+        Arc::new(Self { orders, view, processes, dir })
+    }
+
+    /// Tells it what has happened.
+    pub fn tell(&self, input: Input) {
+        let _ = self.orders.send(Order::Input(input));
+    }
+
+    /// The servers see this node again.
+    pub fn reconnect(&self, update: Arc<Allocation>) {
+        let _ = self.orders.send(Order::Reconnect(update));
+    }
+
+    /// Restarts a task, all running ones, or all.
+    pub async fn restart(&self, task: &str, all: bool, reason: &str) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.orders.send(Order::Restart { task: task.into(), all, reason: reason.into(), reply });
+        answer.await.unwrap_or_else(|_| Err("the node is shutting down".to_owned()))
+    }
+
+    /// Sends a signal to a task or to all.
+    pub async fn signal(&self, task: &str, signal: &str) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        let _ = self.orders.send(Order::Signal { task: task.into(), signal: signal.into(), reply });
+        answer.await.unwrap_or_else(|_| Err("the node is shutting down".to_owned()))
+    }
+
+    /// How it is now.
+    pub fn view(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// Waits until something of it is so.
+    pub async fn wait_for(&self, is_so: impl FnMut(&View) -> bool) {
+        // It fails when the runner is gone, and then nothing more will come.
+        let _ = self.view.clone().wait_for(is_so).await;
+    }
+
+    /// The process of a task, while there is one.
+    pub fn process(&self, task: &str) -> Option<Arc<dyn Process>> {
+        self.processes.get(task)
+    }
+}
+
+struct Shell {
+    shared: Arc<Shared>,
+    machine: AllocRunner,
+    /// Weak, so that the queue ends when the agent lets go of the runner.
+    back: mpsc::WeakUnboundedSender<Order>,
+    dir: AllocDir,
+    processes: Arc<Processes>,
+    /// What set-up has made of each task, for its start.
+    prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
+    setup: Option<AbortHandle>,
+    show: watch::Sender<View>,
+    restored: bool,
+}
+
+impl Shell {
+    async fn run(mut self, begin: Begin, mut queue: mpsc::UnboundedReceiver<Order>) {
+        let cancel = self.shared.cancel.clone();
+        // The sender in `back` is weak: this one keeps the queue open until everything is over.
+        let Some(_open) = self.back.upgrade() else { return };
+        let now = self.shared.clock.now();
+        let effects = match begin {
+            Begin::Start => self.machine.start(now),
+            Begin::Restore { tasks, health } => self.machine.restore(tasks, health, now),
+        };
+        self.perform(effects).await;
+        loop {
+            let order = tokio::select! {
+                () = cancel.cancelled() => return,
+                order = queue.recv() => order,
+                () = self.shared.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+            };
+            let Some(order) = order else { return };
+            self.obey(order).await;
+            if self.show.borrow().destroyed {
+                return;
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) {
+        let now = self.shared.clock.now();
+        match order {
+            Order::Input(input) => {
+                let effects = self.machine.on(input, now);
+                self.perform(effects).await;
+            }
+            Order::Reconnect(update) => {
+                let effects = self.machine.reconnect(&update, now);
+                self.shared.state.put_alloc(self.machine.alloc());
+                self.perform(effects).await;
+            }
+            Order::Restart { task, all, reason, reply } => {
+                let effects = if task.is_empty() {
+                    self.machine.restart_tasks(all, &reason, now)
+                } else {
+                    self.machine.restart_task(&task, &reason, now)
+                };
+                let _ = reply.send(match effects {
+                    Ok(effects) => {
+                        self.perform(effects).await;
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                });
+            }
+            Order::Signal { task, signal, reply } => {
+                let outcome = match self.machine.signal(&task, &signal, now) {
+                    Ok(effects) => {
+                        let errors = self.perform(effects).await;
+                        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+                    }
+                    Err(error) => Err(error),
+                };
+                let _ = reply.send(outcome);
+            }
+        }
+    }
+
+    /// Carries effects out in their order. Returns what signals failed of.
+    async fn perform(&mut self, effects: Vec<Effect>) -> Vec<String> {
+        let mut errors = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Persist { tasks, sync } => {
+                    let records = tasks.into_iter().filter_map(|task| Some((task.clone(), self.machine.record(&task)?))).collect();
+                    self.shared.state.put_tasks(&self.id(), records, sync).await;
+                }
+                Effect::PersistHealth => self.shared.state.put_health(&self.id(), self.machine.deployment_status()),
+                Effect::SetUp => self.set_up(),
+                Effect::AbortSetUp => drop(self.setup.take().map(|setup| setup.abort())),
+                Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
+                Effect::SetUpTask { task } => self.set_up_task(task),
+                Effect::StartTask { task, run } => self.start_task(task, run),
+                Effect::KillTask { task, run, signal, timeout } => self.kill_task(task, run, signal, timeout),
+                Effect::SignalTask { task, signal, .. } => {
+                    let sent =
+                        self.processes.get(&task).map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
+                    if let Err(error) = sent {
+                        errors.push(format!("Failed to signal task: {task}, err: {error}"));
+                    }
+                }
+                Effect::DestroyTask { task, run } => self.destroy_task(task, run),
+                Effect::TaskDone { task } => {
+                    self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
+                }
+                Effect::Report => self.report(),
+                Effect::TearDown => {
+                    let now = self.shared.clock.now();
+                    self.show.send_modify(|view| view.done_at = Some(now));
+                    let _ = self.shared.news.send(News::Ended);
+                }
+                Effect::Destroy => self.destroy().await,
+            }
+        }
+        errors
+    }
+
+    fn id(&self) -> AllocId {
+        self.machine.alloc().id
+    }
+
+    fn run_id(&self, task: &Str, run: u64) -> RunId {
+        RunId { alloc: self.id(), task: task.clone(), run }
+    }
+
+    fn report(&self) {
+        let update = self.machine.update();
+        let alloc = Arc::clone(self.machine.alloc());
+        self.show.send_modify(|view| {
+            view.update = update.clone();
+            view.alloc = alloc;
+        });
+        let _ = self.shared.news.send(News::Update(update));
+    }
+
+    fn set_up(&mut self) {
+        let (shared, dir, back) = (Arc::clone(&self.shared), self.dir.clone(), self.back.clone());
+        let alloc = Arc::clone(self.machine.alloc());
+        // What was there before an agent's restart has been waited for.
+        let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
+        let handle = self.shared.tracker.spawn(async move {
+            let outcome = set_up_alloc(&shared, &alloc, &dir, awaited).await;
+            send(&back, Input::SetUp(outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}").into())));
+        });
+        self.setup = Some(handle.abort_handle());
+    }
+
+    fn recover(&self, task: Str, run: u64, handle: Option<Blob>) {
+        let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
+        let id = self.run_id(&task, run);
+        let Some(driver) = self.driver(&task) else {
+            return send(&back, Input::Recovered { task, found: Err("the task's driver is not there any more".into()) });
+        };
+        self.shared.tracker.spawn(async move {
+            match driver.recover(id, handle).await {
+                Ok(Some(process)) => {
+                    processes.put(&task, Arc::clone(&process));
+                    send(&back, Input::Recovered { task: task.clone(), found: Ok(Some(process.handle())) });
+                    let exit = process.wait().await;
+                    send(&back, Input::Exited { task, run, exit });
+                }
+                Ok(None) => send(&back, Input::Recovered { task, found: Ok(None) }),
+                Err(error) => send(&back, Input::Recovered { task, found: Err(error.into()) }),
+            }
+        });
+    }
+
+    fn set_up_task(&self, task: Str) {
+        let (shared, dir, back, prepared) = (Arc::clone(&self.shared), self.dir.clone(), self.back.clone(), Arc::clone(&self.prepared));
+        let alloc = Arc::clone(self.machine.alloc());
+        let driver = self.driver(&task);
+        let run = self.machine.task_run(&task).unwrap_or(0) + 1;
+        self.shared.tracker.spawn(async move {
+            let outcome = match set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
+                Ok(config) => {
+                    prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), config);
+                    Ok(())
+                }
+                Err(error) => Err(StartFailure { error: error.into(), recoverable: false }),
+            };
+            send(&back, Input::TaskSetUp { task, outcome });
+        });
+    }
+
+    fn start_task(&self, task: Str, run: u64) {
+        let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
+        let config = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&task).cloned();
+        let id = self.run_id(&task, run);
+        let (Some(config), Some(driver)) = (config, self.driver(&task)) else {
+            let outcome = Err(StartFailure { error: "the task was not set up".into(), recoverable: true });
+            return send(&back, Input::Started { task, run, outcome });
+        };
+        self.shared.tracker.spawn(async move {
+            match driver.start(TaskConfig { id, ..config }).await {
+                Ok(process) => {
+                    processes.put(&task, Arc::clone(&process));
+                    send(&back, Input::Started { task: task.clone(), run, outcome: Ok(process.handle()) });
+                    let exit = process.wait().await;
+                    send(&back, Input::Exited { task, run, exit });
+                }
+                Err(failure) => send(&back, Input::Started { task, run, outcome: Err(failure) }),
+            }
+        });
+    }
+
+    fn kill_task(&self, task: Str, run: u64, signal: Str, timeout: Dur) {
+        let back = self.back.clone();
+        let Some(process) = self.processes.get(&task) else {
+            return send(&back, Input::KillFailed { task, run, error: "task not found for given id".into() });
+        };
+        let cancel = self.shared.cancel.clone();
+        self.shared.tracker.spawn(async move {
+            let mut wait = KILL_RETRY;
+            let mut last = String::new();
+            for attempt in 0..KILL_TRIES {
+                if attempt > 0 {
+                    tokio::select! {
+                        () = cancel.cancelled() => return,
+                        () = tokio::time::sleep(wait) => wait = (wait * 4).min(KILL_RETRY_MAX),
+                    }
+                }
+                tokio::select! {
+                    () = cancel.cancelled() => return,
+                    outcome = process.stop(&signal, timeout) => match outcome {
+                        // Its end is told by whoever waits for it.
+                        Ok(()) => return,
+                        Err(error) => last = error,
+                    },
+                }
+            }
+            send(&back, Input::KillFailed { task, run, error: last.into() });
+        });
+    }
+
+    fn destroy_task(&self, task: Str, run: u64) {
+        self.processes.remove(&task);
+        let id = self.run_id(&task, run);
+        if let Some(driver) = self.driver(&task) {
+            self.shared.tracker.spawn(async move { driver.destroy(id).await });
+        }
+    }
+
+    async fn destroy(&mut self) {
+        let id = self.id();
+        self.shared.state.forget(&id).await;
+        let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir().join(id.to_string()));
+        let removed = tokio::task::spawn_blocking(move || {
+            let _ = std::fs::remove_dir_all(runs);
+            dir.remove()
+        })
+        .await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(alloc = %id, %error, "removing the directory of an allocation");
+        }
+        self.show.send_modify(|view| view.destroyed = true);
+        let _ = self.shared.news.send(News::Ended);
+    }
+
+    fn driver(&self, task: &str) -> Option<Arc<dyn Driver>> {
+        let driver = &self.machine.alloc().group()?.task(task)?.driver;
+        self.shared.drivers.get(driver).cloned()
+    }
+}
+
+/// The answer of something that was started; nobody may be there to hear it any more.
+fn send(back: &mpsc::WeakUnboundedSender<Order>, input: Input) {
+    if let Some(back) = back.upgrade() {
+        let _ = back.send(Order::Input(input));
+    }
+}
+
+/// Waits for the allocations before this one, and makes the directories.
+async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
+    let mut previous = None;
+    for id in awaited {
+        let found = (shared.await_end)(id).await;
+        if alloc.previous_allocation == Some(id) {
+            previous = found;
+        }
+    }
+    let group = alloc.group().cloned().unwrap_or_default();
+    let keeps_disk = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
+    let dir = dir.clone();
+    let built = tokio::task::spawn_blocking(move || {
+        dir.build()?;
+        if let (true, Some(previous)) = (keeps_disk, previous) {
+            let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
+            // An allocation without its old data is better than none.
+            if let Err(error) = dir.adopt(&previous, &tasks) {
+                tracing::warn!(dir = %dir.root().display(), %error, "taking over the data of the allocation before");
+                dir.remove()?;
+                dir.build()?;
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    built.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// Makes a task's directories, its environment and its driver's configuration.
+async fn set_up_task(
+    shared: &Shared,
+    alloc: &Arc<Allocation>,
+    dir: &AllocDir,
+    name: &Str,
+    run: u64,
+    driver: Option<&dyn Driver>,
+    back: &mpsc::WeakUnboundedSender<Order>,
+) -> Result<TaskConfig, String> {
+    let now = || shared.clock.now();
+    let task = alloc.group().and_then(|group| group.task(name)).ok_or("the allocation has lost its task")?;
+    let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event });
+    let fail_hook = |hook: &str, error: String| {
+        tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
+        format!("prestart hook {hook:?} failed: {error}")
+    };
+    let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
+    if !dir.task(name).exists() {
+        tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
+    }
+    let owner = (!task.user.is_empty()).then(|| user::lookup(&task.user).ok()).flatten().map(|user| (user.uid, user.gid));
+    let (building, built_for) = (dir.clone(), name.clone());
+    let built = tokio::task::spawn_blocking(move || building.build().and_then(|()| building.build_task(&built_for, owner))).await;
+    built
+        .map_err(|error| error.to_string())
+        .and_then(|built| built.map_err(|error| error.to_string()))
+        .map_err(|error| fail_hook("task_dir", error))?;
+    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
+    let env = environment(shared, alloc, task, dir, driver.has_own_root());
+    let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
+    let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
+        let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
+        tell(event::failed_validation(now(), &text));
+        text
+    })?;
+    let resources = alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
+    let logs = task.log_config.clone().unwrap_or_default();
+    let positive = |n: i64, otherwise: u64| if n > 0 { n.unsigned_abs() } else { otherwise };
+    Ok(TaskConfig {
+        id: RunId { alloc: alloc.id, task: name.clone(), run },
+        config,
+        user: env.replace(&task.user),
+        env: env.vars,
+        task_dir: dir.task(name),
+        shared_dir: dir.shared(),
+        log_files_max: positive(logs.max_files, 10),
+        log_file_bytes_max: positive(logs.max_file_size_mb, 10) << 20,
+        log_disabled: logs.disabled,
+        cpu_shares: resources.cpu.cpu_shares,
+        memory_mb: resources.memory.memory_mb,
+        memory_max_mb: resources.memory.memory_max_mb,
+        cores: resources.cpu.reserved_cores.unwrap_or_default(),
+        mounts,
+    })
+}
+
+fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool) -> TaskEnv {
+    let paths = if own_root {
+        TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
+    } else {
+        let own = dir.task(&task.name);
+        TaskPaths { alloc: dir.shared(), local: own.join("local"), secrets: own.join("secrets") }
+    };
+    let host = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| !ENV_DENIED.contains(&key.as_str()))
+        .collect();
+    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
+    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token: None })
+}
+
+/// Host volumes that the task mounts.
+fn mounts(
+    shared: &Shared,
+    alloc: &Allocation,
+    task: &Task,
+    driver: &dyn Driver,
+) -> Result<Vec<(std::path::PathBuf, std::path::PathBuf, bool)>, String> {
+    let mut mounts = Vec::new();
+    let volumes = alloc.group().and_then(|group| group.volumes.clone()).unwrap_or_default();
+    for mount in task.volume_mounts.iter().flatten() {
+        let Some(request) = volumes.get(&mount.volume) else { continue };
+        if request.kind != "host" {
+            return Err(format!("No CSI Mount Point found for volume: {}", mount.volume));
+        }
+        if !driver.has_own_root() {
+            return Err(format!("task driver {:?} for {:?} does not support host volumes", task.driver.as_str(), task.name.as_str()));
+        }
+        let suffix =
+            if request.per_alloc { alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default() } else { String::new() };
+        let source: Str = format!("{}{suffix}", request.source).into();
+        let Some(volume) = shared.config.host_volumes.get(&source) else {
+            return Err(format!("host volume validation error: missing {source}"));
+        };
+        let read_only = volume.read_only || request.read_only || mount.read_only;
+        mounts.push((volume.path.as_str().into(), mount.destination.as_str().into(), read_only));
+    }
+    Ok(mounts)
+}
+
+impl View {
+    /// Whether its node is done with it.
+    pub fn is_terminal(&self) -> bool {
+        self.update.client_status.is_terminal() || self.destroyed
+    }
+
+    /// Whether a task of it has ever run.
+    pub fn was_started(&self, task: &str) -> bool {
+        self.update.task_states.get(task).is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
+    }
+
+    /// The status that the servers are told.
+    pub fn status(&self) -> AllocClientStatus {
+        self.update.client_status
+    }
+}

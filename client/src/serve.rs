@@ -1,0 +1,127 @@
+//! What servers and requests ask of this node: files, logs, restarts, signals, statistics.
+
+mod files;
+mod follow;
+mod logs;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use songline_model::AllocId;
+use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
+use tokio::sync::mpsc;
+
+use crate::agent::Client;
+use crate::fingerprint::mhz_per_core;
+use crate::runner::Runner;
+use crate::stats::{self, CpuTimes, Interval, TaskUsage};
+
+/// Frames that wait for a slow reader.
+const FRAMES_MAX: usize = 16;
+/// How long processor use is looked at for one answer.
+const USAGE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What a stream of frames is answered with.
+type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
+
+impl<S: Servers> Client<S> {
+    fn runner(&self, id: AllocId) -> Result<Arc<Runner>, RpcError> {
+        let runner = self.inner.all().remove(&id);
+        runner.ok_or_else(|| RpcError::Coded { code: 404, text: format!("Unknown allocation \"{id}\"") })
+    }
+
+    /// A runner whose directory is still there.
+    fn present(&self, id: AllocId) -> Result<Arc<Runner>, RpcError> {
+        let runner = self.runner(id)?;
+        if runner.view().destroyed {
+            return Err(RpcError::Coded { code: 404, text: format!("state for allocation {id} not found on client") });
+        }
+        Ok(runner)
+    }
+}
+
+impl<S: Servers> NodeAgent for Client<S> {
+    async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
+        let (dir, path) = (self.present(alloc)?.dir.clone(), path.to_owned());
+        blocking(move || files::list(&dir, &path)).await
+    }
+
+    async fn fs_stat(&self, alloc: AllocId, path: &str) -> Result<AllocFileInfo, RpcError> {
+        let (dir, path) = (self.present(alloc)?.dir.clone(), path.to_owned());
+        blocking(move || files::stat(&dir, &path)).await
+    }
+
+    async fn fs_read(&self, read: ReadFile) -> Result<Frames, RpcError> {
+        let dir = self.present(read.alloc)?.dir.clone();
+        let (show, path) = (read.path.clone(), read.path.to_string());
+        let file = blocking(move || files::readable(&dir, &path)).await?;
+        let (to, frames) = mpsc::channel(FRAMES_MAX);
+        self.inner.shared.tracker.spawn(follow::file(self.inner.shared.cancel.clone(), file, show, read, to));
+        Ok(frames)
+    }
+
+    async fn fs_logs(&self, logs: ReadLogs) -> Result<Frames, RpcError> {
+        let runner = self.present(logs.alloc)?;
+        let (to, frames) = mpsc::channel(FRAMES_MAX);
+        let reading = logs::open(&runner, logs).await?;
+        self.inner.shared.tracker.spawn(reading.run(self.inner.shared.cancel.clone(), to));
+        Ok(frames)
+    }
+
+    async fn alloc_restart(&self, alloc: AllocId, task: &str, all: bool) -> Result<(), RpcError> {
+        if all && !task.is_empty() {
+            return Err(RpcError::remote("task name cannot be set when restarting all tasks"));
+        }
+        let reason = match (task.is_empty(), all) {
+            (false, _) => "User requested task to restart",
+            (true, true) => "User requested all tasks to restart",
+            (true, false) => "User requested running tasks to restart",
+        };
+        self.runner(alloc)?.restart(task, all, reason).await.map_err(RpcError::Remote)
+    }
+
+    async fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> Result<(), RpcError> {
+        self.runner(alloc)?.signal(task, signal).await.map_err(RpcError::Remote)
+    }
+
+    async fn alloc_gc(&self, alloc: AllocId) -> Result<(), RpcError> {
+        if self.inner.collect_one(&alloc).await {
+            return Ok(());
+        }
+        Err(RpcError::remote("No such allocation on client, or allocation not eligible for GC"))
+    }
+
+    async fn gc_all(&self) -> Result<(), RpcError> {
+        self.inner.collect_all();
+        Ok(())
+    }
+
+    async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
+        let runner = self.runner(alloc)?;
+        let names: Vec<_> = runner.view().update.task_states.keys().filter(|name| task.is_empty() || *name == task).cloned().collect();
+        if !task.is_empty() && names.is_empty() {
+            return Err(RpcError::Remote(format!("unknown task name {task:?}")));
+        }
+        let look = || -> BTreeMap<String, TaskUsage> {
+            names.iter().filter_map(|name| Some((name.to_string(), runner.process(name)?.usage()?))).collect()
+        };
+        let before = look();
+        tokio::time::sleep(USAGE_INTERVAL).await;
+        let both = look().into_iter().map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after))).collect();
+        let interval = Interval { secs: USAGE_INTERVAL.as_secs_f64(), mhz_per_core: mhz_per_core() };
+        Ok(stats::alloc_usage(&both, interval, self.inner.shared.clock.now().nanos()).into())
+    }
+
+    async fn host_stats(&self) -> Result<Bytes, RpcError> {
+        let before = CpuTimes::read();
+        tokio::time::sleep(USAGE_INTERVAL).await;
+        let (dir, now) = (self.inner.shared.config.alloc_dir(), self.inner.shared.clock.now().nanos());
+        blocking(move || Ok(stats::host_usage(&before, &CpuTimes::read(), mhz_per_core(), &dir, now).into())).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, RpcError> + Send + 'static) -> Result<T, RpcError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| RpcError::Lost(error.to_string()))?
+}

@@ -1,0 +1,135 @@
+//! Streaming a task's log over its rotated files as if it were one.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use songline_model::Str;
+use songline_rpc::{ReadLogs, RpcError, StreamFrame};
+use tokio_util::sync::CancellationToken;
+
+use super::follow::{HEARTBEAT_POLLS, POLL, TRUNCATED, To, piece, signed, start};
+use crate::rotate;
+use crate::runner::Runner;
+
+/// A log that is about to be read.
+pub(super) struct Reading {
+    dir: PathBuf,
+    /// `web.stdout`
+    base: String,
+    /// File to begin with, and bytes into it.
+    index: u64,
+    at: u64,
+    /// Without `follow`: the last file and how much of it there was.
+    end: Option<u64>,
+}
+
+/// Looks at the files and finds the place to begin.
+pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, RpcError> {
+    let coded = |code, text: String| Err(RpcError::Coded { code, text });
+    if logs.task.is_empty() {
+        return coded(400, "must provide task name".to_owned());
+    }
+    if !matches!(logs.kind.as_str(), "stdout" | "stderr") {
+        return coded(400, "must provide log type (stdout/stderr)".to_owned());
+    }
+    let view = runner.view();
+    if !view.update.task_states.contains_key(&logs.task) {
+        return coded(400, format!("unknown task name {:?}", logs.task.as_str()));
+    }
+    if !view.was_started(&logs.task) {
+        return coded(404, format!("task {:?} not started yet. No logs available", logs.task.as_str()));
+    }
+    let (dir, base) = (runner.dir.logs(), format!("{}.{}", logs.task, logs.kind));
+    let sizes = {
+        let (dir, base) = (dir.clone(), base.clone());
+        super::blocking(move || sizes(&dir, &base).map_err(|error| RpcError::Remote(error.to_string()))).await?
+    };
+    let Some(&(last, _)) = sizes.last() else {
+        let (task, kind) = (logs.task.as_str(), logs.kind.as_str());
+        return coded(404, format!("log entry for task {task:?} and log type {kind:?} not found"));
+    };
+    let total = sizes.iter().map(|(_, size)| size).sum();
+    let mut at = start(total, logs.offset, logs.origin);
+    let mut index = last;
+    for (file, size) in &sizes {
+        index = *file;
+        if at < *size || *file == last {
+            break;
+        }
+        at -= size;
+    }
+    Ok(Reading { dir, base, index, at, end: (!logs.follow).then_some(last) })
+}
+
+impl Reading {
+    /// Streams until the end, or for ever, or until the reader leaves.
+    pub(super) async fn run(self, cancel: CancellationToken, to: To) {
+        let outcome = tokio::select! {
+            () = cancel.cancelled() => return,
+            () = to.closed() => return,
+            outcome = self.stream(&to) => outcome,
+        };
+        if let Err(error) = outcome {
+            let _ = to.send(Err(RpcError::Remote(error.to_string()))).await;
+        }
+    }
+
+    async fn stream(mut self, to: &To) -> io::Result<()> {
+        let mut idle = 0;
+        loop {
+            let path = rotate::path(&self.dir, &self.base, self.index);
+            let shown: Str = format!("alloc/logs/{}.{}", self.base, self.index).into();
+            let data = piece(path.clone(), self.at, u64::MAX).await?;
+            if !data.is_empty() {
+                idle = 0;
+                let frame = StreamFrame { offset: signed(self.at), data: data.clone(), file: shown, file_event: Str::default() };
+                self.at += data.len() as u64;
+                if to.send(Ok(frame)).await.is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+            // A file that has a successor is not written to any more; the oldest may have been removed meanwhile.
+            let next = rotate::indexes(&self.dir, &self.base)?.into_iter().find(|index| *index > self.index);
+            match (self.end, next) {
+                (Some(end), _) if self.index >= end => return Ok(()),
+                (_, Some(next)) => {
+                    // What was written between the last look and the rotation is still to be read.
+                    if fs::metadata(&path).is_ok_and(|meta| meta.len() > self.at) {
+                        continue;
+                    }
+                    self.index = next;
+                    self.at = 0;
+                }
+                (Some(_), None) => return Ok(()),
+                (None, None) => {
+                    tokio::time::sleep(POLL).await;
+                    idle += 1;
+                    if fs::metadata(&path).is_ok_and(|meta| meta.len() < self.at) {
+                        self.at = 0;
+                        let frame = StreamFrame { file: shown, file_event: TRUNCATED.into(), ..StreamFrame::default() };
+                        if to.send(Ok(frame)).await.is_err() {
+                            return Ok(());
+                        }
+                    } else if idle % HEARTBEAT_POLLS == 0 && to.send(Ok(StreamFrame::default())).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn sizes(dir: &std::path::Path, base: &str) -> io::Result<Vec<(u64, u64)>> {
+    let mut sizes = Vec::new();
+    for index in rotate::indexes(dir, base)? {
+        match fs::metadata(rotate::path(dir, base, index)) {
+            Ok(meta) => sizes.push((index, meta.len())),
+            // Removed since the directory was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sizes)
+}

@@ -1,0 +1,52 @@
+//! Signals by name, as job files and requests write them.
+
+use rustix::process::Signal;
+
+/// What a task is sent to end when it does not say otherwise.
+pub const DEFAULT_KILL_SIGNAL: &str = "SIGINT";
+
+const SIGNALS: &[(&str, Signal)] = &[
+    ("SIGABRT", Signal::ABORT),
+    ("SIGALRM", Signal::ALARM),
+    ("SIGBUS", Signal::BUS),
+    ("SIGCHLD", Signal::CHILD),
+    ("SIGCONT", Signal::CONT),
+    ("SIGFPE", Signal::FPE),
+    ("SIGHUP", Signal::HUP),
+    ("SIGILL", Signal::ILL),
+    ("SIGINT", Signal::INT),
+    ("SIGIO", Signal::IO),
+    ("SIGKILL", Signal::KILL),
+    ("SIGPIPE", Signal::PIPE),
+    ("SIGPROF", Signal::PROF),
+    ("SIGQUIT", Signal::QUIT),
+    ("SIGSEGV", Signal::SEGV),
+    ("SIGSTOP", Signal::STOP),
+    ("SIGSYS", Signal::SYS),
+    ("SIGTERM", Signal::TERM),
+    ("SIGTRAP", Signal::TRAP),
+    ("SIGTSTP", Signal::TSTP),
+    ("SIGTTIN", Signal::TTIN),
+    ("SIGTTOU", Signal::TTOU),
+    ("SIGURG", Signal::URG),
+    ("SIGUSR1", Signal::USR1),
+    ("SIGUSR2", Signal::USR2),
+    ("SIGWINCH", Signal::WINCH),
+    ("SIGXCPU", Signal::XCPU),
+    ("SIGXFSZ", Signal::XFSZ),
+];
+
+/// The signal of a name like `SIGHUP`.
+pub fn by_name(name: &str) -> Option<Signal> {
+    SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal)
+}
+
+/// The signal of a number.
+pub fn by_number(number: i32) -> Option<Signal> {
+    SIGNALS.iter().find(|(_, signal)| signal.as_raw() == number).map(|(_, signal)| *signal)
+}
+
+/// All names, sorted: the node says which it knows, and the value enters the node's computed class.
+pub fn names() -> String {
+    SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",")
+}

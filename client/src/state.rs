@@ -1,0 +1,273 @@
+//! What the agent must still know after it was killed: its identity, its allocations, where its tasks' processes are.
+//!
+//! One thread owns the database, because it may block inside any write; callers wait only where they need the disk to have it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use serde::{Deserialize, Serialize};
+use songline_model::{AllocDeploymentStatus, AllocId, Allocation, Str};
+use songline_rpc::AllocUpdate;
+use tokio::sync::oneshot;
+
+use crate::core::TaskRecord;
+
+const CACHE_BYTES: u64 = 4 << 20;
+const MEMTABLE_BYTES: u64 = 4 << 20;
+const JOURNAL_BYTES: u64 = 64 << 20;
+
+/// Why the agent's state cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The database does not open.
+    #[error("opening the agent's state in {dir}")]
+    Open {
+        /// Its directory.
+        dir: String,
+        /// Why.
+        #[source]
+        source: fjall::Error,
+    },
+    /// Reading fails.
+    #[error("failed to restore state")]
+    Read(#[source] fjall::Error),
+    /// A value cannot be understood.
+    #[error("failed to restore state: decoding {key}")]
+    Decode {
+        /// Of this key.
+        key: String,
+        /// Why.
+        #[source]
+        source: rmp_serde::decode::Error,
+    },
+}
+
+/// An allocation as it was left.
+#[derive(Debug, Clone)]
+pub(crate) struct Left {
+    pub alloc: Allocation,
+    pub tasks: BTreeMap<Str, TaskRecord>,
+    pub health: Option<AllocDeploymentStatus>,
+    pub acknowledged: Option<AllocUpdate>,
+}
+
+/// What the servers acknowledged of an allocation.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Acknowledged {
+    client_status: songline_model::AllocClientStatus,
+    client_description: Str,
+    task_states: BTreeMap<Str, songline_model::TaskState>,
+    deployment_status: Option<AllocDeploymentStatus>,
+    network_status: Option<songline_model::AllocNetworkStatus>,
+}
+
+enum Write {
+    Put(Vec<(String, Vec<u8>)>),
+    /// Nothing more is written.
+    End,
+    /// Everything that begins so.
+    Clear(String),
+}
+
+struct Job {
+    write: Write,
+    /// Whether it has to be on the disk before it counts as done.
+    sync: bool,
+    done: Option<oneshot::Sender<()>>,
+}
+
+/// The way to the database.
+#[derive(Clone)]
+pub(crate) struct StateDb {
+    jobs: mpsc::Sender<Job>,
+}
+
+/// The database at the start: everything in it.
+pub(crate) struct Contents {
+    pub identity: Option<String>,
+    pub registered: bool,
+    pub allocs: BTreeMap<AllocId, Left>,
+}
+
+impl StateDb {
+    /// Opens it and reads everything. Blocks.
+    pub fn open(dir: &Path) -> Result<(Self, Contents, std::thread::JoinHandle<()>), StateError> {
+        let opening = |source| StateError::Open { dir: dir.display().to_string(), source };
+        let db =
+            Database::builder(dir).cache_size(CACHE_BYTES).max_journaling_size(JOURNAL_BYTES).worker_threads(1).open().map_err(opening)?;
+        let rows = db.keyspace("client", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)).map_err(opening)?;
+        let contents = read(&rows)?;
+        let (jobs, queue) = mpsc::channel();
+        let thread = std::thread::spawn(move || write_all(&db, &rows, &queue));
+        Ok((Self { jobs }, contents, thread))
+    }
+
+    /// Node id and secret. Waits for the disk.
+    pub async fn put_identity(&self, identity: String) {
+        self.put(vec![("node/identity".to_owned(), identity.into_bytes())], true).await;
+    }
+
+    /// That the servers know this node.
+    pub fn put_registered(&self) {
+        self.put_later(vec![("node/registration".to_owned(), Vec::new())]);
+    }
+
+    /// The servers' copy of an allocation.
+    pub fn put_alloc(&self, alloc: &Allocation) {
+        self.put_later(vec![(key(&alloc.id, "alloc"), encode(alloc))]);
+    }
+
+    /// What is durable about tasks; with `sync`, waits for the disk.
+    pub async fn put_tasks(&self, alloc: &AllocId, tasks: Vec<(Str, TaskRecord)>, sync: bool) {
+        let rows = tasks.into_iter().map(|(name, record)| (key(alloc, &format!("task-{name}")), encode(&record))).collect();
+        if sync {
+            self.put(rows, true).await;
+        } else {
+            self.put_later(rows);
+        }
+    }
+
+    /// The health of an allocation.
+    pub fn put_health(&self, alloc: &AllocId, health: Option<&AllocDeploymentStatus>) {
+        self.put_later(vec![(key(alloc, "deploy_status"), encode(&health))]);
+    }
+
+    /// What the servers have acknowledged.
+    pub fn put_acknowledged(&self, update: &AllocUpdate) {
+        let row = Acknowledged {
+            client_status: update.client_status,
+            client_description: update.client_description.clone(),
+            task_states: update.task_states.clone(),
+            deployment_status: update.deployment_status.clone(),
+            network_status: update.network_status.clone(),
+        };
+        self.put_later(vec![(key(&update.id, "acknowledged_state"), encode(&row))]);
+    }
+
+    /// Forgets an allocation. Waits for the disk: a directory that is gone must not be restored.
+    pub async fn forget(&self, alloc: &AllocId) {
+        let (done, wait) = oneshot::channel();
+        let _ = self.jobs.send(Job { write: Write::Clear(key(alloc, "")), sync: true, done: Some(done) });
+        let _ = wait.await;
+    }
+
+    /// Ends the thread once everything before this is written; what is written later is dropped.
+    pub fn close(&self) {
+        let _ = self.jobs.send(Job { write: Write::End, sync: false, done: None });
+    }
+
+    async fn put(&self, rows: Vec<(String, Vec<u8>)>, sync: bool) {
+        let (done, wait) = oneshot::channel();
+        let _ = self.jobs.send(Job { write: Write::Put(rows), sync, done: Some(done) });
+        // The thread ends only with its last sender, or with a failing disk, which it has logged.
+        let _ = wait.await;
+    }
+
+    fn put_later(&self, rows: Vec<(String, Vec<u8>)>) {
+        let _ = self.jobs.send(Job { write: Write::Put(rows), sync: false, done: None });
+    }
+}
+
+fn key(alloc: &AllocId, what: &str) -> String {
+    format!("allocations/{alloc}/{what}")
+}
+
+fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(value).expect("rows encode: their keys are texts and their numbers finite")
+}
+
+/// Writes what it is given, as much in one piece as has piled up.
+fn write_all(db: &Database, rows: &Keyspace, queue: &mpsc::Receiver<Job>) {
+    while let Ok(first) = queue.recv() {
+        let mut jobs = vec![first];
+        jobs.extend(queue.try_iter());
+        if let Err(error) = write(db, rows, &jobs) {
+            tracing::error!(%error, "writing the agent's state");
+        }
+        let end = jobs.iter().any(|job| matches!(job.write, Write::End));
+        for job in jobs {
+            if let Some(done) = job.done {
+                let _ = done.send(());
+            }
+        }
+        if end {
+            return;
+        }
+    }
+}
+
+fn write(db: &Database, rows: &Keyspace, jobs: &[Job]) -> fjall::Result<()> {
+    let sync = jobs.iter().any(|job| job.sync);
+    let mut batch = db.batch().durability(Some(if sync { PersistMode::SyncData } else { PersistMode::Buffer }));
+    for job in jobs {
+        match &job.write {
+            Write::Put(pairs) => pairs.iter().for_each(|(key, value)| batch.insert(rows, key.as_bytes(), value.as_slice())),
+            Write::End => {}
+            Write::Clear(prefix) => {
+                for guard in rows.prefix(prefix.as_bytes()) {
+                    batch.remove(rows, guard.key()?);
+                }
+            }
+        }
+    }
+    batch.commit()
+}
+
+fn read(rows: &Keyspace) -> Result<Contents, StateError> {
+    let mut contents = Contents { identity: None, registered: false, allocs: BTreeMap::new() };
+    let mut parts: BTreeMap<AllocId, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
+    for guard in rows.iter() {
+        let (key, value) = guard.into_inner().map_err(StateError::Read)?;
+        let key = String::from_utf8_lossy(&key).into_owned();
+        match key.as_str() {
+            "node/identity" => contents.identity = Some(String::from_utf8_lossy(&value).into_owned()),
+            "node/registration" => contents.registered = true,
+            _ => {
+                let alloc = key.strip_prefix("allocations/").and_then(|rest| rest.split_once('/'));
+                if let Some((id, what)) = alloc
+                    && let Ok(id) = id.parse()
+                {
+                    parts.entry(id).or_default().insert(what.to_owned(), value.to_vec());
+                }
+            }
+        }
+    }
+    for (id, parts) in parts {
+        match left(&id, &parts) {
+            Ok(Some(left)) => drop(contents.allocs.insert(id, left)),
+            Ok(None) => {}
+            // One that cannot be read is only lost for itself: the servers send it again.
+            Err(error) => tracing::error!(alloc = %id, %error, "restoring an allocation"),
+        }
+    }
+    Ok(contents)
+}
+
+fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>, StateError> {
+    let Some(alloc) = parts.get("alloc") else { return Ok(None) };
+    let alloc: Allocation = decode(id, "alloc", alloc)?;
+    let mut tasks = BTreeMap::new();
+    for (what, value) in parts {
+        if let Some(task) = what.strip_prefix("task-") {
+            tasks.insert(task.into(), decode(id, what, value)?);
+        }
+    }
+    let health = parts.get("deploy_status").map(|value| decode(id, "deploy_status", value)).transpose()?.flatten();
+    let acknowledged = parts.get("acknowledged_state").map(|value| decode::<Acknowledged>(id, "acknowledged_state", value)).transpose()?;
+    let acknowledged = acknowledged.map(|row| AllocUpdate {
+        id: *id,
+        client_status: row.client_status,
+        client_description: row.client_description,
+        task_states: row.task_states,
+        deployment_status: row.deployment_status,
+        network_status: row.network_status,
+    });
+    Ok(Some(Left { alloc, tasks, health, acknowledged }))
+}
+
+fn decode<T: for<'de> Deserialize<'de>>(id: &AllocId, what: &str, value: &[u8]) -> Result<T, StateError> {
+    rmp_serde::from_slice(value).map_err(|source| StateError::Decode { key: key(id, what), source })
+}

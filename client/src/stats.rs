@@ -1,0 +1,298 @@
+//! What tasks and the machine use, in the reference's JSON forms. Read from /proc when asked; nothing is collected in between.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::procfs::{self, PAGE_BYTES, ProcessStat, TICKS_PER_SECOND};
+
+/// What one task uses at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TaskUsage {
+    /// Memory, in bytes.
+    pub rss_bytes: u64,
+    /// Processor time in user mode, in ticks.
+    pub user_ticks: u64,
+    /// Processor time in the kernel, in ticks.
+    pub system_ticks: u64,
+    /// The group whose processes it is; 0 when it has none.
+    pub group: i32,
+}
+
+impl TaskUsage {
+    /// Of a task that has no process.
+    pub(crate) fn pretended(rss_bytes: u64) -> Self {
+        Self { rss_bytes, ..Self::default() }
+    }
+}
+
+/// The usage of all processes of a group.
+pub(crate) fn group_usage(group: i32) -> TaskUsage {
+    let processes = procfs::in_group(group);
+    let sum = |of: fn(&ProcessStat) -> u64| processes.values().map(of).sum();
+    TaskUsage {
+        rss_bytes: sum(|stat| stat.rss_pages) * PAGE_BYTES,
+        user_ticks: sum(|stat| stat.user_ticks),
+        system_ticks: sum(|stat| stat.system_ticks),
+        group,
+    }
+}
+
+/// Two looks at a task's processor time become percents of one core.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    pub secs: f64,
+    pub mhz_per_core: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocResourceUsage {
+    resource_usage: ResourceUsage,
+    tasks: BTreeMap<String, TaskResourceUsage>,
+    timestamp: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskResourceUsage {
+    resource_usage: ResourceUsage,
+    timestamp: i64,
+    pids: Option<BTreeMap<String, ResourceUsage>>,
+}
+
+#[derive(Serialize, Clone)]
+#[serde(rename_all = "PascalCase")]
+struct ResourceUsage {
+    memory_stats: MemoryStats,
+    cpu_stats: CpuStats,
+    device_stats: Option<Vec<()>>,
+}
+
+#[derive(Serialize, Clone, Default)]
+#[serde(rename_all = "PascalCase")]
+struct MemoryStats {
+    #[serde(rename = "RSS")]
+    rss: u64,
+    cache: u64,
+    swap: u64,
+    mapped_file: u64,
+    usage: u64,
+    max_usage: u64,
+    kernel_usage: u64,
+    kernel_max_usage: u64,
+    measured: Vec<&'static str>,
+}
+
+#[derive(Serialize, Clone, Default)]
+#[serde(rename_all = "PascalCase")]
+struct CpuStats {
+    system_mode: f64,
+    user_mode: f64,
+    total_ticks: f64,
+    throttled_periods: u64,
+    throttled_time: u64,
+    percent: f64,
+    measured: Vec<&'static str>,
+}
+
+/// `AllocResourceUsage` of tasks that were looked at twice.
+pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, interval: Interval, timestamp: i64) -> Vec<u8> {
+    let rows: BTreeMap<String, TaskResourceUsage> = tasks
+        .iter()
+        .map(|(name, (before, after))| {
+            let own = usage(before, after, interval);
+            let pids = procfs::in_group(after.group).into_iter().map(|(pid, stat)| (pid.to_string(), process_usage(&stat))).collect();
+            (name.clone(), TaskResourceUsage { resource_usage: own, timestamp, pids: (after.group != 0).then_some(pids) })
+        })
+        .collect();
+    let mut total = usage(&TaskUsage::default(), &TaskUsage::default(), interval);
+    for row in rows.values() {
+        let (memory, cpu) = (&row.resource_usage.memory_stats, &row.resource_usage.cpu_stats);
+        total.memory_stats.rss += memory.rss;
+        total.cpu_stats.percent += cpu.percent;
+        total.cpu_stats.system_mode += cpu.system_mode;
+        total.cpu_stats.user_mode += cpu.user_mode;
+        total.cpu_stats.total_ticks += cpu.total_ticks;
+    }
+    encode(&AllocResourceUsage { resource_usage: total, tasks: rows, timestamp })
+}
+
+fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceUsage {
+    let percent = |before: u64, after: u64| {
+        let ticks = after.saturating_sub(before) as f64;
+        if interval.secs > 0.0 { ticks / TICKS_PER_SECOND as f64 / interval.secs * 100.0 } else { 0.0 }
+    };
+    let user_mode = percent(before.user_ticks, after.user_ticks);
+    let system_mode = percent(before.system_ticks, after.system_ticks);
+    let percent = user_mode + system_mode;
+    ResourceUsage {
+        memory_stats: MemoryStats { rss: after.rss_bytes, measured: vec!["RSS", "Swap"], ..MemoryStats::default() },
+        cpu_stats: CpuStats {
+            system_mode,
+            user_mode,
+            percent,
+            total_ticks: percent / 100.0 * interval.mhz_per_core,
+            measured: vec!["System Mode", "User Mode", "Percent"],
+            ..CpuStats::default()
+        },
+        device_stats: None,
+    }
+}
+
+fn process_usage(stat: &ProcessStat) -> ResourceUsage {
+    ResourceUsage {
+        memory_stats: MemoryStats { rss: stat.rss_pages * PAGE_BYTES, measured: vec!["RSS", "Swap"], ..MemoryStats::default() },
+        cpu_stats: CpuStats { measured: vec!["System Mode", "User Mode", "Percent"], ..CpuStats::default() },
+        device_stats: None,
+    }
+}
+
+/// Processor time of the machine since its start, per core.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CpuTimes(Vec<(String, [u64; 4])>);
+
+impl CpuTimes {
+    /// Now: user, system, idle, all.
+    pub fn read() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+        Self(
+            cores
+                .filter_map(|line| {
+                    let mut fields = line.split_ascii_whitespace();
+                    let name = fields.next()?.to_owned();
+                    let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
+                    let [user, nice, system, idle, ..] = ticks.as_slice() else { return None };
+                    Some((name, [user + nice, *system, *idle, ticks.iter().sum()]))
+                })
+                .collect(),
+        )
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostStats {
+    memory: HostMemory,
+    #[serde(rename = "CPU")]
+    cpu: Vec<HostCpu>,
+    disk_stats: Vec<HostDisk>,
+    alloc_dir_stats: Option<HostDisk>,
+    device_stats: Vec<()>,
+    uptime: u64,
+    timestamp: i64,
+    #[serde(rename = "CPUTicksConsumed")]
+    cpu_ticks_consumed: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostMemory {
+    total: u64,
+    available: u64,
+    used: u64,
+    free: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostCpu {
+    #[serde(rename = "CPU")]
+    cpu: String,
+    user: f64,
+    system: f64,
+    idle: f64,
+    total_percent: f64,
+    total_ticks: f64,
+}
+
+/// How full a file system is.
+#[derive(Serialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct HostDisk {
+    pub device: String,
+    pub mountpoint: String,
+    pub size: u64,
+    pub used: u64,
+    pub available: u64,
+    pub used_percent: f64,
+    pub inodes_used_percent: f64,
+}
+
+/// `HostStats`, from two looks at the processors.
+pub(crate) fn host_usage(before: &CpuTimes, after: &CpuTimes, mhz_per_core: f64, alloc_dir: &Path, timestamp: i64) -> Vec<u8> {
+    let memory = procfs::memory();
+    let bytes = |name: &str| memory.get(name).copied().unwrap_or(0);
+    let (total, available, free) = (bytes("MemTotal"), bytes("MemAvailable"), bytes("MemFree"));
+    let cpu: Vec<HostCpu> =
+        before.0.iter().zip(&after.0).map(|((name, then), (_, now))| core_usage(name, then, now, mhz_per_core)).collect();
+    let cpu_ticks_consumed = cpu.iter().map(|core| core.total_ticks).sum();
+    encode(&HostStats {
+        memory: HostMemory { total, available, used: total.saturating_sub(available), free },
+        cpu,
+        disk_stats: disks(),
+        alloc_dir_stats: disk_of(alloc_dir),
+        device_stats: Vec::new(),
+        uptime: procfs::uptime_secs(),
+        timestamp,
+        cpu_ticks_consumed,
+    })
+}
+
+fn core_usage(name: &str, then: &[u64; 4], now: &[u64; 4], mhz_per_core: f64) -> HostCpu {
+    let all = now[3].saturating_sub(then[3]) as f64;
+    let share = |index: usize| if all > 0.0 { now[index].saturating_sub(then[index]) as f64 / all * 100.0 } else { 0.0 };
+    let (user, system, idle) = (share(0), share(1), share(2));
+    let total_percent = if all > 0.0 { 100.0 - idle } else { 0.0 };
+    HostCpu { cpu: name.to_owned(), user, system, idle, total_percent, total_ticks: total_percent / 100.0 * mhz_per_core }
+}
+
+/// Every mounted file system that is on a device.
+fn disks() -> Vec<HostDisk> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut seen = BTreeMap::new();
+    for line in mounts.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        if let (Some(device), Some(at)) = (fields.next(), fields.next())
+            && device.starts_with("/dev/")
+            && !seen.contains_key(device)
+            && let Some(disk) = disk(device, at)
+        {
+            seen.insert(device.to_owned(), disk);
+        }
+    }
+    seen.into_values().collect()
+}
+
+/// The file system that a directory is on.
+pub(crate) fn disk_of(dir: &Path) -> Option<HostDisk> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let dir = dir.canonicalize().ok()?;
+    let holds = |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|at| dir.starts_with(at));
+    let line = mounts.lines().filter(holds).max_by_key(|line| line.split_ascii_whitespace().nth(1).map_or(0, str::len))?;
+    let mut fields = line.split_ascii_whitespace();
+    disk(fields.next()?, fields.next()?)
+}
+
+fn disk(device: &str, at: &str) -> Option<HostDisk> {
+    let stat = rustix::fs::statvfs(at).ok()?;
+    let (size, free, available) = (stat.f_blocks * stat.f_frsize, stat.f_bfree * stat.f_frsize, stat.f_bavail * stat.f_frsize);
+    let used = size.saturating_sub(free);
+    let percent = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 * 100.0 } else { 0.0 };
+    Some(HostDisk {
+        device: device.to_owned(),
+        mountpoint: at.to_owned(),
+        size,
+        used,
+        available,
+        used_percent: percent(used, used + available),
+        inodes_used_percent: percent(stat.f_files.saturating_sub(stat.f_ffree), stat.f_files),
+    })
+}
+
+fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("numbers and texts always encode")
+}

@@ -1,0 +1,307 @@
+//! Pretended servers, and an agent with them: what the tests talk to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use songline_client::{Client, ClientConfig};
+use songline_model::{
+    AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
+    AllocatedTaskResources, Allocation, Dur, Job, JobType, Node, NodeEvent, NodeStatus, RestartPolicy, Str, Task, TaskGroup, TaskRunState,
+    TaskState,
+};
+use songline_rpc::{
+    AllocUpdate, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError, Servers,
+};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// How long a test waits for something before it fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What pretended servers know.
+#[derive(Default)]
+struct Known {
+    index: u64,
+    node: Option<Node>,
+    heartbeats: u64,
+    allocs: BTreeMap<AllocId, Arc<Allocation>>,
+    updates: Vec<AllocUpdate>,
+}
+
+/// Pretended servers.
+pub struct Fake {
+    known: Mutex<Known>,
+    changed: watch::Sender<u64>,
+}
+
+impl Fake {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { known: Mutex::new(Known { index: 1, ..Known::default() }), changed: watch::Sender::new(1) })
+    }
+
+    fn change<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.index += 1;
+        let result = act(&mut known);
+        self.changed.send_replace(known.index);
+        result
+    }
+
+    fn look<T>(&self, act: impl FnOnce(&Known) -> T) -> T {
+        act(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn node(&self) -> Option<Node> {
+        self.look(|known| known.node.clone())
+    }
+
+    pub fn heartbeats(&self) -> u64 {
+        self.look(|known| known.heartbeats)
+    }
+
+    pub fn updates_of(&self, id: AllocId) -> Vec<AllocUpdate> {
+        self.look(|known| known.updates.iter().filter(|update| update.id == id).cloned().collect())
+    }
+
+    pub fn place(&self, mut alloc: Allocation) -> AllocId {
+        self.change(|known| {
+            alloc.id = AllocId::from_bytes((u128::from(known.index) << 64 | 0xa).to_be_bytes());
+            alloc.alloc_modify_index = known.index;
+            alloc.modify_index = known.index;
+            let id = alloc.id;
+            known.allocs.insert(id, Arc::new(alloc));
+            id
+        })
+    }
+
+    pub fn edit(&self, id: AllocId, edit: impl FnOnce(&mut Allocation)) {
+        self.change(|known| {
+            let mut alloc = Allocation::clone(&known.allocs[&id]);
+            edit(&mut alloc);
+            alloc.alloc_modify_index = known.index;
+            known.allocs.insert(id, Arc::new(alloc));
+        });
+    }
+
+    pub fn stop(&self, id: AllocId) {
+        self.edit(id, |alloc| alloc.desired_status = AllocDesiredStatus::Stop);
+    }
+
+    pub fn forget(&self, id: AllocId) {
+        self.change(|known| known.allocs.remove(&id));
+    }
+}
+
+impl Servers for Fake {
+    async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
+        self.look(|known| match &known.node {
+            Some(before) if before.id != node.id || before.secret_id != node.secret_id => {
+                Err(RpcError::remote("node secret ID does not match. Not registering node."))
+            }
+            _ => Ok(()),
+        })?;
+        let index = self.change(|known| {
+            known.node = Some(node);
+            known.index
+        });
+        Ok(NodeUpdateResponse { heartbeat_ttl: Dur::from_millis(500), index, nodes: 1, ..NodeUpdateResponse::default() })
+    }
+
+    async fn node_update_status(&self, _from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
+        assert_eq!(status, NodeStatus::Ready);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.heartbeats += 1;
+        Ok(NodeUpdateResponse { heartbeat_ttl: Dur::from_millis(500), nodes: 1, ..NodeUpdateResponse::default() })
+    }
+
+    async fn node_get_client_allocs(&self, _from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
+        let mut changed = self.changed.subscribe();
+        let _ = changed.wait_for(|index| *index > query.min_index).await;
+        Ok(self.look(|known| ClientAllocs {
+            allocs: known.allocs.values().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect(),
+            index: known.index,
+        }))
+    }
+
+    async fn alloc_get_allocs(&self, _from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
+        Ok(self.look(|known| ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect()))
+    }
+
+    async fn node_update_alloc(&self, _from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+        Ok(self.change(|known| {
+            for update in allocs {
+                if let Some(alloc) = known.allocs.get(&update.id) {
+                    let mut alloc = Allocation::clone(alloc);
+                    alloc.client_status = update.client_status;
+                    alloc.task_states = Some(Arc::new(update.task_states.clone()));
+                    known.allocs.insert(update.id, Arc::new(alloc));
+                }
+                known.updates.push(update);
+            }
+            known.index
+        }))
+    }
+
+    async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {
+        Ok(1)
+    }
+}
+
+/// An agent, its servers, and its directory, which outlives it.
+pub struct Stage {
+    pub servers: Arc<Fake>,
+    pub client: Client<Fake>,
+    dir: TempDir,
+}
+
+impl Stage {
+    pub async fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let servers = Fake::new();
+        let client = start(dir.path(), &servers).await;
+        Self { servers, client, dir }
+    }
+
+    /// Ends the agent without stopping its tasks, and starts another with the same directory.
+    pub async fn restart(self) -> Self {
+        self.client.shutdown(false).await;
+        self.start_again().await
+    }
+
+    /// Lets the agent vanish as if it were killed, and starts another.
+    pub async fn crash(self) -> Self {
+        drop(self.client);
+        let client = start(self.dir.path(), &self.servers).await;
+        Self { servers: self.servers, client, dir: self.dir }
+    }
+
+    pub async fn start_again(self) -> Self {
+        let client = start(self.dir.path(), &self.servers).await;
+        Self { servers: self.servers, client, dir: self.dir }
+    }
+
+    pub fn alloc_dir(&self, id: AllocId) -> PathBuf {
+        self.dir.path().join("alloc").join(id.to_string())
+    }
+
+    /// Places a job of one task.
+    pub fn run(&self, task: Task) -> AllocId {
+        self.servers.place(alloc(JobType::Batch, vec![task]))
+    }
+
+    /// Waits until what the servers know of an allocation is so.
+    pub async fn until(&self, what: &str, id: AllocId, is_so: impl Fn(&AllocUpdate) -> bool) -> AllocUpdate {
+        until(what, || self.servers.updates_of(id).into_iter().next_back().filter(|update| is_so(update))).await
+    }
+
+    pub async fn until_status(&self, id: AllocId, status: AllocClientStatus) -> AllocUpdate {
+        self.until(status.as_str(), id, |update| update.client_status == status).await
+    }
+
+    /// All of a task's log as it is now.
+    pub async fn logs(&self, id: AllocId, kind: &str, offset: i64, origin: Origin) -> Result<String, RpcError> {
+        let read = ReadLogs { alloc: id, task: "web".into(), kind: kind.into(), offset, origin, follow: false };
+        let mut frames = self.client.fs_logs(read).await?;
+        let mut data = Vec::new();
+        while let Some(frame) = frames.recv().await {
+            data.extend_from_slice(&frame?.data);
+        }
+        Ok(String::from_utf8_lossy(&data).into_owned())
+    }
+
+    /// A file that a task wrote, once it is whole.
+    pub async fn number_in(&self, id: AllocId, file: &str) -> i32 {
+        let path = self.alloc_dir(id).join(file);
+        until(file, || std::fs::read_to_string(&path).ok()?.strip_suffix('\n')?.trim().parse().ok()).await
+    }
+}
+
+async fn start(dir: &Path, servers: &Arc<Fake>) -> Client<Fake> {
+    let config = || ClientConfig { executor: vec![env!("CARGO_BIN_EXE_songline-executor").into()], ..ClientConfig::dev(dir.to_owned()) };
+    let since = Instant::now();
+    loop {
+        // The agent before may still hold the database for a moment.
+        match Client::start(config(), Arc::clone(servers)).await {
+            Ok(client) => return client,
+            Err(error) if since.elapsed() > PATIENCE => panic!("the agent does not start: {error:?}"),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// Looks again and again until there is an answer.
+pub async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(since.elapsed() < PATIENCE, "waited too long for: {what}");
+        ticks.tick().await;
+    }
+}
+
+/// An allocation of a group of these tasks.
+pub fn alloc(kind: JobType, tasks: Vec<Task>) -> Allocation {
+    let resources = |_: &Task| AllocatedTaskResources {
+        cpu: AllocatedCpuResources { cpu_shares: 100, reserved_cores: None },
+        memory: AllocatedMemoryResources { memory_mb: 64, memory_max_mb: 0 },
+        ..AllocatedTaskResources::default()
+    };
+    let resources = tasks.iter().map(|task| (task.name.clone(), resources(task))).collect();
+    let group = TaskGroup {
+        name: "group".into(),
+        tasks: Some(tasks),
+        restart_policy: Some(RestartPolicy { mode: "fail".into(), ..RestartPolicy::default() }),
+        ..TaskGroup::default()
+    };
+    Allocation {
+        name: "job.group[0]".into(),
+        namespace: "default".into(),
+        job_id: "job".into(),
+        task_group: "group".into(),
+        job: Some(Arc::new(Job { id: "job".into(), name: "job".into(), kind, task_groups: Some(vec![group]), ..Job::default() })),
+        allocated_resources: Some(Arc::new(AllocatedResources { tasks: Some(resources), ..AllocatedResources::default() })),
+        ..Allocation::default()
+    }
+}
+
+/// A task with a `config` block.
+pub fn task(driver: &str, config: Value) -> Task {
+    let config = config.as_object().expect("an object").iter().map(|(key, value)| (Str::new(key), value.clone())).collect();
+    Task { name: "web".into(), driver: driver.into(), config: Some(config), kill_timeout: Dur::from_secs(5), ..Task::default() }
+}
+
+/// A task that is a shell script.
+pub fn shell(script: &str) -> Task {
+    task("raw_exec", json!({ "command": "/bin/sh", "args": ["-c", script] }))
+}
+
+/// The types of a task's events, in order.
+pub fn kinds(update: &AllocUpdate) -> Vec<String> {
+    web(update).events.iter().flatten().map(|event| event.kind.to_string()).collect()
+}
+
+/// What people read of a task's events, in order.
+pub fn messages(update: &AllocUpdate) -> Vec<String> {
+    web(update).events.iter().flatten().map(|event| event.display_message.to_string()).collect()
+}
+
+/// The state of the only task.
+pub fn web(update: &AllocUpdate) -> &TaskState {
+    &update.task_states["web"]
+}
+
+pub fn is_running(update: &AllocUpdate) -> bool {
+    web(update).state == TaskRunState::Running
+}
+
+/// Whether a process is there and not merely unreaped.
+pub fn is_alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))
+}

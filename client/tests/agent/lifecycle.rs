@@ -1,0 +1,92 @@
+//! What the servers ask for and what they are told.
+
+use serde_json::json;
+use songline_model::{AllocClientStatus, NodeStatus};
+use songline_rpc::NodeAgent;
+
+use crate::fake::{Stage, is_alive, is_running, kinds, shell, task, until, web};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_introduces_itself_and_keeps_saying_that_it_lives() {
+    let stage = Stage::new().await;
+    let node = until("registration", || stage.servers.node()).await;
+    assert_eq!(node.status, NodeStatus::Initializing);
+    assert_eq!(node.attribute("driver.raw_exec").map(|value| value.as_str()), Some("1"));
+    assert_eq!(node.attribute("driver.mock_driver").map(|value| value.as_str()), Some("1"));
+    until("three heartbeats", || (stage.servers.heartbeats() >= 3).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarting_stops_the_process_and_starts_another() {
+    let stage = Stage::new().await;
+    let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
+    let first = stage.number_in(id, "web/local/pid").await;
+    stage.until("running", id, is_running).await;
+    stage.client.alloc_restart(id, "web", false).await.unwrap();
+    let update = stage.until("a second start", id, |update| web(update).restarts == 1 && is_running(update)).await;
+    assert_eq!(kinds(&update), ["Received", "Task Setup", "Started", "Restart Signaled", "Terminated", "Restarting", "Started"]);
+    until("another process", || {
+        let pid = std::fs::read_to_string(stage.alloc_dir(id).join("web/local/pid")).ok()?;
+        (pid.trim().parse::<i32>().ok()? != first).then_some(())
+    })
+    .await;
+    assert!(!is_alive(first));
+    assert_eq!(stage.client.alloc_restart(id, "db", false).await.unwrap_err().to_string(), "Could not find task runner for task: db");
+    assert_eq!(
+        stage.client.alloc_restart(id, "web", true).await.unwrap_err().to_string(),
+        "task name cannot be set when restarting all tasks"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_the_agent_with_its_tasks_leaves_nothing_behind() {
+    let stage = Stage::new().await;
+    let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
+    let pid = stage.number_in(id, "web/local/pid").await;
+    stage.until("running", id, is_running).await;
+    stage.client.shutdown(true).await;
+    assert!(!is_alive(pid));
+    assert!(!stage.alloc_dir(id).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collecting_takes_only_what_is_over() {
+    let stage = Stage::new().await;
+    let id = stage.run(task("mock_driver", json!({ "run_for": "1h" })));
+    stage.until("running", id, is_running).await;
+    let refused = stage.client.alloc_gc(id).await.unwrap_err().to_string();
+    assert_eq!(refused, "No such allocation on client, or allocation not eligible for GC");
+    stage.servers.stop(id);
+    stage.until_status(id, AllocClientStatus::Complete).await;
+    stage.client.alloc_gc(id).await.unwrap();
+    assert!(!stage.alloc_dir(id).exists());
+    let gone = stage.client.fs_list(id, "/").await.unwrap_err().to_string();
+    assert_eq!(gone, format!("state for allocation {id} not found on client"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocation_that_cannot_be_set_up_fails_with_the_reason() {
+    let stage = Stage::new().await;
+    let mut broken = crate::fake::alloc(songline_model::JobType::Batch, vec![shell("exit 0")]);
+    broken.allocated_resources = None;
+    let id = stage.servers.place(broken);
+    let update = stage.until_status(id, AllocClientStatus::Failed).await;
+    assert_eq!(
+        update.client_description,
+        "Unable to add allocation due to error: failed creating runner for task \"web\": no task resources found on allocation"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_have_the_reference_form() {
+    let stage = Stage::new().await;
+    let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
+    let pid = stage.number_in(id, "web/local/pid").await;
+    stage.until("running", id, is_running).await;
+    let usage: serde_json::Value = serde_json::from_slice(&stage.client.alloc_stats(id, "").await.unwrap()).unwrap();
+    assert!(usage["Tasks"]["web"]["ResourceUsage"]["MemoryStats"]["RSS"].as_u64() > Some(0), "{usage}");
+    assert!(usage["Tasks"]["web"]["Pids"][pid.to_string()].is_object(), "{usage}");
+    let host: serde_json::Value = serde_json::from_slice(&stage.client.host_stats().await.unwrap()).unwrap();
+    assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"].as_array().is_some_and(|cpus| !cpus.is_empty()), "{host}");
+    assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host}");
+}

@@ -1,0 +1,8 @@
+//! A whole node agent against pretended servers in the same process: real processes, real files, real restarts.
+
+mod fake;
+mod fs;
+mod lifecycle;
+mod mock;
+mod raw_exec;
+mod reattach;

@@ -1,0 +1,101 @@
+//! Envelopes to bytes and back: a msgpack map with named fields; the body is a msgpack document of its own inside it.
+
+use serde::{Deserialize, Serialize};
+use songline_model::Time;
+
+use crate::{Actor, Cause, Command, Envelope, Idempotency, Kind};
+
+/// Why an envelope could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("encoding command {kind}")]
+pub struct EncodeError {
+    /// Name of the command.
+    pub kind: &'static str,
+    #[source]
+    source: rmp_serde::encode::Error,
+}
+
+/// Why bytes are not a command. Each of them ends the server: to skip an entry would be to diverge.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The entry is no envelope.
+    #[error("the entry is not a command envelope")]
+    Envelope(#[source] rmp_serde::decode::Error),
+    /// A newer version wrote the entry.
+    #[error("unknown command {0}: a newer version wrote it, upgrade this server")]
+    UnknownKind(u16),
+    /// A newer version wrote the entry.
+    #[error("command {kind} has schema {schema}, this version knows up to {}", crate::SCHEMA)]
+    UnknownSchema {
+        /// Name of the command.
+        kind: &'static str,
+        /// What the entry says.
+        schema: u16,
+    },
+    /// The body is not one of this command.
+    #[error("the body of command {kind} cannot be read")]
+    Body {
+        /// Name of the command.
+        kind: &'static str,
+        #[source]
+        source: rmp_serde::decode::Error,
+    },
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    schema: u16,
+    kind: u16,
+    at: Time,
+    actor: &'a Actor,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency: Option<&'a Idempotency>,
+    #[serde(with = "serde_bytes")]
+    body: &'a [u8],
+}
+
+#[derive(Deserialize)]
+struct ReadFrame<'a> {
+    schema: u16,
+    kind: u16,
+    at: Time,
+    actor: Actor,
+    #[serde(default)]
+    cause: Option<Cause>,
+    #[serde(default)]
+    idempotency: Option<Idempotency>,
+    #[serde(borrow, with = "serde_bytes")]
+    body: &'a [u8],
+}
+
+impl Envelope {
+    /// The bytes of the entry.
+    pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+        let kind = self.command.kind();
+        let fail = |source| EncodeError { kind: kind.name(), source };
+        let body = self.command.encode_body().map_err(fail)?;
+        let frame = Frame {
+            schema: self.schema,
+            kind: kind.number(),
+            at: self.at,
+            actor: &self.actor,
+            cause: self.cause,
+            idempotency: self.idempotency.as_ref(),
+            body: &body,
+        };
+        rmp_serde::to_vec_named(&frame).map_err(fail)
+    }
+
+    /// The entry of these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let frame: ReadFrame<'_> = rmp_serde::from_slice(bytes).map_err(DecodeError::Envelope)?;
+        let kind = Kind::from_number(frame.kind).ok_or(DecodeError::UnknownKind(frame.kind))?;
+        if frame.schema > crate::SCHEMA {
+            return Err(DecodeError::UnknownSchema { kind: kind.name(), schema: frame.schema });
+        }
+        let command = Command::decode_body(kind, frame.body).map_err(|source| DecodeError::Body { kind: kind.name(), source })?;
+        Ok(Envelope { schema: frame.schema, at: frame.at, actor: frame.actor, cause: frame.cause, idempotency: frame.idempotency, command })
+    }
+}

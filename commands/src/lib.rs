@@ -1,0 +1,156 @@
+//! The verbs: everything that can be written to the log, and its bytes.
+//!
+//! A command carries all that cannot be computed from the tables: ids, times, seeds. What it does is in `projections`; who may send it
+//! is decided before it is proposed. A released command never changes its meaning, and its bytes live for ever in `commands/golden/`.
+
+mod alloc;
+mod codec;
+mod deployment;
+mod envelope;
+mod eval;
+mod job;
+mod namespace;
+mod node;
+mod node_pool;
+mod operator;
+mod plan;
+
+pub use alloc::*;
+pub use codec::{DecodeError, EncodeError};
+pub use deployment::*;
+pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
+pub use eval::*;
+pub use job::*;
+pub use namespace::*;
+pub use node::*;
+pub use node_pool::*;
+pub use operator::*;
+pub use plan::*;
+
+#[cfg(test)]
+mod tests;
+
+macro_rules! commands {
+    ($($(#[$doc:meta])* $variant:ident($body:ty) = $kind:literal),* $(,)?) => {
+        /// One typed command. Numbers below 1000 are the reference's message types, ours start at 1000.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Command {
+            $($(#[$doc])* $variant($body),)*
+        }
+
+        /// Which command: what an envelope names by its number.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u16)]
+        pub enum Kind {
+            $($(#[$doc])* $variant = $kind,)*
+        }
+
+        impl Kind {
+            /// Every kind there is.
+            pub const ALL: &'static [Kind] = &[$(Kind::$variant),*];
+
+            /// The number in the log.
+            pub const fn number(self) -> u16 {
+                self as u16
+            }
+
+            /// The kind of a number, if this version knows it.
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number { $($kind => Some(Kind::$variant),)* _ => None }
+            }
+
+            /// Its name, as documents and listings show it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Kind::$variant => stringify!($variant)),* }
+            }
+        }
+
+        impl Command {
+            /// Its kind.
+            pub const fn kind(&self) -> Kind {
+                match self { $(Command::$variant(_) => Kind::$variant),* }
+            }
+
+            /// The body as people read it: ids and times as text, secrets left out.
+            pub fn to_json(&self) -> serde_json::Value {
+                // Bodies are maps of names to plain values; only a map with other keys could fail, and none has one.
+                match self { $(Command::$variant(body) => serde_json::to_value(body).unwrap_or_default()),* }
+            }
+
+            pub(crate) fn encode_body(&self) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+                match self { $(Command::$variant(body) => rmp_serde::to_vec_named(body)),* }
+            }
+
+            pub(crate) fn decode_body(kind: Kind, bytes: &[u8]) -> Result<Self, rmp_serde::decode::Error> {
+                match kind { $(Kind::$variant => rmp_serde::from_slice::<$body>(bytes).map(Command::$variant)),* }
+            }
+        }
+
+        $(impl From<$body> for Command {
+            fn from(body: $body) -> Self {
+                Command::$variant(body)
+            }
+        })*
+    };
+}
+
+commands! {
+    /// A node registers, or tells what has changed about it.
+    NodeRegister(RegisterNode) = 0,
+    /// A node is removed by hand.
+    NodeDeregister(DeregisterNode) = 1,
+    /// A node's status changes: by its heartbeat, or by the lack of one.
+    NodeUpdateStatus(UpdateNodeStatus) = 2,
+    /// A drain starts, changes or is called off.
+    NodeUpdateDrain(UpdateNodeDrain) = 3,
+    /// A job is registered or becomes a new version.
+    JobRegister(RegisterJob) = 4,
+    /// A job is stopped or purged.
+    JobDeregister(DeregisterJob) = 5,
+    /// Evaluations are made or change.
+    EvalUpdate(UpdateEvals) = 6,
+    /// Evaluations and allocations that nobody needs are dropped, by id.
+    EvalReap(ReapEvals) = 7,
+    /// Nodes tell how their allocations fare.
+    AllocClientUpdate(UpdateAllocsFromClient) = 9,
+    /// Job summaries are counted anew.
+    ReconcileJobSummaries(ReconcileSummaries) = 10,
+    /// What was accepted of a plan.
+    ApplyPlanResults(ApplyPlan) = 13,
+    /// A deployment's status changes.
+    DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
+    /// Allocations of a deployment are called healthy or unhealthy.
+    DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
+    /// Old deployments are dropped.
+    DeploymentDelete(DeleteDeployments) = 17,
+    /// A version of a job is marked stable, or not.
+    JobStability(SetJobStability) = 18,
+    /// Nodes tell of events on them.
+    UpsertNodeEvents(AddNodeEvents) = 25,
+    /// Several jobs are stopped or purged at once.
+    JobBatchDeregister(DeregisterJobs) = 26,
+    /// What the servers want of allocations changes.
+    AllocUpdateDesiredTransition(SetDesiredTransitions) = 27,
+    /// A node is made eligible or ineligible.
+    NodeUpdateEligibility(UpdateNodeEligibility) = 28,
+    /// Drains that came to their end.
+    BatchNodeUpdateDrain(FinishNodeDrains) = 29,
+    /// The scheduler configuration is replaced.
+    SchedulerConfig(SetSchedulerConfig) = 30,
+    /// Nodes that nobody needs are dropped.
+    NodeBatchDeregister(DeregisterNodes) = 31,
+    /// The cluster gets its id, once.
+    ClusterMetadata(SetClusterMetadata) = 32,
+    /// Node pools are made or changed.
+    NodePoolUpsert(UpsertNodePools) = 59,
+    /// Node pools are deleted.
+    NodePoolDelete(DeleteNodePools) = 60,
+    /// Namespaces are made or changed.
+    NamespaceUpsert(UpsertNamespaces) = 64,
+    /// Namespaces are deleted.
+    NamespaceDelete(DeleteNamespaces) = 65,
+    /// The state is replaced by that of an archive.
+    Restore(RestoreArchive) = 1000,
+    /// Every server compares its state with the leader's.
+    Digest(CheckDigest) = 1001,
+}

@@ -1,0 +1,133 @@
+//! Every command has its bytes in `golden/`, and they still mean what they meant.
+
+use songline_model::*;
+
+use crate::*;
+
+fn sample(kind: Kind) -> Command {
+    let job = Job { id: "web".into(), namespace: "default".into(), name: "web".into(), priority: 50, ..Job::default() };
+    let eval = Evaluation { id: EvalId::from_bytes([7; 16]), job_id: "web".into(), priority: 50, ..Evaluation::default() };
+    let node_id = NodeId::from_bytes([1; 16]);
+    let event = Some(NodeEvent { message: "m".into(), subsystem: "Cluster".into(), ..NodeEvent::default() });
+    match kind {
+        Kind::NodeRegister => RegisterNode {
+            node: Node { id: node_id, secret_id: Secret::new("s3cret"), name: "n1".into(), ..Node::default() },
+            create_node_pool: true,
+        }
+        .into(),
+        Kind::NodeDeregister => DeregisterNode { node_id }.into(),
+        Kind::NodeUpdateStatus => UpdateNodeStatus { node_id, status: NodeStatus::Ready, event, updated_at: 1_700_000_000 }.into(),
+        Kind::NodeUpdateDrain => UpdateNodeDrain {
+            node_id,
+            drain_strategy: Some(DrainStrategy { deadline: Dur::from_hours(1), ..DrainStrategy::default() }),
+            event,
+            ..UpdateNodeDrain::default()
+        }
+        .into(),
+        Kind::JobRegister => RegisterJob { job: job.into(), eval: Some(eval), versions_max: 6, ..RegisterJob::default() }.into(),
+        Kind::JobDeregister => DeregisterJob { job: job.key(), purge: true, eval: Some(eval), ..DeregisterJob::default() }.into(),
+        Kind::EvalUpdate => UpdateEvals { evals: vec![eval] }.into(),
+        Kind::EvalReap => ReapEvals { evals: vec![eval.id], allocs: vec![AllocId::from_bytes([2; 16])], user_initiated: true }.into(),
+        Kind::AllocClientUpdate => UpdateAllocsFromClient {
+            allocs: vec![ClientAlloc {
+                id: AllocId::from_bytes([2; 16]),
+                node_id,
+                client_status: AllocClientStatus::Running,
+                ..ClientAlloc::default()
+            }],
+            evals: vec![eval],
+        }
+        .into(),
+        Kind::ReconcileJobSummaries => ReconcileSummaries { queued: [(job.key(), [(Str::new("g"), 3)].into())].into() }.into(),
+        Kind::ApplyPlanResults => ApplyPlan {
+            updated: vec![Allocation { id: AllocId::from_bytes([2; 16]), node_id: Some(node_id), ..Allocation::default() }.into()],
+            stopped: vec![StopAlloc { id: AllocId::from_bytes([3; 16]), desired_description: "gone".into(), ..StopAlloc::default() }],
+            job: Some(job.into()),
+            eval_id: eval.id,
+            ..ApplyPlan::default()
+        }
+        .into(),
+        Kind::DeploymentStatusUpdate => UpdateDeploymentStatus {
+            update: DeploymentStatusUpdate {
+                deployment_id: DeploymentId::from_bytes([4; 16]),
+                status: DeploymentStatus::Failed,
+                status_description: "Deployment marked as failed".into(),
+            },
+            ..UpdateDeploymentStatus::default()
+        }
+        .into(),
+        Kind::DeploymentAllocHealth => SetDeploymentAllocHealth {
+            deployment_id: DeploymentId::from_bytes([4; 16]),
+            healthy: vec![AllocId::from_bytes([2; 16])],
+            timestamp: 5,
+            ..SetDeploymentAllocHealth::default()
+        }
+        .into(),
+        Kind::DeploymentDelete => DeleteDeployments { ids: vec![DeploymentId::from_bytes([4; 16])] }.into(),
+        Kind::JobStability => SetJobStability { job: job.key(), version: 3, stable: true }.into(),
+        Kind::UpsertNodeEvents => AddNodeEvents { events: [(node_id, event.into_iter().collect())].into() }.into(),
+        Kind::JobBatchDeregister => {
+            DeregisterJobs { jobs: [(job.key(), true)].into(), evals: vec![eval], ..DeregisterJobs::default() }.into()
+        }
+        Kind::AllocUpdateDesiredTransition => SetDesiredTransitions {
+            allocs: [(AllocId::from_bytes([2; 16]), DesiredTransition { migrate: Some(true), ..DesiredTransition::default() })].into(),
+            evals: vec![eval],
+        }
+        .into(),
+        Kind::NodeUpdateEligibility => UpdateNodeEligibility { node_id, eligibility: Eligibility::Ineligible, event, updated_at: 9 }.into(),
+        Kind::BatchNodeUpdateDrain => FinishNodeDrains { node_ids: vec![node_id], event, updated_at: 9 }.into(),
+        Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
+        Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
+        Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
+        Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
+        Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
+        Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
+        Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
+        Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
+        Kind::Digest => CheckDigest { schema: 1, index: 10_000, total: Blob(vec![9; 16]) }.into(),
+    }
+}
+
+fn envelope(kind: Kind) -> Envelope {
+    Envelope {
+        schema: SCHEMA,
+        at: Time::from_nanos(1_700_000_000_123_456_789),
+        actor: Actor::Accessor("3d2a".into()),
+        cause: Some(Cause::new(41, Kind::JobRegister)),
+        idempotency: Some(Idempotency { key: "once".into(), body_hash: [5; 16] }),
+        command: sample(kind),
+    }
+}
+
+#[test]
+fn every_command_reads_the_bytes_it_was_released_with() {
+    for &kind in Kind::ALL {
+        let path = format!("{}/golden/{:04}-{}.msgpack", env!("CARGO_MANIFEST_DIR"), kind.number(), kind.name());
+        let bytes = envelope(kind).encode().expect("encodes");
+        if !std::path::Path::new(&path).exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, &bytes).expect("writes a new golden file");
+        }
+        let golden = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}; UPDATE_GOLDEN=1 adds it"));
+        assert_eq!(Envelope::decode(&golden).expect("decodes"), envelope(kind), "{} means what it meant", kind.name());
+    }
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    for &kind in Kind::ALL {
+        let bytes = envelope(kind).encode().expect("encodes");
+        assert_eq!(Envelope::decode(&bytes).expect("decodes"), envelope(kind));
+    }
+}
+
+#[test]
+fn an_unknown_kind_is_refused() {
+    let mut value: std::collections::BTreeMap<String, serde_json::Value> = std::collections::BTreeMap::new();
+    for (key, number) in [("schema", 1), ("kind", 999), ("at", 0)] {
+        value.insert(key.into(), number.into());
+    }
+    value.insert("actor".into(), "Anonymous".into());
+    value.insert("body".into(), "".into());
+    let bytes = rmp_serde::to_vec_named(&value).expect("encodes");
+    assert!(matches!(Envelope::decode(&bytes), Err(DecodeError::UnknownKind(999))));
+}

@@ -1,0 +1,134 @@
+//! The filter language of lists (`JobID == "web" and Status != complete`): parse once, test many rows.
+//! Which lists take a filter, and how an error becomes an answer, is not here.
+//!
+//! A row is anything that serialises: the filter walks it with a serializer of its own, so a row is never
+//! copied. Structs and maps differ: an unknown struct field is an error, a missing map key is not.
+
+mod eval;
+mod parse;
+mod same;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use serde::Serialize;
+
+use syntax::{Expression, Matching};
+
+/// A parsed filter expression.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    root: Expression,
+}
+
+/// Why a text is no filter; displays as `line:column (offset): ..`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column} ({offset}): {message}")]
+pub struct SyntaxError {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// Counted from 0, in bytes.
+    pub offset: usize,
+    /// What was expected, or what is wrong.
+    pub message: String,
+}
+
+/// Why a filter could not be tested on a row; displays as the reference's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EvalError {
+    /// A selector leads nowhere.
+    #[error("error finding value in datum: {0}")]
+    NotFound(String),
+    /// The literal is not of the field's type.
+    #[error("error getting match value in expression: {0}")]
+    Literal(String),
+    /// `==` on something that is not a scalar.
+    #[error("unable to find suitable primitive comparison function for matching")]
+    NotComparable,
+    /// `in` on something that holds nothing.
+    #[error("Cannot perform {operation} operations on type {kind} for selector: {selector:?}")]
+    WrongKind {
+        /// The operators in question.
+        operation: &'static str,
+        /// The field's kind, in Go's words.
+        kind: &'static str,
+        /// The selector as written.
+        selector: String,
+    },
+    /// `matches` on something that is not text.
+    #[error("Value of type {0} is not convertible to []byte")]
+    NotText(&'static str),
+    /// `matches` with an expression that does not compile.
+    #[error("Failed to compile regular expression {expression:?}: {reason}")]
+    Regexp {
+        /// The expression.
+        expression: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The row itself refused to be read.
+    #[error("error reading the row: {0}")]
+    Row(String),
+}
+
+impl Filter {
+    /// Parses a filter expression.
+    pub fn parse(text: &str) -> Result<Filter, SyntaxError> {
+        Ok(Filter { root: parse::filter(text)? })
+    }
+
+    /// Whether `row` passes.
+    pub fn matches<T: Serialize + ?Sized>(&self, row: &T) -> Result<bool, EvalError> {
+        eval::test(&self.root, &row)
+    }
+
+    /// The paths of the row that the filter may look at, in the order of the text.
+    #[must_use]
+    pub fn selectors(&self) -> Vec<&[String]> {
+        let mut found = Vec::new();
+        collect_selectors(&self.root, &mut Vec::new(), &mut found);
+        found
+    }
+
+    /// The text that the top-level field `field` must equal for any row to pass, if the filter demands one:
+    /// an index on that field then narrows the rows to be tested.
+    #[must_use]
+    pub fn as_equality(&self, field: &str) -> Option<&str> {
+        demanded(&self.root, field)
+    }
+}
+
+fn demanded<'a>(expression: &'a Expression, field: &str) -> Option<&'a str> {
+    match expression {
+        Expression::All(parts) => parts.iter().find_map(|part| demanded(part, field)),
+        Expression::Match { selector, matching: Matching::Equal(literal), negated: false } if selector.path == [field] => Some(literal),
+        Expression::Match { .. } | Expression::Any(_) | Expression::Not(_) | Expression::Each { .. } => None,
+    }
+}
+
+fn collect_selectors<'a>(expression: &'a Expression, bound: &mut Vec<&'a str>, found: &mut Vec<&'a [String]>) {
+    let mut add = |path: &'a [String], bound: &[&str]| {
+        if path.first().is_none_or(|root| !bound.contains(&root.as_str())) {
+            found.push(path);
+        }
+    };
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => {
+            for part in parts {
+                collect_selectors(part, bound, found);
+            }
+        }
+        Expression::Not(inner) => collect_selectors(inner, bound, found),
+        Expression::Match { selector, .. } => add(&selector.path, bound),
+        Expression::Each { selector, binding, inner, .. } => {
+            add(&selector.path, bound);
+            let before = bound.len();
+            bound.extend(binding.names());
+            collect_selectors(inner, bound, found);
+            bound.truncate(before);
+        }
+    }
+}

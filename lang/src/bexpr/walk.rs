@@ -1,0 +1,541 @@
+//! A serializer that follows one selector through a row and answers one question at its end.
+//! Nothing of the row is copied; what lies beside the path is passed over.
+
+use serde::Serialize;
+use serde::ser::{self, Impossible, Serializer};
+
+use super::EvalError;
+use super::eval::{self, Element, Place, Scalar};
+use super::same::SameAs;
+use super::syntax::{Binding, Expression, Matching};
+use crate::rust_type;
+
+impl ser::Error for EvalError {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        EvalError::Row(message.to_string())
+    }
+}
+
+/// A row, or a part of one that a name is bound to.
+pub(super) trait Datum {
+    fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError>;
+}
+
+impl<T: Serialize + ?Sized> Datum for &T {
+    fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError> {
+        walker.into_value::<T>(self)
+    }
+}
+
+/// What was found at the end of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Is(bool),
+    /// The last part of the path is a key that a map does not have.
+    Missing,
+}
+
+/// The question.
+pub(super) enum Probe<'a> {
+    Matching(&'a Matching),
+    Each { any: bool, binding: &'a Binding, inner: &'a Expression, place: Place<'a> },
+}
+
+/// A nil, as far as it can be told what it is nil of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nil {
+    Map,
+    List,
+    Pointer,
+    /// A field left out because it is empty, or null for reasons of its own.
+    Unknown,
+}
+
+/// Walks along `path`, of which the first `at` parts are behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Walker<'a> {
+    path: &'a [String],
+    at: usize,
+    probe: &'a Probe<'a>,
+    selector: &'a str,
+    /// Name of the Rust type of the value at hand: tells nil maps from nil pointers.
+    rust: &'static str,
+}
+
+impl<'a> Walker<'a> {
+    pub(super) fn new(path: &'a [String], at: usize, probe: &'a Probe<'a>, selector: &'a str) -> Walker<'a> {
+        Walker { path, at, probe, selector, rust: "" }
+    }
+
+    fn into_value<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Outcome, EvalError> {
+        self.rust = std::any::type_name::<T>();
+        value.serialize(self)
+    }
+
+    fn further(mut self) -> Walker<'a> {
+        self.at += 1;
+        self
+    }
+
+    /// The part to be looked up in the value at hand; `None`: this value is the one.
+    fn part(&self) -> Option<&'a str> {
+        self.path.get(self.at).map(String::as_str)
+    }
+
+    fn is_last_part(&self) -> bool {
+        self.at + 1 == self.path.len()
+    }
+
+    fn pointer(&self) -> String {
+        self.path.iter().map(|part| format!("/{part}")).collect()
+    }
+
+    fn invalid_kind(&self, kind: &str) -> EvalError {
+        EvalError::NotFound(format!("{}: at part {}, invalid value kind: {kind}", self.pointer(), self.at))
+    }
+
+    fn no_such_field(&self, name: &str) -> EvalError {
+        EvalError::NotFound(format!("{} at part {}: couldn't find key: struct field with name {name:?}", self.pointer(), self.at))
+    }
+
+    fn out_of_range(&self, index: &str, length: usize) -> EvalError {
+        let reason = match index.parse::<u64>() {
+            Ok(index) => format!("index {index} is out of range (length = {length})"),
+            Err(_) => format!("couldn't convert {index:?} to an index"),
+        };
+        EvalError::NotFound(format!("{} at part {}: {reason}", self.pointer(), self.at))
+    }
+
+    fn missing_key(&self, key: &str) -> Result<Outcome, EvalError> {
+        if self.is_last_part() && self.at > 0 {
+            return Ok(Outcome::Missing);
+        }
+        Err(EvalError::NotFound(format!("{} at part {}: couldn't find key {key:?}", self.pointer(), self.at)))
+    }
+
+    fn wrong_kind(&self, operation: &'static str, kind: &'static str) -> EvalError {
+        EvalError::WrongKind { operation, kind, selector: self.selector.to_string() }
+    }
+
+    /// The answer of a value that the question does not fit.
+    fn unfit(&self, kind: &'static str) -> EvalError {
+        match self.probe {
+            Probe::Matching(Matching::Equal(_)) => EvalError::NotComparable,
+            Probe::Matching(Matching::In(_)) => self.wrong_kind("in/contains", kind),
+            Probe::Matching(Matching::Empty) => self.wrong_kind("is empty", kind),
+            Probe::Matching(Matching::Regexp(_)) => EvalError::NotText(kind),
+            Probe::Each { .. } => self.wrong_kind("any/all", kind),
+        }
+    }
+
+    fn scalar(self, scalar: Scalar<'_>) -> Result<Outcome, EvalError> {
+        if self.part().is_some() {
+            return Err(self.invalid_kind(scalar.kind()));
+        }
+        let truth = match (self.probe, scalar) {
+            (Probe::Matching(Matching::Equal(literal)), scalar) => scalar.equals(literal)?,
+            (Probe::Matching(Matching::In(literal)), Scalar::Text(text)) => text.contains(literal.as_str()),
+            (Probe::Matching(Matching::Empty), Scalar::Text(text)) => text.is_empty(),
+            (Probe::Matching(Matching::Regexp(pattern)), Scalar::Text(text)) => match &pattern.compiled {
+                Ok(regexp) => regexp.is_match(text),
+                Err(reason) => return Err(EvalError::Regexp { expression: pattern.text.clone(), reason: reason.clone() }),
+            },
+            (_, other) => return Err(self.unfit(other.kind())),
+        };
+        Ok(Outcome::Is(truth))
+    }
+
+    fn nil(self, nil: Nil) -> Result<Outcome, EvalError> {
+        if let Some(part) = self.part() {
+            return match nil {
+                Nil::Map => self.missing_key(part),
+                Nil::List => Err(self.out_of_range(part, 0)),
+                Nil::Unknown if self.is_last_part() && self.at > 0 => Ok(Outcome::Missing),
+                Nil::Pointer | Nil::Unknown => Err(self.invalid_kind("invalid")),
+            };
+        }
+        let kind = match nil {
+            Nil::Map => "map",
+            Nil::List => "slice",
+            Nil::Pointer => "ptr",
+            Nil::Unknown => "invalid",
+        };
+        match (self.probe, nil) {
+            (Probe::Matching(Matching::Empty), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(true)),
+            (Probe::Matching(Matching::In(_)), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(false)),
+            (Probe::Each { any, .. }, Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(!any)),
+            // Nobody knows any more what an omitted field would have held: it was the zero value.
+            (Probe::Matching(Matching::Equal(literal)), Nil::Unknown) => {
+                Ok(Outcome::Is(matches!(literal.as_str(), "" | "0" | "f" | "F" | "false" | "FALSE" | "False")))
+            }
+            (Probe::Matching(Matching::Regexp(_)), Nil::Unknown) => self.scalar(Scalar::Text("")),
+            _ => Err(self.unfit(kind)),
+        }
+    }
+
+    fn nil_of_type(&self) -> Nil {
+        if rust_type::last_word(self.rust) != "Option" {
+            return Nil::Unknown;
+        }
+        let mut inner = self.rust;
+        while let Some(deeper) = rust_type::pointee(inner) {
+            inner = deeper;
+        }
+        match rust_type::last_word(inner) {
+            "BTreeMap" | "OrdMap" | "Map" => Nil::Map,
+            "Vec" | "Vector" | "BTreeSet" | "OrdSet" => Nil::List,
+            _ => Nil::Pointer,
+        }
+    }
+
+    fn elements(self, length: Option<usize>) -> Result<Elements<'a>, EvalError> {
+        if self.part().is_none() {
+            match self.probe {
+                Probe::Matching(Matching::Equal(_) | Matching::Regexp(_)) => return Err(self.unfit("slice")),
+                Probe::Matching(Matching::In(_) | Matching::Empty) | Probe::Each { .. } => {}
+            }
+        }
+        let wanted = self.part().map(|part| part.parse::<usize>().unwrap_or(usize::MAX));
+        Ok(Elements { walker: self, wanted, length: length.unwrap_or(0), seen: 0, found: None })
+    }
+
+    fn entries(self) -> Result<Entries<'a>, EvalError> {
+        if self.part().is_none() {
+            match self.probe {
+                Probe::Matching(Matching::Equal(_) | Matching::Regexp(_)) => return Err(self.unfit("map")),
+                Probe::Matching(Matching::In(_) | Matching::Empty) | Probe::Each { .. } => {}
+            }
+        }
+        Ok(Entries { walker: self, seen: 0, key: Key::Other, found: None })
+    }
+
+    fn members(self) -> Result<Members<'a>, EvalError> {
+        match self.part() {
+            Some(part) => Ok(Members { walker: self, part, found: None }),
+            None => Err(self.unfit("struct")),
+        }
+    }
+}
+
+impl<'a> Serializer for Walker<'a> {
+    type Ok = Outcome;
+    type Error = EvalError;
+    type SerializeSeq = Elements<'a>;
+    type SerializeTuple = Elements<'a>;
+    type SerializeTupleStruct = Elements<'a>;
+    type SerializeTupleVariant = Impossible<Outcome, EvalError>;
+    type SerializeMap = Entries<'a>;
+    type SerializeStruct = Members<'a>;
+    type SerializeStructVariant = Impossible<Outcome, EvalError>;
+
+    fn serialize_bool(self, value: bool) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Bool(value))
+    }
+    fn serialize_i8(self, value: i8) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Signed(value.into()))
+    }
+    fn serialize_i16(self, value: i16) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Signed(value.into()))
+    }
+    fn serialize_i32(self, value: i32) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Signed(value.into()))
+    }
+    fn serialize_i64(self, value: i64) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Signed(value))
+    }
+    fn serialize_u8(self, value: u8) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Unsigned(value.into()))
+    }
+    fn serialize_u16(self, value: u16) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Unsigned(value.into()))
+    }
+    fn serialize_u32(self, value: u32) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Unsigned(value.into()))
+    }
+    fn serialize_u64(self, value: u64) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Unsigned(value))
+    }
+    fn serialize_f32(self, value: f32) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Float(value.into()))
+    }
+    fn serialize_f64(self, value: f64) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Float(value))
+    }
+    fn serialize_char(self, value: char) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Text(value.encode_utf8(&mut [0; 4])))
+    }
+    fn serialize_str(self, value: &str) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Text(value))
+    }
+    fn serialize_bytes(self, value: &[u8]) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Text(&String::from_utf8_lossy(value)))
+    }
+    fn serialize_none(self) -> Result<Outcome, EvalError> {
+        let nil = self.nil_of_type();
+        self.nil(nil)
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Outcome, EvalError> {
+        self.into_value(value)
+    }
+    fn serialize_unit(self) -> Result<Outcome, EvalError> {
+        self.nil(Nil::Unknown)
+    }
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<Outcome, EvalError> {
+        self.nil(Nil::Unknown)
+    }
+    fn serialize_unit_variant(self, _name: &'static str, _index: u32, variant: &'static str) -> Result<Outcome, EvalError> {
+        self.scalar(Scalar::Text(variant))
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<Outcome, EvalError> {
+        self.into_value(value)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Outcome, EvalError> {
+        match self.part() {
+            Some(part) if part == variant => self.further().into_value(value),
+            Some(part) => Err(self.no_such_field(part)),
+            None => Err(self.unfit("struct")),
+        }
+    }
+    fn serialize_seq(self, length: Option<usize>) -> Result<Elements<'a>, EvalError> {
+        self.elements(length)
+    }
+    fn serialize_tuple(self, length: usize) -> Result<Elements<'a>, EvalError> {
+        self.elements(Some(length))
+    }
+    fn serialize_tuple_struct(self, _name: &'static str, length: usize) -> Result<Elements<'a>, EvalError> {
+        self.elements(Some(length))
+    }
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeTupleVariant, EvalError> {
+        Err(self.unfit("struct"))
+    }
+    fn serialize_map(self, _length: Option<usize>) -> Result<Entries<'a>, EvalError> {
+        self.entries()
+    }
+    fn serialize_struct(self, _name: &'static str, _length: usize) -> Result<Members<'a>, EvalError> {
+        self.members()
+    }
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeStructVariant, EvalError> {
+        Err(self.unfit("struct"))
+    }
+}
+
+/// A list: an index into it, a search in it, or its elements one by one.
+pub(super) struct Elements<'a> {
+    walker: Walker<'a>,
+    wanted: Option<usize>,
+    length: usize,
+    seen: usize,
+    found: Option<Outcome>,
+}
+
+impl Elements<'_> {
+    fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+        let index = self.seen;
+        self.seen += 1;
+        if self.found.is_some() {
+            return Ok(());
+        }
+        if let Some(wanted) = self.wanted {
+            if wanted == index {
+                self.found = Some(self.walker.further().into_value(value)?);
+            }
+            return Ok(());
+        }
+        match self.walker.probe {
+            Probe::Matching(Matching::In(literal)) => {
+                if value.serialize(SameAs::new(literal, self.walker.selector))? {
+                    self.found = Some(Outcome::Is(true));
+                }
+            }
+            Probe::Each { any, binding, inner, place } => {
+                let mut base = self.walker.path.to_vec();
+                base.push(index.to_string());
+                let element = Element { single: &value, key: &&index, value: &value, base: &base };
+                let truth = eval::test_element(binding, inner, *place, element)?;
+                if truth == *any {
+                    self.found = Some(Outcome::Is(truth));
+                }
+            }
+            Probe::Matching(Matching::Equal(_) | Matching::Empty | Matching::Regexp(_)) => {}
+        }
+        Ok(())
+    }
+
+    fn answer(self) -> Result<Outcome, EvalError> {
+        if let Some(found) = self.found {
+            return Ok(found);
+        }
+        if let Some(part) = self.walker.part() {
+            return Err(self.walker.out_of_range(part, self.seen.max(self.length)));
+        }
+        Ok(Outcome::Is(match self.walker.probe {
+            Probe::Matching(Matching::Empty) => self.seen == 0,
+            Probe::Matching(_) => false,
+            Probe::Each { any, .. } => !any,
+        }))
+    }
+}
+
+impl ser::SerializeSeq for Elements<'_> {
+    type Ok = Outcome;
+    type Error = EvalError;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+        self.element(value)
+    }
+    fn end(self) -> Result<Outcome, EvalError> {
+        self.answer()
+    }
+}
+
+impl ser::SerializeTuple for Elements<'_> {
+    type Ok = Outcome;
+    type Error = EvalError;
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+        self.element(value)
+    }
+    fn end(self) -> Result<Outcome, EvalError> {
+        self.answer()
+    }
+}
+
+impl ser::SerializeTupleStruct for Elements<'_> {
+    type Ok = Outcome;
+    type Error = EvalError;
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+        self.element(value)
+    }
+    fn end(self) -> Result<Outcome, EvalError> {
+        self.answer()
+    }
+}
+
+/// What the key just seen means for its value.
+enum Key {
+    Wanted,
+    Bound(String),
+    Other,
+}
+
+/// A map: a key of it, or its entries one by one.
+pub(super) struct Entries<'a> {
+    walker: Walker<'a>,
+    seen: usize,
+    key: Key,
+    found: Option<Outcome>,
+}
+
+impl ser::SerializeMap for Entries<'_> {
+    type Ok = Outcome;
+    type Error = EvalError;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), EvalError> {
+        self.seen += 1;
+        self.key = Key::Other;
+        if self.found.is_some() {
+            return Ok(());
+        }
+        if let Some(part) = self.walker.part() {
+            if key.serialize(SameAs::new(part, self.walker.selector))? {
+                self.key = Key::Wanted;
+            }
+            return Ok(());
+        }
+        match self.walker.probe {
+            Probe::Matching(Matching::In(literal)) => {
+                if key.serialize(SameAs::new(literal, self.walker.selector))? {
+                    self.found = Some(Outcome::Is(true));
+                }
+            }
+            Probe::Each { .. } => {
+                let text = serde_json::to_value(key).map_err(ser::Error::custom)?;
+                self.key = Key::Bound(text.as_str().map_or_else(|| text.to_string(), str::to_string));
+            }
+            Probe::Matching(Matching::Equal(_) | Matching::Empty | Matching::Regexp(_)) => {}
+        }
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+        match std::mem::replace(&mut self.key, Key::Other) {
+            Key::Other => {}
+            Key::Wanted => self.found = Some(self.walker.further().into_value(value)?),
+            Key::Bound(key) => {
+                if let Probe::Each { any, binding, inner, place } = self.walker.probe {
+                    let mut base = self.walker.path.to_vec();
+                    base.push(key.clone());
+                    let element = Element { single: &&key, key: &&key, value: &value, base: &base };
+                    let truth = eval::test_element(binding, inner, *place, element)?;
+                    if truth == *any {
+                        self.found = Some(Outcome::Is(truth));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Outcome, EvalError> {
+        if let Some(found) = self.found {
+            return Ok(found);
+        }
+        if let Some(part) = self.walker.part() {
+            return self.walker.missing_key(part);
+        }
+        Ok(Outcome::Is(match self.walker.probe {
+            Probe::Matching(Matching::Empty) => self.seen == 0,
+            Probe::Matching(_) => false,
+            Probe::Each { any, .. } => !any,
+        }))
+    }
+}
+
+/// A struct: one field of it.
+pub(super) struct Members<'a> {
+    walker: Walker<'a>,
+    part: &'a str,
+    found: Option<Outcome>,
+}
+
+impl ser::SerializeStruct for Members<'_> {
+    type Ok = Outcome;
+    type Error = EvalError;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), EvalError> {
+        if name == self.part && self.found.is_none() {
+            self.found = Some(self.walker.further().into_value(value)?);
+        }
+        Ok(())
+    }
+
+    fn skip_field(&mut self, name: &'static str) -> Result<(), EvalError> {
+        if name == self.part && self.found.is_none() {
+            self.found = Some(self.walker.further().nil(Nil::Unknown)?);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Outcome, EvalError> {
+        match self.found {
+            Some(found) => Ok(found),
+            None => Err(self.walker.no_such_field(self.part)),
+        }
+    }
+}

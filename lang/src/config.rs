@@ -1,0 +1,83 @@
+//! Configuration documents of any shape, HCL 1 or JSON, to JSON. Which keys there may be is the reader's business.
+//!
+//! A block becomes an element of a list, `server { a = 1 }` = `{"server": [{"a": 1}]}`; its labels nest,
+//! `plugin "x" {}` = `{"plugin": [{"x": [{}]}]}`; blocks of one name add up. A value written with `=` stays as it
+//! is, and of several the last wins, unless they are objects: those add up too.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Number, Value, json};
+
+use crate::go_json;
+use crate::hcl1::{self, Item, Node, NodeKind};
+
+/// Why a document was refused; HCL errors name line and column.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not HCL.
+    #[error("{0}")]
+    Hcl(String),
+    /// Not JSON.
+    #[error(transparent)]
+    Json(#[from] go_json::Error),
+}
+
+/// Parses a document. Its kind is told from the text: JSON begins with a brace.
+pub fn parse(text: &str) -> Result<Value, Error> {
+    if text.trim_start().starts_with('{') {
+        return Ok(go_json::value_from_slice(text.as_bytes())?);
+    }
+    let items = hcl1::parse(text).map_err(|error| Error::Hcl(error.to_string()))?;
+    object(&items).map(Value::Object)
+}
+
+fn object(items: &[Item]) -> Result<Map<String, Value>, Error> {
+    let mut members = Map::new();
+    for item in items {
+        let [key, labels @ ..] = item.keys.as_slice() else { continue };
+        let mut value = value(&item.value)?;
+        if item.assigned {
+            match members.get_mut(&key.text) {
+                Some(Value::Array(blocks)) if value.is_object() && blocks.iter().all(Value::is_object) => blocks.push(value),
+                Some(earlier @ Value::Object(_)) if value.is_object() => *earlier = json!([earlier.take(), value]),
+                _ => {
+                    members.insert(key.text.clone(), value);
+                }
+            }
+            continue;
+        }
+        for label in labels.iter().rev() {
+            value = json!({ label.text.as_str(): [value] });
+        }
+        match members.get_mut(&key.text) {
+            Some(Value::Array(blocks)) => blocks.push(value),
+            Some(earlier @ Value::Object(_)) => *earlier = json!([earlier.take(), value]),
+            _ => {
+                members.insert(key.text.clone(), json!([value]));
+            }
+        }
+    }
+    Ok(members)
+}
+
+fn value(node: &Node) -> Result<Value, Error> {
+    let wrong = |message: String| Error::Hcl(format!("At {}:{}: {message}", node.place.line, node.place.column));
+    match &node.kind {
+        NodeKind::Bool(truth) => Ok(json!(truth)),
+        NodeKind::Text(text) => Ok(json!(text)),
+        NodeKind::Integer(digits) => {
+            let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+                Some(hex) => i64::from_str_radix(hex, 16),
+                None => digits.parse(),
+            };
+            parsed.map(|number| json!(number)).map_err(|_| wrong(format!("{digits} is out of range")))
+        }
+        NodeKind::Float(digits) => {
+            let float = digits.parse::<f64>().ok().and_then(Number::from_f64);
+            float.map(Value::Number).ok_or_else(|| wrong(format!("{digits} is out of range")))
+        }
+        NodeKind::List(nodes) => nodes.iter().map(value).collect::<Result<_, _>>().map(Value::Array),
+        NodeKind::Object(items) => object(items).map(Value::Object),
+    }
+}

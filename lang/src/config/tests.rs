@@ -1,0 +1,157 @@
+use expect_test::{Expect, expect};
+
+use super::parse;
+
+#[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
+fn check(text: &str, expected: Expect) {
+    let said = match parse(text) {
+        Ok(value) => serde_json::to_string_pretty(&value).expect("a value is JSON"),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn blocks_become_lists_and_add_up() {
+    check(
+        r#"
+        # the agent
+        region = "global"
+        data_dir = "/var/lib/x" // a path
+        server { enabled = true  bootstrap_expect = 3 }
+        server {
+          retry_join = ["a", "b",]
+        }
+        client {
+          meta { rack = "r1", "a.b" = 2 }
+          options = { x = "y" }
+          host_volume "scratch" { path = "/tmp/x" }
+          host_volume "other" { path = "/x" read_only = true }
+        }
+        plugin "raw_exec" {
+          config { enabled = true }
+        }
+        limits { ratio = 0.5  hex = 0x10 low = -3 }
+        "#,
+        expect![[r#"
+            {
+              "region": "global",
+              "data_dir": "/var/lib/x",
+              "server": [
+                {
+                  "enabled": true,
+                  "bootstrap_expect": 3
+                },
+                {
+                  "retry_join": [
+                    "a",
+                    "b"
+                  ]
+                }
+              ],
+              "client": [
+                {
+                  "meta": [
+                    {
+                      "rack": "r1",
+                      "a.b": 2
+                    }
+                  ],
+                  "options": {
+                    "x": "y"
+                  },
+                  "host_volume": [
+                    {
+                      "scratch": [
+                        {
+                          "path": "/tmp/x"
+                        }
+                      ]
+                    },
+                    {
+                      "other": [
+                        {
+                          "path": "/x",
+                          "read_only": true
+                        }
+                      ]
+                    }
+                  ]
+                }
+              ],
+              "plugin": [
+                {
+                  "raw_exec": [
+                    {
+                      "config": [
+                        {
+                          "enabled": true
+                        }
+                      ]
+                    }
+                  ]
+                }
+              ],
+              "limits": [
+                {
+                  "ratio": 0.5,
+                  "hex": 16,
+                  "low": -3
+                }
+              ]
+            }"#]],
+    );
+}
+
+#[test]
+fn what_is_assigned_twice_is_the_last_unless_it_is_an_object() {
+    check(
+        r#"a = 1
+           a = 2
+           m = { x = 1 }
+           m = { y = 2 }
+           m { z = 3 }"#,
+        expect![[r#"
+            {
+              "a": 2,
+              "m": [
+                {
+                  "x": 1
+                },
+                {
+                  "y": 2
+                },
+                {
+                  "z": 3
+                }
+              ]
+            }"#]],
+    );
+}
+
+#[test]
+fn json_is_told_by_its_brace() {
+    check(
+        r#" { "server": { "enabled": true } } "#,
+        expect![[r#"
+        {
+          "server": {
+            "enabled": true
+          }
+        }"#]],
+    );
+    check("{ \"a\": ", expect!["unexpected EOF"]);
+}
+
+#[test]
+fn mistakes_name_their_line() {
+    check(
+        "a = 1\nb = \n",
+        expect![[r#"
+        {
+          "a": 1
+        }"#]],
+    );
+    check("a {\n b = 1\n", expect!["At 3:1: object expected closing RBRACE got: EOF"]);
+    check("a = 99999999999999999999", expect!["At 1:5: 99999999999999999999 is out of range"]);
+}

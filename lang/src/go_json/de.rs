@@ -1,0 +1,454 @@
+//! [`Node`] to any `Deserialize` type, with Go's rules for names, nulls and numbers.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::{Error, Names, Node, Place, go_type};
+
+impl de::Error for Error {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Error::Custom(message.to_string())
+    }
+}
+
+/// Reads `node` as a `T`.
+pub(super) fn read<'de, T: Deserialize<'de>>(node: Node<'de>, names: Names<'_>) -> Result<T, Error> {
+    let root = names.root;
+    T::deserialize(Reader { node, names }).map_err(|error| match (error, root) {
+        (Error::Type { value, place, .. }, Some(root)) if place.structure.is_none() => {
+            Error::Type { value, place, go_type: root.to_string() }
+        }
+        (error, _) => error,
+    })
+}
+
+struct Reader<'de, 'n> {
+    node: Node<'de>,
+    names: Names<'n>,
+}
+
+impl<'de> Reader<'de, '_> {
+    fn mismatch(&self, go_type: String) -> Error {
+        Error::Type { value: self.node.kind().to_string(), place: Place::default(), go_type }
+    }
+
+    /// A number that does not fit is shown, one where none is wanted is not.
+    fn bad_number(literal: &str, go_type: String) -> Error {
+        Error::Type { value: format!("number {literal}"), place: Place::default(), go_type }
+    }
+}
+
+macro_rules! integer {
+    ($method:ident, $visit:ident, $rust:ty) => {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match &self.node {
+                Node::Null => visitor.$visit(0),
+                Node::Number(literal) => match literal.parse::<$rust>() {
+                    Ok(number) => visitor.$visit(number),
+                    Err(_) => Err(Self::bad_number(literal, go_type::name_of::<$rust>(self.names))),
+                },
+                _ => Err(self.mismatch(go_type::name_of::<$rust>(self.names))),
+            }
+        }
+    };
+}
+
+impl<'de> Deserializer<'de> for Reader<'de, '_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_unit(),
+            Node::Bool(truth) => visitor.visit_bool(truth),
+            Node::Number(literal) => any_number(&literal, visitor),
+            Node::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            Node::Text(Cow::Owned(text)) => visitor.visit_string(text),
+            Node::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), names: self.names }),
+            Node::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names }),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_bool(false),
+            Node::Bool(truth) => visitor.visit_bool(truth),
+            _ => Err(self.mismatch("bool".to_string())),
+        }
+    }
+
+    integer!(deserialize_i8, visit_i8, i8);
+    integer!(deserialize_i16, visit_i16, i16);
+    integer!(deserialize_i32, visit_i32, i32);
+    integer!(deserialize_i64, visit_i64, i64);
+    integer!(deserialize_u8, visit_u8, u8);
+    integer!(deserialize_u16, visit_u16, u16);
+    integer!(deserialize_u32, visit_u32, u32);
+    integer!(deserialize_u64, visit_u64, u64);
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_f64(visitor)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.node {
+            Node::Null => visitor.visit_f64(0.0),
+            Node::Number(literal) => match literal.parse::<f64>() {
+                Ok(number) if number.is_finite() => visitor.visit_f64(number),
+                _ => Err(Self::bad_number(literal, "float64".to_string())),
+            },
+            _ => Err(self.mismatch("float64".to_string())),
+        }
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_borrowed_str(""),
+            Node::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            Node::Text(Cow::Owned(text)) => visitor.visit_string(text),
+            _ => Err(self.mismatch("string".to_string())),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Array(_) => Err(self.mismatch("[]uint8".to_string())),
+            _ => self.deserialize_str(visitor),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_seq(Items { items: Vec::new().into_iter(), names: self.names }),
+            Node::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), names: self.names }),
+            _ => Err(self.mismatch(go_type::name_of::<V::Value>(self.names))),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _name: &'static str, _len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_map(Members { members: Vec::new().into_iter(), value: None, names: self.names }),
+            Node::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names }),
+            _ => Err(self.mismatch(go_type::name_of::<V::Value>(self.names))),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let members = match self.node {
+            Node::Null => Vec::new(),
+            Node::Object(members) => members,
+            _ => return Err(self.mismatch(format!("{}.{name}", self.names.package))),
+        };
+        let chosen = choose_fields(fields, members);
+        visitor.visit_map(Fields { structure: name, members: chosen.into_iter(), value: None, names: self.names })
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.node {
+            Node::Null => visitor.visit_enum(de::value::StrDeserializer::new("")),
+            Node::Text(text) => visitor.visit_enum(text.as_ref().into_deserializer()),
+            Node::Object(members) if members.len() == 1 => {
+                let mut members = members;
+                match members.pop() {
+                    Some((tag, node)) => visitor.visit_enum(Tagged { tag, node, names: self.names }),
+                    None => Err(de::Error::custom(format!("empty object for {name}"))),
+                }
+            }
+            _ => Err(self.mismatch("string".to_string())),
+        }
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
+    integer!(deserialize_i128, visit_i128, i128);
+    integer!(deserialize_u128, visit_u128, u128);
+}
+
+/// Go has one number for values of any shape, so `10.0` is `10` there; integers keep all their digits here.
+fn any_number<'de, V: Visitor<'de>>(literal: &str, visitor: V) -> Result<V::Value, Error> {
+    /// Above this, not every integer has a float of its own.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if let Ok(number) = literal.parse::<u64>() {
+        return visitor.visit_u64(number);
+    }
+    if let Ok(number) = literal.parse::<i64>() {
+        return visitor.visit_i64(number);
+    }
+    match literal.parse::<f64>() {
+        Ok(number) if number.fract() == 0.0 && number.abs() <= EXACT_MAX => visitor.visit_i64(number as i64),
+        Ok(number) if number.is_finite() => visitor.visit_f64(number),
+        _ => Err(Reader::bad_number(literal, "float64".to_string())),
+    }
+}
+
+/// Picks the members that belong to fields: the exact name before any other case, the last of several
+/// occurrences, and no nulls.
+fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, str>, Node<'de>)>) -> Vec<(&'static str, Node<'de>)> {
+    let mut chosen: Vec<(&'static str, Node<'de>)> = Vec::with_capacity(members.len());
+    for (name, node) in members {
+        if node == Node::Null {
+            continue;
+        }
+        let field = fields.iter().find(|field| **field == name).or_else(|| fields.iter().find(|field| same_folded(field, &name)));
+        let Some(field) = field else { continue };
+        match chosen.iter_mut().find(|(taken, _)| taken == field) {
+            Some((_, slot)) => *slot = node,
+            None => chosen.push((field, node)),
+        }
+    }
+    chosen
+}
+
+/// Equality without letter case; two letters outside ASCII fold into it.
+fn same_folded(field: &str, name: &str) -> bool {
+    if name.is_ascii() {
+        return field.eq_ignore_ascii_case(name);
+    }
+    let plain: String = name
+        .chars()
+        .map(|letter| match letter {
+            '\u{212A}' => 'k',
+            '\u{017F}' => 's',
+            other => other,
+        })
+        .collect();
+    field.eq_ignore_ascii_case(&plain)
+}
+
+struct Items<'de, 'n> {
+    items: std::vec::IntoIter<Node<'de>>,
+    names: Names<'n>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de, '_> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        match self.items.next() {
+            Some(node) => seed.deserialize(Reader { node, names: self.names }).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.items.len())
+    }
+}
+
+/// Members of a map: every name as it is written.
+struct Members<'de, 'n> {
+    members: std::vec::IntoIter<(Cow<'de, str>, Node<'de>)>,
+    value: Option<Node<'de>>,
+    names: Names<'n>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de, '_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some((name, node)) = self.members.next() else { return Ok(None) };
+        self.value = Some(node);
+        seed.deserialize(MapKey { name }).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let node = self.value.take().expect("serde asks for a value after its key");
+        seed.deserialize(Reader { node, names: self.names })
+    }
+}
+
+/// A key of a map: a string, or an integer in quotes.
+struct MapKey<'de> {
+    name: Cow<'de, str>,
+}
+
+macro_rules! integer_key {
+    ($method:ident, $visit:ident, $rust:ty) => {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.name.parse::<$rust>() {
+                Ok(number) => visitor.$visit(number),
+                Err(_) => Err(Reader::bad_number(&self.name, go_type::name_of::<$rust>(Names::default()))),
+            }
+        }
+    };
+}
+
+impl<'de> Deserializer<'de> for MapKey<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.name {
+            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(self.name.as_ref().into_deserializer())
+    }
+
+    integer_key!(deserialize_i64, visit_i64, i64);
+    integer_key!(deserialize_u64, visit_u64, u64);
+    integer_key!(deserialize_i32, visit_i32, i32);
+    integer_key!(deserialize_u32, visit_u32, u32);
+    integer_key!(deserialize_u16, visit_u16, u16);
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i128 u8 u128 f32 f64 char str string bytes byte_buf option unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// Members of a struct, already matched to its fields.
+struct Fields<'de, 'n> {
+    structure: &'static str,
+    members: std::vec::IntoIter<(&'static str, Node<'de>)>,
+    value: Option<(&'static str, Node<'de>)>,
+    names: Names<'n>,
+}
+
+impl<'de> MapAccess<'de> for Fields<'de, '_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some((field, node)) = self.members.next() else { return Ok(None) };
+        self.value = Some((field, node));
+        seed.deserialize(de::value::BorrowedStrDeserializer::new(field)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        let (field, node) = self.value.take().expect("serde asks for a value after its key");
+        seed.deserialize(Reader { node, names: self.names }).map_err(|error| self.in_field(field, error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.members.len())
+    }
+}
+
+impl Fields<'_, '_> {
+    /// Adds this struct and `field` to the place of a mismatch below it.
+    fn in_field(&self, field: &'static str, error: Error) -> Error {
+        let Error::Type { value, mut place, mut go_type } = error else { return error };
+        if place.structure.is_none() {
+            place.structure = Some(self.structure.to_string());
+            let here = self
+                .names
+                .fields
+                .iter()
+                .find(|(name, _)| name.split_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
+            // A list's name must not replace that of its element.
+            if let Some((_, known)) = here
+                && go_type.starts_with('[') == known.starts_with('[')
+                && go_type.starts_with("map[") == known.starts_with("map[")
+            {
+                go_type = (*known).to_string();
+            }
+        }
+        place.path.insert(0, field.to_string());
+        Error::Type { value, place, go_type }
+    }
+}
+
+/// An enum written as an object with one member.
+struct Tagged<'de, 'n> {
+    tag: Cow<'de, str>,
+    node: Node<'de>,
+    names: Names<'n>,
+}
+
+impl<'de, 'n> EnumAccess<'de> for Tagged<'de, 'n> {
+    type Error = Error;
+    type Variant = Reader<'de, 'n>;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self::Variant), Error> {
+        let variant = seed.deserialize(MapKey { name: self.tag })?;
+        Ok((variant, Reader { node: self.node, names: self.names }))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Reader<'de, '_> {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_struct("", fields, visitor)
+    }
+}

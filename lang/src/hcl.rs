@@ -1,0 +1,95 @@
+//! The configuration language HCL 2: text to syntax tree to values, with the reference's diagnostics.
+//! What attributes and blocks mean is not here: `jobspec` and `config` know that.
+//!
+//! A parser of our own and not a crate: job files are answered with the reference's error texts and
+//! positions, and references to things known only at run time (`${attr.cpu.arch}`) must survive as text.
+
+pub(crate) mod ast;
+pub(crate) mod convert;
+pub(crate) mod eval;
+pub(crate) mod functions;
+mod lex;
+mod number;
+pub(crate) mod parse;
+mod suggest;
+mod template;
+#[cfg(test)]
+mod tests;
+mod traverse;
+pub(crate) mod value;
+
+pub(crate) use suggest::suggestion;
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    /// Offset in bytes, from 0.
+    pub(crate) byte: usize,
+    /// From 1.
+    pub(crate) line: usize,
+    /// In characters, from 1.
+    pub(crate) column: usize,
+}
+
+impl Position {
+    pub(crate) const START: Position = Position { byte: 0, line: 1, column: 1 };
+}
+
+/// A stretch of a text; the end is exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: Position,
+    pub(crate) end: Position,
+}
+
+impl Range {
+    /// From the start of `self` to the end of `last`.
+    pub(crate) fn to(self, last: Range) -> Range {
+        Range { start: self.start, end: last.end }
+    }
+
+    /// As diagnostics name it: `input.hcl:2,9-13`, or `input.hcl:2,9-3,1`.
+    pub(crate) fn shown(self, file: &str) -> String {
+        let (start, end) = (self.start, self.end);
+        if start.line == end.line {
+            format!("{file}:{},{}-{}", start.line, start.column, end.column)
+        } else {
+            format!("{file}:{},{}-{},{}", start.line, start.column, end.line, end.column)
+        }
+    }
+}
+
+/// One thing that is wrong with a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Diagnostic {
+    /// Where; `None`: nowhere in particular.
+    pub(crate) range: Option<Range>,
+    pub(crate) summary: String,
+    pub(crate) detail: String,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(range: Range, summary: impl Into<String>, detail: impl Into<String>) -> Diagnostic {
+        Diagnostic { range: Some(range), summary: summary.into(), detail: detail.into() }
+    }
+
+    /// One without a place.
+    pub(crate) fn nowhere(summary: impl Into<String>, detail: impl Into<String>) -> Diagnostic {
+        Diagnostic { range: None, summary: summary.into(), detail: detail.into() }
+    }
+
+    /// `place: summary; detail`.
+    pub(crate) fn shown(&self, file: &str) -> String {
+        let place = self.range.map_or_else(|| "<nil>".to_string(), |range| range.shown(file));
+        format!("{place}: {}; {}", self.summary, self.detail)
+    }
+}
+
+/// The first diagnostic, and how many others there are.
+pub(crate) fn first_of(diagnostics: &[Diagnostic], file: &str) -> String {
+    match diagnostics {
+        [] => "no diagnostics".to_string(),
+        [only] => only.shown(file),
+        [first, others @ ..] => format!("{}, and {} other diagnostic(s)", first.shown(file), others.len()),
+    }
+}

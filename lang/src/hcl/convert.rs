@@ -1,0 +1,188 @@
+//! Types, and converting values to them with the reference's refusals.
+
+use std::collections::BTreeMap;
+
+use super::value::{Mapping, Number, Sequence, Value};
+
+/// A type that a value can be converted to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Type {
+    Any,
+    Bool,
+    Number,
+    Text,
+    List(Box<Type>),
+    Set(Box<Type>),
+    Map(Box<Type>),
+    Tuple(Vec<Type>),
+    Object(BTreeMap<String, Type>),
+}
+
+impl Type {
+    /// The type, as error texts name it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Type::Any => "any single type".to_string(),
+            Type::Bool => "bool".to_string(),
+            Type::Number => "number".to_string(),
+            Type::Text => "string".to_string(),
+            Type::List(of) => format!("list of {}", of.name()),
+            Type::Set(of) => format!("set of {}", of.name()),
+            Type::Map(of) => format!("map of {}", of.name()),
+            Type::Tuple(_) => "tuple".to_string(),
+            Type::Object(_) => "object".to_string(),
+        }
+    }
+}
+
+/// The type that a value has, for converting others to it.
+pub(crate) fn type_of(value: &Value) -> Type {
+    match value {
+        Value::Null | Value::Unknown => Type::Any,
+        Value::Bool(_) => Type::Bool,
+        Value::Number(_) => Type::Number,
+        Value::Text(_) => Type::Text,
+        Value::Sequence(Sequence::Tuple, items) => Type::Tuple(items.iter().map(type_of).collect()),
+        Value::Sequence(Sequence::List, items) => Type::List(Box::new(items.first().map_or(Type::Any, type_of))),
+        Value::Sequence(Sequence::Set, items) => Type::Set(Box::new(items.first().map_or(Type::Any, type_of))),
+        Value::Mapping(Mapping::Object, members) => {
+            Type::Object(members.iter().map(|(name, value)| (name.clone(), type_of(value))).collect())
+        }
+        Value::Mapping(Mapping::Map, members) => Type::Map(Box::new(members.values().next().map_or(Type::Any, type_of))),
+    }
+}
+
+/// Converts `value`; the error is the reference's reason.
+pub(crate) fn convert(value: &Value, wanted: &Type) -> Result<Value, String> {
+    match (value, wanted) {
+        (value, Type::Any) => Ok(value.clone()),
+        (Value::Null, _) => Ok(Value::Null),
+        (Value::Unknown, _) => Ok(Value::Unknown),
+        (Value::Bool(_), Type::Bool) | (Value::Number(_), Type::Number) | (Value::Text(_), Type::Text) => Ok(value.clone()),
+        (Value::Bool(truth), Type::Text) => Ok(Value::Text(truth.to_string())),
+        (Value::Number(number), Type::Text) => Ok(Value::Text(number.to_string())),
+        (Value::Text(text), Type::Number) => match Number::parse(text) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err("a number is required".to_string()),
+        },
+        (Value::Text(text), Type::Bool) => match text.as_str() {
+            "true" | "1" => Ok(Value::Bool(true)),
+            "false" | "0" => Ok(Value::Bool(false)),
+            "True" | "TRUE" => Err(format!("a bool is required; to convert from string, use lowercase {:?}", "true")),
+            "False" | "FALSE" => Err(format!("a bool is required; to convert from string, use lowercase {:?}", "false")),
+            _ => Err("a bool is required".to_string()),
+        },
+        (Value::Sequence(from, items), Type::List(of)) => {
+            sequence(items, of, wanted, *from).map(|items| Value::Sequence(Sequence::List, items))
+        }
+        (Value::Sequence(from, items), Type::Set(of)) => {
+            sequence(items, of, wanted, *from).map(|items| Value::Sequence(Sequence::Set, as_set(items)))
+        }
+        (Value::Sequence(Sequence::Tuple, items), Type::Tuple(types)) if items.len() == types.len() => {
+            let converted = items
+                .iter()
+                .zip(types)
+                .enumerate()
+                .map(|(at, (item, wanted))| convert(item, wanted).map_err(|reason| format!("element {at}: {reason}")));
+            converted.collect::<Result<_, _>>().map(|items| Value::Sequence(Sequence::Tuple, items))
+        }
+        (Value::Mapping(from, members), Type::Map(of)) => mapping(members, of, wanted, *from),
+        (Value::Mapping(_, members), Type::Object(types)) => object(members, types),
+        (_, wanted) => Err(format!("{} required", wanted.name())),
+    }
+}
+
+fn sequence(items: &[Value], of: &Type, wanted: &Type, from: Sequence) -> Result<Vec<Value>, String> {
+    let mut converted = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        converted.push(convert(item, of).map_err(|reason| match (from, of) {
+            // Of one type throughout: the types are told, not the element.
+            (Sequence::List | Sequence::Set, _) if !matches!(of, Type::Any) && reason.ends_with(" required") => {
+                format!("{} required", wanted.name())
+            }
+            _ => format!("element {at}: {reason}"),
+        })?);
+    }
+    if *of == Type::Any {
+        converted = unified(converted).map_err(|()| "all list elements must have the same type".to_string())?;
+    }
+    Ok(converted)
+}
+
+fn mapping(members: &BTreeMap<String, Value>, of: &Type, wanted: &Type, from: Mapping) -> Result<Value, String> {
+    let mut converted = BTreeMap::new();
+    for (name, value) in members {
+        let value = convert(value, of).map_err(|reason| match from {
+            Mapping::Map => format!("{} required", wanted.name()),
+            // A value that only turns out not to be a number is told without its key.
+            Mapping::Object if reason.starts_with("a ") => reason,
+            Mapping::Object => format!("element {name:?}: {reason}"),
+        })?;
+        converted.insert(name.clone(), value);
+    }
+    if *of == Type::Any {
+        let (names, values): (Vec<String>, Vec<Value>) = converted.into_iter().unzip();
+        let values = unified(values).map_err(|()| "all map elements must have the same type".to_string())?;
+        converted = names.into_iter().zip(values).collect();
+    }
+    Ok(Value::Mapping(Mapping::Map, converted))
+}
+
+fn object(members: &BTreeMap<String, Value>, types: &BTreeMap<String, Type>) -> Result<Value, String> {
+    let missing: Vec<String> = types.keys().filter(|name| !members.contains_key(*name)).map(|name| format!("{name:?}")).collect();
+    match missing.as_slice() {
+        [] => {}
+        [only] => return Err(format!("attribute {only} is required")),
+        [first, second] => return Err(format!("attributes {first} and {second} are required")),
+        [before @ .., last] => return Err(format!("attributes {}, and {last} are required", before.join(", "))),
+    }
+    let mut converted = BTreeMap::new();
+    for (name, wanted) in types {
+        let value = members.get(name).unwrap_or(&Value::Null);
+        converted.insert(name.clone(), convert(value, wanted).map_err(|reason| format!("attribute {name:?}: {reason}"))?);
+    }
+    Ok(Value::Mapping(Mapping::Object, converted))
+}
+
+/// Gives all values one type, where scalars allow it: with a text among them, all become texts.
+pub(crate) fn unified(values: Vec<Value>) -> Result<Vec<Value>, ()> {
+    let mut kinds: Vec<Type> = Vec::new();
+    for value in &values {
+        let kind = match value {
+            Value::Null | Value::Unknown => continue,
+            other => type_of(other),
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.len() <= 1 {
+        return Ok(values);
+    }
+    let scalars = kinds.iter().all(|kind| matches!(kind, Type::Bool | Type::Number | Type::Text));
+    if scalars {
+        if !kinds.contains(&Type::Text) {
+            return Err(());
+        }
+        return values.iter().map(|value| convert(value, &Type::Text).map_err(|_| ())).collect();
+    }
+    let alike = kinds.iter().all(|kind| matches!(kind, Type::List(_) | Type::Set(_) | Type::Tuple(_)))
+        || kinds.iter().all(|kind| matches!(kind, Type::Map(_) | Type::Object(_)));
+    if alike { Ok(values) } else { Err(()) }
+}
+
+/// Drops repeated values and puts the rest in order.
+pub(crate) fn as_set(items: Vec<Value>) -> Vec<Value> {
+    let mut distinct: Vec<Value> = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct.sort_by(|a, b| match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.compare(*b),
+        (Value::Text(a), Value::Text(b)) => a.cmp(b),
+        _ => std::cmp::Ordering::Equal,
+    });
+    distinct
+}

@@ -1,0 +1,431 @@
+//! Quoted strings and heredocs: literals, escapes, interpolations, and the directives `if` and `for`.
+
+use super::Range;
+use super::ast::{Expression, ForExpression};
+use super::lex::{Kind, Token};
+use super::parse::Parser;
+use super::value::Value;
+
+/// A template before its directives are matched.
+enum Part {
+    Literal(String, Range),
+    Value(Expression),
+    If(Expression, Range),
+    For {
+        key: Option<String>,
+        value: String,
+        collection: Expression,
+        range: Range,
+    },
+    Ending(Ending, Range),
+    /// The end of the template.
+    End(Range),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Else,
+    EndIf,
+    EndFor,
+}
+
+impl Ending {
+    fn name(self) -> &'static str {
+        match self {
+            Ending::Else => "else",
+            Ending::EndIf => "endif",
+            Ending::EndFor => "endfor",
+        }
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// A template from its opening mark to `close`. `flush`: take the common indentation away.
+    pub(super) fn template(&mut self, close: Kind, flush: bool) -> Expression {
+        let open = self.read();
+        let mut parts = self.template_parts(close);
+        if flush {
+            take_indentation(&mut parts);
+        }
+        let range = open.range.to(self.previous());
+        if let [Part::Value(_), Part::End(_)] = parts.as_slice() {
+            if let Some(Part::Value(only)) = parts.into_iter().next() {
+                return Expression::TemplateWrap(Box::new(only), range);
+            }
+            return Expression::Template(Vec::new(), range);
+        }
+        let mut queue = Parts { parts: parts.into_iter().peekable() };
+        let mut expressions = Vec::new();
+        loop {
+            match queue.parts.peek() {
+                None | Some(Part::End(_)) => break,
+                Some(_) => match self.part_expression(&mut queue) {
+                    Some(expression) => expressions.push(expression),
+                    None => break,
+                },
+            }
+        }
+        Expression::Template(expressions, range)
+    }
+
+    fn template_parts(&mut self, close: Kind) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let start = self.peek().range.start;
+        let mut trim_next = false;
+        let end = loop {
+            let token = self.read();
+            if token.kind == close {
+                break token.range;
+            }
+            let trim = std::mem::take(&mut trim_next);
+            match token.kind {
+                Kind::QuotedLiteral | Kind::HeredocLiteral => {
+                    let mut text = self.unescape(token);
+                    if trim {
+                        text = text.trim_start().to_string();
+                    }
+                    parts.push(Part::Literal(text, token.range));
+                }
+                Kind::Interpolation { trim } => {
+                    trim_before(trim, &mut parts);
+                    let (expression, trims) = self.with_newlines(false, |parser| parser.interpolation(token));
+                    trim_next = trims;
+                    parts.push(Part::Value(expression));
+                }
+                Kind::Control { trim } => {
+                    trim_before(trim, &mut parts);
+                    trim_next = self.with_newlines(false, |parser| parser.directive(token, &mut parts));
+                }
+                _ => {
+                    self.report_new(token.range, "Unterminated template string", "No closing marker was found for the string.");
+                    break self.recover(close).range;
+                }
+            }
+        };
+        if parts.is_empty() {
+            parts.push(Part::Literal(String::new(), Range { start, end: start }));
+        }
+        parts.push(Part::End(end));
+        parts
+    }
+
+    /// What is between `${` and `}`, and whether white space after it goes.
+    fn interpolation(&mut self, open: Token<'a>) -> (Expression, bool) {
+        let (mut expression, _) = self.attempt(Self::expression);
+        let close = self.peek();
+        let Kind::SequenceEnd { trim } = close.kind else {
+            let detail = if close.kind == Kind::Colon {
+                "Template interpolation doesn't expect a colon at this location. Did you intend this to be a literal sequence to be \
+                 processed as part of another language? If so, you can escape it by starting with \"$${\" instead of just \"${\"."
+            } else {
+                "Expected a closing brace to end the interpolation expression, but found extra characters."
+            };
+            self.report_new(close.range, "Extra characters after interpolation expression", detail);
+            self.recover(Kind::SequenceEnd { trim: false });
+            return (expression, false);
+        };
+        self.read();
+        // A name known only at run time goes out as it was written, with its spaces.
+        if let Expression::Scope { text, range, .. } = &mut expression {
+            let before = Range { start: open.range.end, end: range.start };
+            let after = Range { start: range.end, end: close.range.start };
+            let (before, after) = (self.source(before), self.source(after));
+            let keep_before = open.kind == (Kind::Interpolation { trim: false });
+            *text = format!("{}{text}{}", if keep_before { before } else { "" }, if trim { "" } else { after });
+        }
+        (expression, trim)
+    }
+
+    /// A `%{ }` sequence; whether white space after it goes.
+    fn directive(&mut self, open: Token<'a>, parts: &mut Vec<Part>) -> bool {
+        let keyword = self.peek();
+        if keyword.kind != Kind::Identifier {
+            self.report_new(
+                keyword.range,
+                "Invalid template directive",
+                "A template directive keyword (\"if\", \"for\", etc) is expected at the beginning of a %{ sequence.",
+            );
+            self.recover(Kind::SequenceEnd { trim: false });
+            return false;
+        }
+        self.read();
+        let part = match keyword.text {
+            "if" => {
+                let (condition, _) = self.attempt(Self::expression);
+                Part::If(condition, open.range.to(self.peek().range))
+            }
+            "else" => Part::Ending(Ending::Else, open.range.to(self.peek().range)),
+            "endif" => Part::Ending(Ending::EndIf, open.range.to(self.peek().range)),
+            "endfor" => Part::Ending(Ending::EndFor, open.range.to(self.peek().range)),
+            "for" => match self.for_names() {
+                Ok((key, value)) => {
+                    let (collection, _) = self.attempt(Self::expression);
+                    Part::For { key, value, collection, range: open.range.to(self.peek().range) }
+                }
+                Err(detail) => {
+                    let here = self.peek().range;
+                    self.report_new(here, "Invalid 'for' directive", format!("For directive requires {detail}"));
+                    self.recover(Kind::SequenceEnd { trim: false });
+                    return false;
+                }
+            },
+            other => {
+                self.report_new(
+                    keyword.range,
+                    "Invalid template control keyword",
+                    format!("{other:?} is not a valid template control keyword."),
+                );
+                self.recover(Kind::SequenceEnd { trim: false });
+                return false;
+            }
+        };
+        parts.push(part);
+        let close = self.peek();
+        let Kind::SequenceEnd { trim } = close.kind else {
+            self.report_new(
+                close.range,
+                &format!("Extra characters in {} marker", keyword.text),
+                "Expected a closing brace to end the sequence, but found extra characters.",
+            );
+            self.recover(Kind::SequenceEnd { trim: false });
+            return false;
+        };
+        self.read();
+        trim
+    }
+
+    // ---- matching directives
+
+    /// The next part with all that belongs to it. `None`: the template is broken.
+    fn part_expression(&mut self, queue: &mut Parts) -> Option<Expression> {
+        match queue.parts.next()? {
+            Part::Literal(text, range) => Some(Expression::Literal(Value::Text(text), range)),
+            Part::Value(expression) => Some(expression),
+            Part::If(condition, range) => self.deeper(|parser| parser.if_directive(queue, condition, range), |_| None),
+            Part::For { key, value, collection, range } => {
+                self.deeper(|parser| parser.for_directive(queue, key, value, collection, range), |_| None)
+            }
+            Part::Ending(ending, range) => {
+                self.report(
+                    range,
+                    &format!("Unexpected {} directive", ending.name()),
+                    "The control directives within this template are unbalanced.",
+                );
+                None
+            }
+            Part::End(_) => None,
+        }
+    }
+
+    fn if_directive(&mut self, queue: &mut Parts, condition: Expression, range: Range) -> Option<Expression> {
+        let (mut yes, mut no) = (Vec::new(), Vec::new());
+        let mut in_else = false;
+        let end = loop {
+            match queue.parts.peek() {
+                None => return None,
+                Some(Part::End(end)) => {
+                    let detail = format!("The if directive at {} is missing its corresponding endif directive.", self.shown(range));
+                    self.report(*end, "Unexpected end of template", detail);
+                    return None;
+                }
+                Some(Part::Ending(ending, at)) => {
+                    let (ending, at) = (*ending, *at);
+                    queue.parts.next();
+                    match ending {
+                        Ending::Else if !in_else => in_else = true,
+                        Ending::EndIf => break at,
+                        Ending::Else => {
+                            let detail = format!("Already in the else clause for the if started at {}.", self.shown(range));
+                            self.report(at, "Unexpected else directive", detail);
+                            return None;
+                        }
+                        Ending::EndFor => {
+                            let detail = format!("Expecting an endif directive for the if started at {}.", self.shown(range));
+                            self.report(at, "Unexpected endfor directive", detail);
+                            return None;
+                        }
+                    }
+                }
+                Some(_) => {
+                    let expression = self.part_expression(queue)?;
+                    if in_else { no.push(expression) } else { yes.push(expression) }
+                }
+            }
+        };
+        Some(Expression::Conditional {
+            condition: Box::new(condition),
+            yes: Box::new(clause(yes, range)),
+            no: Box::new(clause(no, range)),
+            range: range.to(end),
+        })
+    }
+
+    fn for_directive(
+        &mut self,
+        queue: &mut Parts,
+        key_name: Option<String>,
+        value_name: String,
+        collection: Expression,
+        range: Range,
+    ) -> Option<Expression> {
+        let mut content = Vec::new();
+        let end = loop {
+            match queue.parts.peek() {
+                None => return None,
+                Some(Part::End(end)) => {
+                    let detail = format!("The for directive at {} is missing its corresponding endfor directive.", self.shown(range));
+                    self.report(*end, "Unexpected end of template", detail);
+                    return None;
+                }
+                Some(Part::Ending(ending, at)) => {
+                    let (ending, at) = (*ending, *at);
+                    queue.parts.next();
+                    if ending == Ending::EndFor {
+                        break at;
+                    }
+                    let detail = format!("Expecting an endfor directive for the for directive at {}.", self.shown(range));
+                    self.report(at, &format!("Unexpected {} directive", ending.name()), detail);
+                    return None;
+                }
+                Some(_) => content.push(self.part_expression(queue)?),
+            }
+        };
+        Some(Expression::TemplateJoin(Box::new(Expression::For(Box::new(ForExpression {
+            key_name,
+            value_name,
+            collection,
+            key: None,
+            value: clause(content, range),
+            condition: None,
+            group: false,
+            open: range,
+            range: range.to(end),
+        })))))
+    }
+
+    // ---- literals
+
+    /// The text that a literal token stands for.
+    pub(super) fn unescape(&mut self, token: Token<'a>) -> String {
+        let quoted = token.kind == Kind::QuotedLiteral;
+        let mut text = String::with_capacity(token.text.len());
+        let mut rest = token.text;
+        while let Some(first) = rest.chars().next() {
+            if rest.starts_with("$${") || rest.starts_with("%%{") {
+                text.push(first);
+                text.push('{');
+                rest = &rest[3..];
+                continue;
+            }
+            if first != '\\' || !quoted {
+                text.push(first);
+                rest = &rest[first.len_utf8()..];
+                continue;
+            }
+            match escape(rest) {
+                Ok((letter, length)) => {
+                    text.push(letter);
+                    rest = &rest[length..];
+                }
+                Err((length, detail)) => {
+                    let offset = token.text.len() - rest.len();
+                    let columns = token.text[..offset].chars().count();
+                    let mut range = token.range;
+                    range.start.byte += offset;
+                    range.start.column += columns;
+                    range.end = range.start;
+                    range.end.byte += length;
+                    range.end.column += rest[..length].chars().count();
+                    self.report(range, "Invalid escape sequence", detail);
+                    text.push_str(&rest[..length]);
+                    rest = &rest[length..];
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Reads an escape at the start of `rest`: its letter and length, or the length of what is wrong and why.
+fn escape(rest: &str) -> Result<(char, usize), (usize, String)> {
+    let selector = rest.chars().nth(1).unwrap_or_default();
+    let digits = |count: usize, said: &str, letter: char| {
+        let body = &rest[2..];
+        let good = body.chars().take(count).take_while(char::is_ascii_hexdigit).count();
+        if good < count {
+            return Err((2 + good, format!("The \\{letter} escape sequence must be followed by {said} hexadecimal digits.")));
+        }
+        let number = u32::from_str_radix(&body[..count], 16).ok();
+        Ok((number.and_then(char::from_u32).unwrap_or('\u{FFFD}'), 2 + count))
+    };
+    match selector {
+        'n' => Ok(('\n', 2)),
+        'r' => Ok(('\r', 2)),
+        't' => Ok(('\t', 2)),
+        '"' => Ok(('"', 2)),
+        '\\' => Ok(('\\', 2)),
+        'u' => digits(4, "four", 'u'),
+        'U' => digits(8, "eight", 'U'),
+        other => {
+            let length = 1 + other.len_utf8();
+            Err((length.min(rest.len()), format!("The symbol {:?} is not a valid escape sequence selector.", other.to_string())))
+        }
+    }
+}
+
+struct Parts {
+    parts: std::iter::Peekable<std::vec::IntoIter<Part>>,
+}
+
+fn clause(mut parts: Vec<Expression>, range: Range) -> Expression {
+    if parts.is_empty() {
+        parts.push(Expression::Literal(Value::Text(String::new()), range));
+    }
+    let whole = match (parts.first(), parts.last()) {
+        (Some(first), Some(last)) => first.range().to(last.range()),
+        _ => range,
+    };
+    Expression::Template(parts, whole)
+}
+
+fn trim_before(trim: bool, parts: &mut [Part]) {
+    if let (true, Some(Part::Literal(text, _))) = (trim, parts.last_mut()) {
+        text.truncate(text.trim_end().len());
+    }
+}
+
+/// Takes away as many leading spaces of each line as the least indented line has.
+fn take_indentation(parts: &mut [Part]) {
+    let mut least = usize::MAX;
+    let mut at_line_start = true;
+    let mut lines = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        if at_line_start {
+            at_line_start = false;
+            let spaces = match part {
+                Part::Literal(text, _) => {
+                    let content = text.trim_start();
+                    if content.is_empty() && text.ends_with('\n') {
+                        usize::MAX
+                    } else {
+                        lines.push(at);
+                        text[..text.len() - content.len()].chars().count()
+                    }
+                }
+                Part::End(_) => break,
+                Part::Value(_) | Part::If(..) | Part::For { .. } | Part::Ending(..) => 0,
+            };
+            least = least.min(spaces);
+        }
+        if let Part::Literal(text, _) = part
+            && text.ends_with('\n')
+        {
+            at_line_start = true;
+        }
+    }
+    for at in lines {
+        if let Some(Part::Literal(text, _)) = parts.get_mut(at) {
+            *text = text.chars().skip(least).collect();
+        }
+    }
+}

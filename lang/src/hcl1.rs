@@ -1,0 +1,262 @@
+//! The older configuration language, HCL 1: agent configuration, policies, and job files of old.
+//! It has no expressions: `${..}` is text to it. What keys mean is not here.
+
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use scan::{Kind, Scanner, Token};
+
+/// A place in a text: line and column, both from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+/// Why a text was refused; displays as the reference's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("At {}:{}: {message}", .place.line, .place.column)]
+pub(crate) struct Error {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+}
+
+/// One item: `key = value`, or `key "label" { .. }`.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    /// The key, then labels.
+    pub(crate) keys: Vec<Key>,
+    /// Written with `=`.
+    pub(crate) assigned: bool,
+    pub(crate) value: Node,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) place: Place,
+}
+
+/// A value and where it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum NodeKind {
+    Bool(bool),
+    /// As written.
+    Integer(String),
+    /// As written.
+    Float(String),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<Item>),
+}
+
+/// How deep objects and lists may nest.
+const NESTING_DEPTH_MAX: usize = 200;
+
+/// Parses a whole text.
+pub(crate) fn parse(text: &str) -> Result<Vec<Item>, Error> {
+    let mut parser = Parser { scanner: Scanner::new(text), token: Token::start(), held: false, depth: 0 };
+    let items = parser.items(false);
+    // What the scanner could not read explains what the parser could not.
+    match parser.scanner.error {
+        Some(error) => Err(error),
+        None => items,
+    }
+}
+
+struct Parser<'a> {
+    scanner: Scanner<'a>,
+    token: Token,
+    /// The token was looked at and is to be given again.
+    held: bool,
+    depth: usize,
+}
+
+/// Ends a list of items.
+enum Stop {
+    End,
+    Wrong(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Wrong(error)
+    }
+}
+
+impl Parser<'_> {
+    fn scan(&mut self) -> Kind {
+        if std::mem::take(&mut self.held) {
+            return self.token.kind;
+        }
+        self.token = self.scanner.token();
+        self.token.kind
+    }
+
+    fn wrong(&self, message: String) -> Error {
+        Error { place: self.token.place, message }
+    }
+
+    fn items(&mut self, inside: bool) -> Result<Vec<Item>, Error> {
+        self.depth += 1;
+        if self.depth > NESTING_DEPTH_MAX {
+            return Err(self.wrong("objects nest too deeply".to_string()));
+        }
+        let mut items = Vec::new();
+        loop {
+            if inside {
+                let next = self.scan();
+                self.held = true;
+                if next == Kind::CloseBrace {
+                    break;
+                }
+            }
+            match self.item() {
+                Ok(item) => items.push(item),
+                Err(Stop::End) => break,
+                Err(Stop::Wrong(error)) => return Err(error),
+            }
+            if self.scan() != Kind::Comma {
+                self.held = true;
+            }
+        }
+        self.depth -= 1;
+        Ok(items)
+    }
+
+    fn item(&mut self) -> Result<Item, Stop> {
+        let keys = self.keys()?;
+        let (assigned, value) = match self.token.kind {
+            Kind::Assign => (true, self.value()?),
+            Kind::OpenBrace => (false, self.object()?),
+            _ => {
+                let names: Vec<&str> = keys.iter().map(|(_, written)| written.as_str()).collect();
+                let message = format!("key '{}' expected start of object ('{{') or assignment ('=')", names.join(" "));
+                return Err(self.wrong(message).into());
+            }
+        };
+        Ok(Item { keys: keys.into_iter().map(|(key, _)| key).collect(), assigned, value })
+    }
+
+    /// Keys with their text as written, through the `=` or brace after them.
+    fn keys(&mut self) -> Result<Vec<(Key, String)>, Stop> {
+        let mut keys: Vec<(Key, String)> = Vec::new();
+        loop {
+            match self.scan() {
+                Kind::End if keys.is_empty() => return Err(Stop::End),
+                // A key without a value: the caller says so.
+                Kind::End => return Ok(keys),
+                Kind::CloseBrace if !keys.is_empty() => return Ok(keys),
+                Kind::Assign if keys.len() > 1 => {
+                    return Err(self.wrong("nested object expected: LBRACE got: ASSIGN".to_string()).into());
+                }
+                Kind::Assign if keys.is_empty() => return Err(self.wrong("no object keys found!".to_string()).into()),
+                Kind::Assign => return Ok(keys),
+                Kind::OpenBrace if keys.is_empty() => {
+                    return Err(self.wrong("expected: IDENT | STRING got: LBRACE".to_string()).into());
+                }
+                Kind::OpenBrace => return Ok(keys),
+                Kind::Identifier | Kind::Text | Kind::Bool => {
+                    let key = Key { text: self.token.value.clone(), place: self.token.place };
+                    // The word `true` is no key.
+                    if self.token.kind == Kind::Bool {
+                        return Err(self.unexpected_key());
+                    }
+                    keys.push((key, self.token.written.clone()));
+                }
+                Kind::Illegal => return Err(self.wrong("illegal character".to_string()).into()),
+                _ => return Err(self.unexpected_key()),
+            }
+        }
+    }
+
+    fn unexpected_key(&self) -> Stop {
+        self.wrong(format!("expected: IDENT | STRING | ASSIGN | LBRACE got: {}", self.token.kind.name())).into()
+    }
+
+    fn value(&mut self) -> Result<Node, Stop> {
+        match self.scan() {
+            Kind::Number | Kind::Float | Kind::Bool | Kind::Text | Kind::Heredoc => Ok(self.literal()),
+            Kind::OpenBrace => Ok(self.object()?),
+            Kind::OpenBracket => Ok(self.list()?),
+            Kind::End => Err(Stop::End),
+            _ => {
+                let token = &self.token;
+                let message = format!("Unknown token: {}:{} {} {}", token.place.line, token.place.column, token.kind.name(), token.written);
+                Err(self.wrong(message).into())
+            }
+        }
+    }
+
+    fn literal(&self) -> Node {
+        let value = self.token.value.clone();
+        let kind = match self.token.kind {
+            Kind::Number => NodeKind::Integer(value),
+            Kind::Float => NodeKind::Float(value),
+            Kind::Bool => NodeKind::Bool(value == "true"),
+            _ => NodeKind::Text(value),
+        };
+        Node { kind, place: self.token.place }
+    }
+
+    fn object(&mut self) -> Result<Node, Error> {
+        let place = self.token.place;
+        let items = self.items(true)?;
+        if self.scan() != Kind::CloseBrace {
+            return Err(self.wrong(format!("object expected closing RBRACE got: {}", self.token.kind.name())));
+        }
+        Ok(Node { kind: NodeKind::Object(items), place })
+    }
+
+    fn list(&mut self) -> Result<Node, Error> {
+        let place = self.token.place;
+        self.depth += 1;
+        if self.depth > NESTING_DEPTH_MAX {
+            return Err(self.wrong("lists nest too deeply".to_string()));
+        }
+        let mut nodes = Vec::new();
+        let mut need_comma = false;
+        loop {
+            let next = self.scan();
+            if need_comma && !matches!(next, Kind::Comma | Kind::CloseBracket) {
+                let message = format!("error parsing list, expected comma or list end, got: {}", next.name());
+                return Err(self.wrong(message));
+            }
+            let start = self.token.place;
+            match next {
+                Kind::Bool | Kind::Number | Kind::Float | Kind::Text | Kind::Heredoc => {
+                    nodes.push(self.literal());
+                    need_comma = true;
+                }
+                Kind::Comma => need_comma = false,
+                Kind::OpenBrace => {
+                    let nested = self.object().map_err(|error| Error {
+                        place: start,
+                        message: format!("error while trying to parse object within list: {error}"),
+                    })?;
+                    nodes.push(nested);
+                    need_comma = true;
+                }
+                Kind::OpenBracket => {
+                    let nested = self.list().map_err(|error| Error {
+                        place: start,
+                        message: format!("error while trying to parse list within list: {error}"),
+                    })?;
+                    nodes.push(nested);
+                }
+                Kind::CloseBracket => {
+                    self.depth -= 1;
+                    return Ok(Node { kind: NodeKind::List(nodes), place });
+                }
+                _ => return Err(self.wrong(format!("unexpected token while parsing list: {}", next.name()))),
+            }
+        }
+    }
+}

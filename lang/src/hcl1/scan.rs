@@ -1,0 +1,332 @@
+//! Text to tokens of HCL 1.
+
+use super::{Error, Place};
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Illegal,
+    End,
+    Identifier,
+    Number,
+    Float,
+    Bool,
+    Text,
+    Heredoc,
+    OpenBracket,
+    CloseBracket,
+    OpenBrace,
+    CloseBrace,
+    Comma,
+    Period,
+    Assign,
+    Add,
+    Sub,
+}
+
+impl Kind {
+    /// As error texts name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Illegal => "ILLEGAL",
+            Kind::End => "EOF",
+            Kind::Identifier => "IDENT",
+            Kind::Number => "NUMBER",
+            Kind::Float => "FLOAT",
+            Kind::Bool => "BOOL",
+            Kind::Text => "STRING",
+            Kind::Heredoc => "HEREDOC",
+            Kind::OpenBracket => "LBRACK",
+            Kind::CloseBracket => "RBRACK",
+            Kind::OpenBrace => "LBRACE",
+            Kind::CloseBrace => "RBRACE",
+            Kind::Comma => "COMMA",
+            Kind::Period => "PERIOD",
+            Kind::Assign => "ASSIGN",
+            Kind::Add => "ADD",
+            Kind::Sub => "SUB",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) written: String,
+    /// What it stands for: the text of a string without quotes and escapes.
+    pub(super) value: String,
+    pub(super) place: Place,
+}
+
+impl Token {
+    pub(super) fn start() -> Token {
+        Token { kind: Kind::End, written: String::new(), value: String::new(), place: Place { line: 1, column: 1 } }
+    }
+}
+
+pub(super) struct Scanner<'a> {
+    rest: &'a str,
+    place: Place,
+    /// The last thing that could not be read.
+    pub(super) error: Option<Error>,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Scanner<'a> {
+        let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+        Scanner { rest, place: Place { line: 1, column: 1 }, error: None }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let letter = self.peek()?;
+        self.rest = &self.rest[letter.len_utf8()..];
+        if letter == '\n' {
+            self.place.line += 1;
+            self.place.column = 1;
+        } else {
+            self.place.column += 1;
+        }
+        Some(letter)
+    }
+
+    fn skip_while(&mut self, belongs: impl Fn(char) -> bool) {
+        while self.peek().is_some_and(&belongs) {
+            self.next();
+        }
+    }
+
+    fn fail(&mut self, message: &str) {
+        // The reference names the place after what it has read.
+        self.error = Some(Error { place: self.place, message: message.to_string() });
+    }
+
+    /// The next token; comments are passed over.
+    pub(super) fn token(&mut self) -> Token {
+        loop {
+            self.skip_while(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r'));
+            match self.peek() {
+                Some('#') => self.skip_while(|letter| letter != '\n'),
+                Some('/') if self.rest.starts_with("//") => self.skip_while(|letter| letter != '\n'),
+                Some('/') if self.rest.starts_with("/*") => self.block_comment(),
+                _ => break,
+            }
+        }
+        let (start, place) = (self.rest, self.place);
+        let (kind, value) = self.scan();
+        let written = start[..start.len() - self.rest.len()].to_string();
+        let value = value.unwrap_or_else(|| written.clone());
+        Token { kind, written, value, place }
+    }
+
+    fn block_comment(&mut self) {
+        self.next();
+        self.next();
+        while !self.rest.starts_with("*/") {
+            if self.next().is_none() {
+                return self.fail("comment not terminated");
+            }
+        }
+        self.next();
+        self.next();
+    }
+
+    fn scan(&mut self) -> (Kind, Option<String>) {
+        let Some(first) = self.next() else { return (Kind::End, None) };
+        let kind = match first {
+            '"' => return self.text(),
+            '<' => return self.heredoc(),
+            '[' => Kind::OpenBracket,
+            ']' => Kind::CloseBracket,
+            '{' => Kind::OpenBrace,
+            '}' => Kind::CloseBrace,
+            ',' => Kind::Comma,
+            '=' => Kind::Assign,
+            '+' => Kind::Add,
+            '.' if self.peek().is_some_and(|letter| letter.is_ascii_digit()) => {
+                self.skip_while(|letter| letter.is_ascii_digit());
+                self.exponent();
+                Kind::Float
+            }
+            '.' => Kind::Period,
+            '-' if self.peek().is_some_and(|letter| letter.is_ascii_digit()) => {
+                let digit = self.next().unwrap_or('0');
+                self.number(digit)
+            }
+            '-' => Kind::Sub,
+            digit if digit.is_ascii_digit() => self.number(digit),
+            letter if is_letter(letter) => return self.identifier(letter),
+            _ => {
+                self.fail("illegal character");
+                Kind::Illegal
+            }
+        };
+        (kind, None)
+    }
+
+    fn identifier(&mut self, first: char) -> (Kind, Option<String>) {
+        let start = self.rest;
+        self.skip_while(|letter| is_letter(letter) || letter.is_numeric() || letter == '-' || letter == '.');
+        let word = format!("{first}{}", &start[..start.len() - self.rest.len()]);
+        let kind = if word == "true" || word == "false" { Kind::Bool } else { Kind::Identifier };
+        (kind, Some(word))
+    }
+
+    fn number(&mut self, first: char) -> Kind {
+        if first == '0' && matches!(self.peek(), Some('x' | 'X')) {
+            self.next();
+            self.skip_while(|letter| letter.is_ascii_hexdigit());
+            return Kind::Number;
+        }
+        self.skip_while(|letter| letter.is_ascii_digit());
+        let mut kind = Kind::Number;
+        if self.peek() == Some('.') {
+            self.next();
+            self.skip_while(|letter| letter.is_ascii_digit());
+            kind = Kind::Float;
+        }
+        if self.exponent() { Kind::Float } else { kind }
+    }
+
+    fn exponent(&mut self) -> bool {
+        if !matches!(self.peek(), Some('e' | 'E')) {
+            return false;
+        }
+        self.next();
+        if matches!(self.peek(), Some('+' | '-')) {
+            self.next();
+        }
+        self.skip_while(|letter| letter.is_ascii_digit());
+        true
+    }
+
+    /// A quoted string, its opening quote read. Quotes inside of `${ }` do not end it.
+    fn text(&mut self) -> (Kind, Option<String>) {
+        let mut value = String::new();
+        let mut braces = 0usize;
+        loop {
+            let Some(letter) = self.next() else {
+                self.fail("literal not terminated");
+                return (Kind::Text, Some(value));
+            };
+            match letter {
+                '\n' if braces == 0 => {
+                    self.fail("literal not terminated");
+                    return (Kind::Text, Some(value));
+                }
+                '"' if braces == 0 => return (Kind::Text, Some(value)),
+                '$' if braces == 0 && self.peek() == Some('{') => {
+                    self.next();
+                    braces = 1;
+                    value.push_str("${");
+                }
+                '\\' if braces == 0 => self.escape(&mut value),
+                other => {
+                    match other {
+                        '{' if braces > 0 => braces += 1,
+                        '}' if braces > 0 => braces -= 1,
+                        _ => {}
+                    }
+                    value.push(other);
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, value: &mut String) {
+        let Some(selector) = self.next() else { return };
+        match selector {
+            'a' => value.push('\u{7}'),
+            'b' => value.push('\u{8}'),
+            'f' => value.push('\u{c}'),
+            'n' => value.push('\n'),
+            'r' => value.push('\r'),
+            't' => value.push('\t'),
+            'v' => value.push('\u{b}'),
+            '\\' | '"' => value.push(selector),
+            'x' => self.digits(2, 16, None, value),
+            'u' => self.digits(4, 16, None, value),
+            'U' => self.digits(8, 16, None, value),
+            octal @ '0'..='7' => self.digits(2, 8, octal.to_digit(8), value),
+            _ => self.fail("illegal char escape"),
+        }
+    }
+
+    fn digits(&mut self, count: usize, radix: u32, first: Option<u32>, value: &mut String) {
+        let mut number = first.unwrap_or(0);
+        for _ in 0..count {
+            match self.peek().and_then(|letter| letter.to_digit(radix)) {
+                Some(digit) => {
+                    self.next();
+                    number = number.saturating_mul(radix).saturating_add(digit);
+                }
+                None => return self.fail("illegal char escape"),
+            }
+        }
+        value.push(char::from_u32(number).unwrap_or('\u{FFFD}'));
+    }
+
+    fn heredoc(&mut self) -> (Kind, Option<String>) {
+        if self.peek() != Some('<') {
+            self.fail("heredoc expected second '<', didn't see it");
+            return (Kind::Illegal, None);
+        }
+        self.next();
+        let indented = self.peek() == Some('-');
+        if indented {
+            self.next();
+        }
+        let start = self.rest;
+        self.skip_while(|letter| is_letter(letter) || letter.is_numeric());
+        let anchor = start[..start.len() - self.rest.len()].to_string();
+        if self.peek() == Some('\r') {
+            self.next();
+        }
+        if self.peek() != Some('\n') {
+            self.fail("invalid characters in heredoc anchor");
+            return (Kind::Heredoc, None);
+        }
+        self.next();
+        if anchor.is_empty() {
+            self.fail("zero-length heredoc anchor");
+            return (Kind::Heredoc, None);
+        }
+        let mut lines: Vec<&str> = Vec::new();
+        loop {
+            if self.rest.is_empty() {
+                self.fail("heredoc not terminated");
+                return (Kind::Heredoc, None);
+            }
+            let start = self.rest;
+            self.skip_while(|letter| letter != '\n');
+            let line = &start[..start.len() - self.rest.len()];
+            let ends = if indented { line.trim() == anchor } else { line.trim_end_matches('\r') == anchor };
+            if ends {
+                return (Kind::Heredoc, Some(without_indent(&lines, indented.then_some(line))));
+            }
+            self.next();
+            lines.push(line);
+        }
+    }
+}
+
+/// The lines of a heredoc. In an indented one, what stands before the closing anchor is taken from all lines,
+/// if all have it.
+fn without_indent(lines: &[&str], closing: Option<&str>) -> String {
+    let indent = closing.map_or("", |line| &line[..line.len() - line.trim_start().len()]);
+    let all = lines.iter().all(|line| line.starts_with(indent) || line.trim().is_empty());
+    let mut text = String::new();
+    for line in lines {
+        let line = if all { line.strip_prefix(indent).unwrap_or(line) } else { line };
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+fn is_letter(letter: char) -> bool {
+    letter.is_alphabetic() || letter == '_'
+}

@@ -1,0 +1,116 @@
+//! Job files: HCL 2 text to the request form of a job, as JSON.
+//! Defaults that only the server fills, and checking that a job makes sense, are not here.
+
+mod canonical;
+mod decode;
+mod free;
+mod schema;
+mod special;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use serde_json::{Map, Value};
+
+use crate::hcl::ast::{Block, Body};
+use crate::hcl::eval::Scope;
+use crate::hcl::{self, Diagnostic, first_of};
+
+/// What a job file is read with.
+#[derive(Debug, Clone)]
+pub struct ParseOptions {
+    /// Values of variables: the text of a variables file.
+    pub variables: String,
+    /// Read the older language instead.
+    pub hclv1: bool,
+    /// Fill what is absent with the defaults of the request form.
+    pub canonicalize: bool,
+    /// What diagnostics call the text.
+    pub filename: String,
+}
+
+impl Default for ParseOptions {
+    fn default() -> Self {
+        ParseOptions { variables: String::new(), hclv1: false, canonicalize: false, filename: "input.hcl".to_string() }
+    }
+}
+
+/// Why a job file was refused; displays as the reference's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Diagnostics(String);
+
+impl Diagnostics {
+    /// Of syntax: the first, and how many others there are.
+    fn counted(found: &[Diagnostic], file: &str) -> Diagnostics {
+        Diagnostics(first_of(found, file))
+    }
+
+    /// Of meaning: all of them.
+    fn listed(found: &[Diagnostic], file: &str) -> Diagnostics {
+        let lines: Vec<String> = found.iter().map(|diagnostic| diagnostic.shown(file)).collect();
+        Diagnostics(lines.join("\n"))
+    }
+}
+
+/// Parses a job file. Each phase ends with its errors: syntax, top level, variables, locals, the job, and last
+/// what is free in form (a task's `config`, a scaling `policy`).
+pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics> {
+    let file = options.filename.as_str();
+    if options.hclv1 {
+        return Err(Diagnostics("HCL version 1 job files are not supported by this server: use HCL version 2".to_string()));
+    }
+    if source.trim_start_matches(' ').starts_with('{') {
+        return Err(Diagnostics("job files in JSON syntax are not supported by this server: send the job itself as JSON".to_string()));
+    }
+    let (body, found) = hcl::parse::body(source, file);
+    if !found.is_empty() {
+        return Err(Diagnostics::counted(&found, file));
+    }
+    let mut found = Vec::new();
+    let Some(job) = top_level(&body, file, &mut found) else { return Err(Diagnostics::listed(&found, file)) };
+    let names = variables::resolve(&body, &options.variables, file)?;
+    let scope = Scope { names, outer: None };
+    let mut decoder = decode::Decoder::new(file);
+    let mut decoded = special::job(job, &scope, &mut decoder);
+    if !decoder.found.is_empty() {
+        return Err(Diagnostics::listed(&decoder.found, file));
+    }
+    if !decoder.late.is_empty() {
+        return Err(Diagnostics::counted(&decoder.late, file));
+    }
+    if options.canonicalize {
+        canonical::job(&mut decoded);
+    }
+    Ok(Value::Object(decoded))
+}
+
+/// Checks what stands at the top of the file and finds the job. `None`: something is wrong, and reported.
+fn top_level<'b>(body: &'b Body, file: &str, found: &mut Vec<Diagnostic>) -> Option<&'b Block> {
+    const KINDS: [(&str, &[&str]); 4] = [("variables", &[]), ("variable", &["name"]), ("locals", &[]), ("job", &["name"])];
+    let sound = decode::check_labels(&body.blocks, &KINDS, found);
+    decode::unexpected(body, &[], &KINDS.map(|(kind, _)| kind), found);
+    if !found.is_empty() {
+        return None;
+    }
+    let jobs: Vec<&Block> = sound.into_iter().filter(|block| block.kind == "job").collect();
+    match jobs.as_slice() {
+        [] => {
+            found.push(Diagnostic {
+                range: body.missing,
+                summary: "Missing job block".to_string(),
+                detail: "A job block is required.".to_string(),
+            });
+            None
+        }
+        [only] => Some(only),
+        [first, second, ..] => {
+            let detail = format!("Only one block of type \"job\" is allowed. Previous definition was at {}.", first.header().shown(file));
+            found.push(Diagnostic::new(second.header(), "Duplicate job block", detail));
+            None
+        }
+    }
+}
+
+/// A JSON object under construction.
+type Object = Map<String, Value>;

@@ -1,0 +1,75 @@
+//! Bodies free in form, a task's `config` and a scaling `policy`: any attributes, any blocks.
+
+use serde_json::{Value as Json, json};
+
+use super::Object;
+use super::decode::Instance;
+use crate::hcl::Diagnostic;
+use crate::hcl::ast::{Body, Expression};
+use crate::hcl::eval::{self, Allowed, Scope};
+use crate::hcl::value::{Number, Value};
+
+/// All of a body. Null attributes vanish; blocks become lists of objects, their labels nest.
+pub(super) fn body(block: &Instance<'_>, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Object {
+    block.within(scope, |scope| contents(block.body, scope, late))
+}
+
+fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Object {
+    let mut object = Object::new();
+    for attribute in &body.attributes {
+        let before = late.len();
+        let value = eval::value(&attribute.expression, scope, Allowed::All, late);
+        if late.len() > before {
+            // The reference goes on to convert what it could not evaluate, and counts that too.
+            late.push(Diagnostic::new(attribute.expression.start(), "Unsuitable value type", "Unsuitable value: value must be known"));
+            continue;
+        }
+        match json_of(&value) {
+            Json::Null => {}
+            json if matches!(attribute.expression, Expression::Object { .. }) => {
+                object.insert(attribute.name.clone(), json!([json]));
+            }
+            json => {
+                object.insert(attribute.name.clone(), json);
+            }
+        }
+    }
+    for block in &body.blocks {
+        let mut nested = Json::Object(contents(&block.body, scope, late));
+        for (label, _) in block.labels.iter().rev() {
+            nested = json!({ label: [nested] });
+        }
+        match object.get_mut(&block.kind) {
+            Some(Json::Array(items)) => items.push(nested),
+            _ => {
+                object.insert(block.kind.clone(), json!([nested]));
+            }
+        }
+    }
+    object
+}
+
+/// A value of any shape. Numbers that JSON cannot hold become their names.
+pub(super) fn json_of(value: &Value) -> Json {
+    match value {
+        Value::Null | Value::Unknown => Json::Null,
+        Value::Bool(truth) => json!(truth),
+        Value::Text(text) => json!(text),
+        Value::Number(number) => number_json(*number),
+        Value::Sequence(_, items) => Json::Array(items.iter().map(json_of).collect()),
+        Value::Mapping(_, members) => Json::Object(members.iter().map(|(name, value)| (name.clone(), json_of(value))).collect()),
+    }
+}
+
+fn number_json(number: Number) -> Json {
+    if let Some(integer) = number.as_integer() {
+        if let Ok(integer) = i64::try_from(integer) {
+            return json!(integer);
+        }
+        if let Ok(integer) = u64::try_from(integer) {
+            return json!(integer);
+        }
+    }
+    let float = number.as_f64();
+    if float.is_finite() { json!(float) } else { json!(number.to_string()) }
+}

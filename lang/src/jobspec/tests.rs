@@ -1,0 +1,248 @@
+//! The recorded answers of `jobs/parse`, and small stories of our own.
+
+use expect_test::expect;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::{ParseOptions, parse};
+
+/// Conversations with the reference's parser, the same that the conformance tests replay over HTTP.
+const RECORDED: &[(&str, &str)] = &[
+    ("affinity", include_str!("../../../tests/conformance/cases/hcl/affinity.json")),
+    ("artifact", include_str!("../../../tests/conformance/cases/hcl/artifact.json")),
+    ("check", include_str!("../../../tests/conformance/cases/hcl/check.json")),
+    ("collections", include_str!("../../../tests/conformance/cases/hcl/collections.json")),
+    ("comments", include_str!("../../../tests/conformance/cases/hcl/comments.json")),
+    ("config_errors", include_str!("../../../tests/conformance/cases/hcl/config_errors.json")),
+    ("config_runtime", include_str!("../../../tests/conformance/cases/hcl/config_runtime.json")),
+    ("constraint", include_str!("../../../tests/conformance/cases/hcl/constraint.json")),
+    ("fn_date", include_str!("../../../tests/conformance/cases/hcl/fn_date.json")),
+    ("fn_encoding", include_str!("../../../tests/conformance/cases/hcl/fn_encoding.json")),
+    ("fn_files", include_str!("../../../tests/conformance/cases/hcl/fn_files.json")),
+    ("fn_format", include_str!("../../../tests/conformance/cases/hcl/fn_format.json")),
+    ("fn_infinite", include_str!("../../../tests/conformance/cases/hcl/fn_infinite.json")),
+    ("fn_panic", include_str!("../../../tests/conformance/cases/hcl/fn_panic.json")),
+    ("fn_reverse", include_str!("../../../tests/conformance/cases/hcl/fn_reverse.json")),
+    ("fn_sets", include_str!("../../../tests/conformance/cases/hcl/fn_sets.json")),
+    ("fn_text", include_str!("../../../tests/conformance/cases/hcl/fn_text.json")),
+    ("fn_unknown", include_str!("../../../tests/conformance/cases/hcl/fn_unknown.json")),
+    ("group_attributes", include_str!("../../../tests/conformance/cases/hcl/group_attributes.json")),
+    ("group_labels", include_str!("../../../tests/conformance/cases/hcl/group_labels.json")),
+    ("job_attributes", include_str!("../../../tests/conformance/cases/hcl/job_attributes.json")),
+    ("job_meta", include_str!("../../../tests/conformance/cases/hcl/job_meta.json")),
+    ("job_null", include_str!("../../../tests/conformance/cases/hcl/job_null.json")),
+    ("locals", include_str!("../../../tests/conformance/cases/hcl/locals.json")),
+    ("many_errors", include_str!("../../../tests/conformance/cases/hcl/many_errors.json")),
+    ("minimal_types", include_str!("../../../tests/conformance/cases/hcl/minimal_types.json")),
+    ("multiregion", include_str!("../../../tests/conformance/cases/hcl/multiregion.json")),
+    ("parameterized", include_str!("../../../tests/conformance/cases/hcl/parameterized.json")),
+    ("request_namespace", include_str!("../../../tests/conformance/cases/hcl/request_namespace.json")),
+    ("reschedule", include_str!("../../../tests/conformance/cases/hcl/reschedule.json")),
+    ("resources", include_str!("../../../tests/conformance/cases/hcl/resources.json")),
+    ("scaling_group", include_str!("../../../tests/conformance/cases/hcl/scaling_group.json")),
+    ("service", include_str!("../../../tests/conformance/cases/hcl/service.json")),
+    ("syntax", include_str!("../../../tests/conformance/cases/hcl/syntax.json")),
+    ("task_attributes", include_str!("../../../tests/conformance/cases/hcl/task_attributes.json")),
+    ("task_blocks_empty", include_str!("../../../tests/conformance/cases/hcl/task_blocks_empty.json")),
+    ("template", include_str!("../../../tests/conformance/cases/hcl/template.json")),
+    ("template_corners", include_str!("../../../tests/conformance/cases/hcl/template_corners.json")),
+    ("templates", include_str!("../../../tests/conformance/cases/hcl/templates.json")),
+    ("undefined_variable", include_str!("../../../tests/conformance/cases/hcl/undefined_variable.json")),
+    ("unknown", include_str!("../../../tests/conformance/cases/hcl/unknown.json")),
+    ("update", include_str!("../../../tests/conformance/cases/hcl/update.json")),
+    ("v1_errors", include_str!("../../../tests/conformance/cases/hcl/v1_errors.json")),
+    ("v1_group", include_str!("../../../tests/conformance/cases/hcl/v1_group.json")),
+    ("v1_minimal", include_str!("../../../tests/conformance/cases/hcl/v1_minimal.json")),
+    ("v1_types", include_str!("../../../tests/conformance/cases/hcl/v1_types.json")),
+    ("variable_block", include_str!("../../../tests/conformance/cases/hcl/variable_block.json")),
+    ("variable_type_errors", include_str!("../../../tests/conformance/cases/hcl/variable_type_errors.json")),
+    ("variable_use", include_str!("../../../tests/conformance/cases/hcl/variable_use.json")),
+    ("variables_block", include_str!("../../../tests/conformance/cases/hcl/variables_block.json")),
+    ("variables_content", include_str!("../../../tests/conformance/cases/hcl/variables_content.json")),
+    ("vault_levels", include_str!("../../../tests/conformance/cases/hcl/vault_levels.json")),
+    ("volume", include_str!("../../../tests/conformance/cases/hcl/volume.json")),
+];
+
+/// One request of a recording and what its answer should be.
+struct Step {
+    source: String,
+    variables: String,
+    hclv1: bool,
+    canonicalize: bool,
+    status: u64,
+    /// The job, or the text of the refusal; none if the recording leaves it open.
+    answer: Option<Value>,
+}
+
+fn steps(recording: &str) -> Vec<Step> {
+    let case: Value = serde_json::from_str(recording).expect("a recording is JSON");
+    let mut steps = Vec::new();
+    for step in case["steps"].as_array().expect("a recording has steps") {
+        let (request, answer) = (&step["req"], &step["res"]);
+        if request["path"] != "/v1/jobs/parse" || !request["body"]["JobHCL"].is_string() {
+            continue;
+        }
+        let body = request["body"].as_object().expect("a request is an object");
+        let flag = |name: &str| body.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && value == &Value::Bool(true));
+        let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
+        steps.push(Step {
+            source: text("JobHCL"),
+            variables: text("Variables"),
+            hclv1: flag("hclv1"),
+            canonicalize: flag("canonicalize"),
+            status: answer["status"].as_u64().unwrap_or_default(),
+            answer: answer.get("body").or(answer.get("text")).cloned(),
+        });
+    }
+    steps
+}
+
+fn problem(step: &Step) -> Option<String> {
+    let options =
+        ParseOptions { variables: step.variables.clone(), hclv1: step.hclv1, canonicalize: step.canonicalize, ..ParseOptions::default() };
+    match (parse(&step.source, &options), &step.answer) {
+        (Ok(job), Some(expected)) if step.status == 200 => difference(&job, expected, "$"),
+        (Ok(_), _) => Some(format!("accepted, not: {}", step.answer.clone().unwrap_or_default())),
+        (Err(_), None) if step.status == 400 => None,
+        (Err(refusal), expected) => {
+            let prefix = if step.hclv1 { "" } else { "Failed to parse job: " };
+            let said = format!("{prefix}{refusal}");
+            let expected = expected.as_ref().and_then(Value::as_str).unwrap_or("a job");
+            let same = step.status == 400 && sorted_lines(&said) == sorted_lines(expected);
+            (!same).then(|| format!("{said}\n    not: {expected}"))
+        }
+    }
+}
+
+/// Diagnostics of attributes come in no particular order.
+fn sorted_lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn difference(given: &Value, expected: &Value, path: &str) -> Option<String> {
+    match (given, expected) {
+        (Value::Object(given), Value::Object(expected)) => {
+            for (key, value) in expected {
+                match given.get(key) {
+                    None => return Some(format!("{path}.{key} is missing")),
+                    Some(given) => {
+                        if let Some(found) = difference(given, value, &format!("{path}.{key}")) {
+                            return Some(found);
+                        }
+                    }
+                }
+            }
+            given.keys().find(|key| !expected.contains_key(*key)).map(|key| format!("{path}.{key} is too much"))
+        }
+        (Value::Array(given), Value::Array(expected)) if given.len() == expected.len() => {
+            given.iter().zip(expected).enumerate().find_map(|(at, (given, expected))| difference(given, expected, &format!("{path}[{at}]")))
+        }
+        (Value::Number(given), Value::Number(expected)) if given.as_f64() == expected.as_f64() => None,
+        (given, expected) if given == expected => None,
+        (given, expected) => Some(format!("{path}: {given}, not {expected}")),
+    }
+}
+
+#[test]
+fn recorded_job_files_are_answered_as_the_reference_does() {
+    let (mut passed, mut lines) = (0, Vec::new());
+    for (name, recording) in RECORDED {
+        let said: Vec<String> = steps(recording)
+            .iter()
+            .filter_map(|step| match problem(step) {
+                None => {
+                    passed += 1;
+                    None
+                }
+                Some(said) => Some(said),
+            })
+            .collect();
+        if let Some(first) = said.first() {
+            let first: String = first.lines().next().unwrap_or_default().chars().take(120).collect();
+            lines.push(format!("{name}: {} differ, the first: {first}", said.len()));
+        }
+    }
+    lines.insert(0, format!("{passed} are the same"));
+    expect![[""]].assert_eq(&lines.join("\n"));
+}
+
+/// What the job of a text is made of, or why there is none.
+fn check(source: &str, expected: &str) {
+    let said = match parse(source, &ParseOptions::default()) {
+        Ok(job) => job["TaskGroups"].as_array().map_or_else(String::new, |groups| {
+            let names: Vec<&str> = groups.iter().filter_map(|group| group["Name"].as_str()).collect();
+            names.join(" ")
+        }),
+        Err(refusal) => refusal.to_string(),
+    };
+    assert_eq!(said, expected, "{source}");
+}
+
+#[test]
+fn dynamic_blocks_expand_to_a_block_for_each_element() {
+    check(
+        "locals {
+           names = [\"a\", \"b\"]
+         }
+         job \"j\" {
+           dynamic \"group\" {
+             for_each = local.names
+             labels   = [\"g-${group.value}\"]
+             content {
+               count = group.key
+             }
+           }
+           dynamic \"group\" {
+             for_each = { x = 1 }
+             iterator = it
+             labels   = [it.key]
+             content {}
+           }
+         }",
+        "g-a g-b x",
+    );
+    check(
+        "job \"j\" {
+  dynamic \"group\" {
+    for_each = 5
+    content {}
+  }
+}",
+        "input.hcl:3,16-17: Invalid dynamic for_each value; Cannot use a number value in for_each. An iterable collection is required.",
+    );
+}
+
+#[test]
+fn a_lone_task_gets_a_group_of_its_name() {
+    check("job \"j\" {\n  group \"g\" {}\n  task \"t\" {}\n}\n", "g t");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    for deep in ["[", "(", "{a=", "-", "\"${", "a ? b : "] {
+        let source = format!("job \"j\" {{\n  meta = {}\n}}\n", deep.repeat(50_000));
+        assert!(parse(&source, &ParseOptions::default()).is_err(), "{deep}");
+    }
+    assert!(parse(&"a {\n".repeat(50_000), &ParseOptions::default()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn random_text_never_panics(text in ".{0,80}") {
+        let _ = parse(&text, &ParseOptions { variables: text.clone(), canonicalize: true, ..ParseOptions::default() });
+    }
+
+    #[test]
+    fn random_sentences_never_panic(words in proptest::collection::vec(
+        prop_oneof![
+            Just("job \"j\" {\n"), Just("group \"g\" {\n"), Just("task \"t\" {\n"), Just("config {\n"), Just("}\n"), Just("meta = "),
+            Just("count = "), Just("x = "), Just("["), Just("]"), Just("{"), Just("}"), Just("("), Just(")"), Just("1"), Just("\"a${"),
+            Just("\""), Just("}"), Just("%{ if true }"), Just("%{ endif }"), Just("for x in "), Just(" : "), Just("=>"), Just("..."),
+            Just("var.x"), Just("local"), Just(".*"), Just("[*]"), Just("[0]"), Just("upper("), Just(","), Just("<<-E\n"), Just("E\n"),
+            Just("\n"), Just("- "), Just("!"), Just(" ? "), Just("null"), Just("locals {\n"), Just("variable \"x\" {\n"), Just("~"),
+        ], 0..30)) {
+        let _ = parse(&words.concat(), &ParseOptions { canonicalize: true, ..ParseOptions::default() });
+    }
+}

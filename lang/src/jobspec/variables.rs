@@ -1,0 +1,349 @@
+//! Input variables and locals: declared, given values, and made into the names `var` and `local`.
+
+use std::collections::BTreeMap;
+
+use super::Diagnostics;
+use super::decode;
+use crate::hcl::ast::{Attribute, Block, Body, Expression};
+use crate::hcl::convert::{Type, convert, type_of};
+use crate::hcl::eval::{self, Allowed, Scope};
+use crate::hcl::value::Value;
+use crate::hcl::{self, Diagnostic};
+
+/// A declared variable.
+struct Variable {
+    wanted: Type,
+    value: Option<Value>,
+    /// Where the value came from: `default` or `varfile`.
+    source: &'static str,
+    validations: Vec<Validation>,
+}
+
+struct Validation {
+    condition: Expression,
+    message: String,
+}
+
+/// The names that the job's expressions know: `var` and `local`.
+pub(super) fn resolve(body: &Body, given: &str, file: &str) -> Result<BTreeMap<String, Value>, Diagnostics> {
+    let mut found = Vec::new();
+    let mut variables = declared(body, &mut found);
+    if !found.is_empty() {
+        return Err(Diagnostics::listed(&found, file));
+    }
+    assign(&mut variables, given, file, &mut found)?;
+    for (name, variable) in &variables {
+        check(name, variable, &mut found);
+    }
+    if !found.is_empty() {
+        return Err(Diagnostics::listed(&found, file));
+    }
+    let values = variables.into_iter().map(|(name, variable)| (name, variable.value.unwrap_or(Value::Null))).collect();
+    let names = BTreeMap::from([("var".to_string(), eval::names_object(values))]);
+    locals(body, names).map_err(|found| Diagnostics::listed(&found, file))
+}
+
+// ---- declarations
+
+fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variable> {
+    let mut variables = BTreeMap::new();
+    for block in body.blocks.iter().filter(|block| block.kind == "variables") {
+        decode::no_blocks(&block.body, found);
+        for attribute in &block.body.attributes {
+            let name = &attribute.name;
+            if variables.contains_key(name) {
+                found.push(Diagnostic::new(attribute.name_range, "Duplicate variable", duplicate(name)));
+                continue;
+            }
+            let before = found.len();
+            let value = eval::value(&attribute.expression, &Scope { names: BTreeMap::new(), outer: None }, Allowed::Constants, found);
+            if found.len() == before {
+                let wanted = type_of(&value);
+                variables.insert(name.clone(), Variable { wanted, value: Some(value), source: "default", validations: Vec::new() });
+            }
+        }
+    }
+    for block in body.blocks.iter().filter(|block| block.kind == "variable") {
+        let name = block.labels.first().map(|(name, _)| name.clone()).unwrap_or_default();
+        if variables.contains_key(&name) {
+            found.push(Diagnostic::nowhere("Duplicate variable", duplicate(&name)));
+            continue;
+        }
+        if let Some(variable) = variable(block, found) {
+            variables.insert(name, variable);
+        }
+    }
+    variables
+}
+
+fn duplicate(name: &str) -> String {
+    format!("Duplicate {name} variable definition found.")
+}
+
+fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
+    let body = &block.body;
+    decode::check_labels(&body.blocks, &[("validation", &[])], found);
+    decode::unexpected(body, &["description", "default", "type"], &["validation"], found);
+    if let Some((name, range)) = block.labels.first()
+        && !hcl::parse::is_name(name)
+    {
+        found.push(Diagnostic::new(
+            *range,
+            "Invalid variable name",
+            "A name must start with a letter or underscore and may contain only letters, digits, underscores, and dashes.",
+        ));
+    }
+    let scope = Scope { names: BTreeMap::new(), outer: None };
+    if let Some(description) = body.attribute("description") {
+        let value = eval::value(&description.expression, &scope, Allowed::Constants, found);
+        if let Err(reason) = convert(&value, &Type::Text) {
+            found.push(Diagnostic::new(description.expression.start(), "Unsuitable value type", format!("Unsuitable value: {reason}")));
+        }
+    }
+    let declared = match body.attribute("type") {
+        Some(attribute) => Some(type_expression(&attribute.expression).map_err(|wrong| found.push(wrong)).ok()?),
+        None => None,
+    };
+    let mut variable = Variable { wanted: declared.clone().unwrap_or(Type::Any), value: None, source: "default", validations: Vec::new() };
+    if let Some(default) = body.attribute("default") {
+        let before = found.len();
+        let value = eval::value(&default.expression, &scope, Allowed::Constants, found);
+        if found.len() > before {
+            return None;
+        }
+        match convert(&value, &variable.wanted) {
+            Ok(value) => {
+                if declared.is_none() {
+                    variable.wanted = type_of(&value);
+                }
+                variable.value = Some(value);
+            }
+            Err(reason) => found.push(Diagnostic::new(
+                default.expression.range(),
+                "Invalid default value for variable",
+                format!("This default value is not compatible with the variable's type constraint: {reason}."),
+            )),
+        }
+    }
+    for validation in body.blocks.iter().filter(|inner| inner.kind == "validation") {
+        decode::unexpected(&validation.body, &["condition", "error_message"], &[], found);
+        let message = validation.body.attribute("error_message").and_then(|given| given.expression.literal_text());
+        if let (Some(condition), Some(message)) = (validation.body.attribute("condition"), message) {
+            variable.validations.push(Validation { condition: condition.expression.clone(), message: message.to_string() });
+        }
+    }
+    Some(variable)
+}
+
+// ---- types
+
+/// The type that an expression like `list(string)` names.
+fn type_expression(expression: &Expression) -> Result<Type, Diagnostic> {
+    let wrong = |range, detail: String| Diagnostic::new(range, "Invalid type specification", detail);
+    if let Some(name) = expression.keyword() {
+        return match name {
+            "bool" => Ok(Type::Bool),
+            "string" => Ok(Type::Text),
+            "number" => Ok(Type::Number),
+            "any" => Ok(Type::Any),
+            "list" | "set" | "map" => {
+                Err(wrong(expression.range(), format!("The {name} type constructor requires one argument specifying the element type.")))
+            }
+            "object" => Err(wrong(
+                expression.range(),
+                "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
+            )),
+            "tuple" => Err(wrong(
+                expression.range(),
+                "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
+            )),
+            other => Err(wrong(expression.range(), format!("The keyword {other:?} is not a valid type specification."))),
+        };
+    }
+    let Expression::Call { name, arguments, open, close, .. } = expression else {
+        return Err(wrong(
+            expression.range(),
+            "A type specification is either a primitive type keyword (bool, number, string) or a complex type constructor call, like \
+             list(string)."
+                .to_string(),
+        ));
+    };
+    match name.as_str() {
+        "bool" | "string" | "number" | "any" => {
+            return Err(wrong(open.to(*close), format!("Primitive type keyword {name:?} does not expect arguments.")));
+        }
+        "list" | "set" | "map" | "object" | "tuple" => {}
+        _ => return Err(wrong(expression.range(), format!("Keyword {name:?} is not a valid type constructor."))),
+    }
+    let [argument] = arguments.as_slice() else {
+        let range = arguments.get(1).map_or(open.to(*close), Expression::range);
+        let detail = match name.as_str() {
+            "object" => "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
+            "tuple" => "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
+            _ => format!("The {name} type constructor requires one argument specifying the element type."),
+        };
+        return Err(wrong(range, detail));
+    };
+    match (name.as_str(), argument) {
+        ("list", _) => Ok(Type::List(Box::new(type_expression(argument)?))),
+        ("set", _) => Ok(Type::Set(Box::new(type_expression(argument)?))),
+        ("map", _) => Ok(Type::Map(Box::new(type_expression(argument)?))),
+        ("object", Expression::Object { items, .. }) => {
+            let mut members = BTreeMap::new();
+            for (key, value) in items {
+                let Expression::Key { wrapped, .. } = key else { continue };
+                let Some(name) = wrapped.keyword().or(wrapped.literal_text()) else {
+                    return Err(wrong(key.range(), "Object constructor map keys must be attribute names.".to_string()));
+                };
+                members.insert(name.to_string(), type_expression(value)?);
+            }
+            Ok(Type::Object(members))
+        }
+        ("object", _) => Err(wrong(
+            argument.range(),
+            "Object type constructor requires a map whose keys are attribute names and whose values are the corresponding attribute types."
+                .to_string(),
+        )),
+        (_, Expression::Tuple { items, .. }) => Ok(Type::Tuple(items.iter().map(type_expression).collect::<Result<_, _>>()?)),
+        _ => Err(wrong(argument.range(), "Tuple type constructor requires a list of element types.".to_string())),
+    }
+}
+
+// ---- given values
+
+fn assign(variables: &mut BTreeMap<String, Variable>, given: &str, file: &str, found: &mut Vec<Diagnostic>) -> Result<(), Diagnostics> {
+    if given.trim_start().starts_with('{') {
+        return assign_json(variables, given, file);
+    }
+    let (body, wrong) = hcl::parse::body(given, file);
+    if !wrong.is_empty() {
+        return Err(Diagnostics(format!("unable to parse var content: {}", hcl::first_of(&wrong, file))));
+    }
+    let declarations: Vec<&Block> = body.blocks.iter().filter(|block| block.kind == "variable").collect();
+    for block in &declarations {
+        let name = block.labels.first().map(|(name, _)| name.as_str()).unwrap_or_default();
+        found.push(Diagnostic::new(
+            block.kind_range,
+            "Variable declaration in a .var file",
+            format!(
+                "A .var file is used to assign values to variables that have already been declared in job files, not to declare new \
+                 variables. To declare variable {name:?}, place this block in one of your job files\n\nTo set a value for this variable in \
+                 {file}, use the definition syntax instead:\n    {name} = <value>"
+            ),
+        ));
+    }
+    if declarations.is_empty() {
+        decode::no_blocks(&body, found);
+    }
+    if !found.is_empty() {
+        return Ok(());
+    }
+    for attribute in &body.attributes {
+        if let Some(variable) = variables.get_mut(&attribute.name) {
+            assign_one(variable, attribute, found);
+        }
+    }
+    Ok(())
+}
+
+fn assign_one(variable: &mut Variable, attribute: &Attribute, found: &mut Vec<Diagnostic>) {
+    let before = found.len();
+    let scope = Scope { names: BTreeMap::new(), outer: None };
+    let value = eval::value(&attribute.expression, &scope, Allowed::Constants, found);
+    if found.len() > before {
+        return;
+    }
+    match convert(&value, &variable.wanted) {
+        Ok(value) => {
+            variable.value = Some(value);
+            variable.source = "varfile";
+        }
+        Err(reason) => found.push(Diagnostic::new(
+            attribute.expression.range(),
+            "Invalid value for variable",
+            format!("The value for {} is not compatible with the variable's type constraint: {reason}.", attribute.name),
+        )),
+    }
+}
+
+fn assign_json(variables: &mut BTreeMap<String, Variable>, given: &str, file: &str) -> Result<(), Diagnostics> {
+    let parsed =
+        crate::go_json::value_from_slice(given.as_bytes()).map_err(|error| Diagnostics(format!("unable to parse var content: {error}")))?;
+    let serde_json::Value::Object(members) = parsed else { return Ok(()) };
+    for (name, json) in members {
+        let Some(variable) = variables.get_mut(&name) else { continue };
+        match convert(&hcl::value::of_json(&json), &variable.wanted) {
+            Ok(value) => {
+                variable.value = Some(value);
+                variable.source = "varfile";
+            }
+            Err(reason) => {
+                let wrong = Diagnostic::nowhere(
+                    "Invalid value for variable",
+                    format!("The value for {name} is not compatible with the variable's type constraint: {reason}."),
+                );
+                return Err(Diagnostics::listed(&[wrong], file));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
+    let Some(value) = &variable.value else {
+        found.push(Diagnostic::nowhere(
+            format!("Unset variable {name:?}"),
+            "A used variable must be set or have a default value; see https://www.nomadproject.io/docs/job-specification/hcl2/variables for \
+             details.",
+        ));
+        return;
+    };
+    for validation in &variable.validations {
+        let own = eval::names_object(BTreeMap::from([(name.to_string(), value.clone())]));
+        let scope = Scope { names: BTreeMap::from([("var".to_string(), own)]), outer: None };
+        let truth = eval::value(&validation.condition, &scope, Allowed::All, found);
+        if convert(&truth, &Type::Bool) == Ok(Value::Bool(false)) {
+            found.push(Diagnostic::nowhere(
+                format!("Invalid value for {} variable", variable.source),
+                format!("{}\n\nThis was checked by the validation rule.", validation.message),
+            ));
+        }
+    }
+}
+
+// ---- locals
+
+/// Evaluates locals in whatever order they need each other, and adds the name `local`.
+fn locals(body: &Body, mut names: BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, Vec<Diagnostic>> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<&Attribute> = Vec::new();
+    for block in body.blocks.iter().filter(|block| block.kind == "locals") {
+        decode::no_blocks(&block.body, &mut found);
+        waiting.extend(&block.body.attributes);
+    }
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let mut known: BTreeMap<String, Value> = BTreeMap::new();
+    names.insert("local".to_string(), eval::names_object(known.clone()));
+    while !waiting.is_empty() {
+        let mut wrong = Vec::new();
+        let mut left = Vec::new();
+        for attribute in &waiting {
+            let before = wrong.len();
+            let scope = Scope { names: names.clone(), outer: None };
+            let value = eval::value(&attribute.expression, &scope, Allowed::All, &mut wrong);
+            if wrong.len() > before {
+                left.push(*attribute);
+            } else {
+                known.insert(attribute.name.clone(), value);
+                names.insert("local".to_string(), eval::names_object(known.clone()));
+            }
+        }
+        if left.len() == waiting.len() {
+            return Err(wrong);
+        }
+        waiting = left;
+    }
+    Ok(names)
+}

@@ -1,0 +1,14 @@
+//! The little languages of the wire: list filters, version constraints, durations, job files,
+//! configuration files, and JSON as Go programs read it.
+//! Pure text in, values out: no file is opened and no clock is read here.
+
+pub mod bexpr;
+pub mod config;
+pub mod duration;
+pub mod go_json;
+mod hcl;
+mod hcl1;
+pub mod jobspec;
+pub mod regexp;
+mod rust_type;
+pub mod version;

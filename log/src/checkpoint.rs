@@ -1,0 +1,192 @@
+//! Checkpoint files: a state at one position, written whole or not at all, and recognised when damaged.
+//! What the content means is the state machine's business.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::machine::CheckpointSource;
+use crate::members::Members;
+use crate::position::{Edge, Position, u32_at, u64_at};
+use crate::slots::sync_dir;
+
+const MAGIC: [u8; 8] = *b"SLCHECK1";
+/// `magic, position 16, membership edge 16, membership length u32`.
+const HEAD_BYTES: usize = 44;
+/// `content length u64, blake3 32`.
+const TAIL_BYTES: u64 = 40;
+/// More than any cluster's membership takes; a longer length is damage.
+const MEMBERS_BYTES_MAX: usize = 1 << 20;
+
+/// What a checkpoint says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The last entry whose effects the content has.
+    pub position: Position,
+    /// Behind the entry that set `members`.
+    pub members_set: Edge,
+    pub members: Members,
+}
+
+/// A whole checkpoint on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    pub path: PathBuf,
+    pub meta: Meta,
+    content_start: u64,
+    /// Length of the state machine's part, in bytes.
+    pub content_bytes: u64,
+}
+
+/// One checkpoint file as the outside sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointInfo {
+    /// The file.
+    pub path: PathBuf,
+    /// The last entry whose effects it has, or why it cannot be used.
+    pub position: Result<Position, String>,
+}
+
+impl Checkpoint {
+    /// Writes a checkpoint next to the others and makes it durable before it gets its name.
+    pub fn write(dir: &Path, meta: Meta, source: Box<dyn CheckpointSource>) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let path = dir.join(format!("checkpoint-{:020}", meta.position.index));
+        let unfinished = path.with_extension("tmp");
+        let mut out =
+            Hashing { inner: BufWriter::with_capacity(1 << 20, File::create(&unfinished)?), hasher: blake3::Hasher::new(), bytes: 0 };
+        let members = meta.members.encode();
+        out.write_all(&MAGIC)?;
+        out.write_all(&Edge::after(meta.position).encode())?;
+        out.write_all(&meta.members_set.encode())?;
+        out.write_all(&u32::try_from(members.len()).map_err(io::Error::other)?.to_le_bytes())?;
+        out.write_all(&members)?;
+        let content_start = out.bytes;
+        source.write_to(&mut out)?;
+        let content_bytes = out.bytes - content_start;
+        out.write_all(&content_bytes.to_le_bytes())?;
+        let hash = out.hasher.finalize();
+        let mut file = out.inner;
+        file.write_all(hash.as_bytes())?;
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, &path)?;
+        sync_dir(dir)?;
+        Ok(Self { path, meta, content_start, content_bytes })
+    }
+
+    /// Reads a file through and tells whether it is what was once written.
+    pub fn verify(path: &Path) -> io::Result<Self> {
+        let damaged = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let mut head = [0; HEAD_BYTES];
+        file.read_exact(&mut head).map_err(|_| damaged("too short"))?;
+        if head[..8] != MAGIC {
+            return Err(damaged("not a checkpoint"));
+        }
+        let position = Edge::decode(&head[8..24]).and_then(Edge::last).ok_or_else(|| damaged("no position"))?;
+        let members_set = Edge::decode(&head[24..40]).ok_or_else(|| damaged("no membership"))?;
+        let members_len = u32_at(&head, 40).map_or(0, |len| len as usize);
+        let content_start = (HEAD_BYTES + members_len) as u64;
+        let content_bytes = len.checked_sub(content_start + TAIL_BYTES).ok_or_else(|| damaged("too short"))?;
+        if members_len > MEMBERS_BYTES_MAX {
+            return Err(damaged("impossible length"));
+        }
+        let mut members = vec![0; members_len];
+        file.read_exact(&mut members)?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&head).update(&members);
+        let mut content = file.by_ref().take(content_bytes);
+        io::copy(&mut content, &mut hasher)?;
+        let mut tail = [0; TAIL_BYTES as usize];
+        file.read_exact(&mut tail)?;
+        hasher.update(&tail[..8]);
+        if u64_at(&tail, 0) != Some(content_bytes) || hasher.finalize().as_bytes() != &tail[8..] {
+            return Err(damaged("checksum does not match"));
+        }
+        let members = Members::decode(&members).ok_or_else(|| damaged("unknown shape of membership"))?;
+        let meta = Meta { position, members_set, members };
+        Ok(Self { path: path.to_owned(), meta, content_start, content_bytes })
+    }
+
+    /// The state machine's part.
+    pub fn content(&self) -> io::Result<impl Read + use<>> {
+        let mut file = BufReader::with_capacity(1 << 20, File::open(&self.path)?);
+        file.seek(SeekFrom::Start(self.content_start))?;
+        Ok(file.take(self.content_bytes))
+    }
+}
+
+/// Checkpoint files in `dir`, newest first, unread.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("checkpoint-") && path.extension().is_none() {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    found.reverse();
+    Ok(found)
+}
+
+/// The last entry of the oldest of `keep` checkpoints in `dir`, by its name: the damage of the others would make
+/// recovery start there. `None` while there are fewer, since recovery may then have to start from nothing.
+pub(crate) fn oldest_index(dir: &Path, keep: usize) -> io::Result<Option<u64>> {
+    let found = list(dir)?;
+    let oldest = if found.len() < keep { None } else { found.last() };
+    let name = oldest.and_then(|path| path.file_name()).and_then(|name| name.to_str());
+    Ok(name.and_then(|name| name.strip_prefix("checkpoint-")).and_then(|digits| digits.parse().ok()))
+}
+
+/// Removes all but the newest `keep` checkpoints.
+pub(crate) fn tidy(dir: &Path, keep: usize) -> io::Result<()> {
+    for path in list(dir)?.iter().skip(keep) {
+        std::fs::remove_file(path)?;
+    }
+    sync_dir(dir)
+}
+
+/// Removes what a crash left half written.
+pub(crate) fn remove_unfinished(dir: &Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+struct Hashing<W> {
+    inner: W,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(buf)?;
+        self.hasher.update(&buf[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

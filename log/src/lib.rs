@@ -1,0 +1,32 @@
+//! The replicated log of opaque bytes: durable files, consensus over them, checkpoints of the state they drive.
+//! What the bytes mean is not known here.
+
+mod cache;
+mod checkpoint;
+mod error;
+mod history;
+mod log;
+mod machine;
+mod members;
+mod position;
+mod raft;
+mod reader;
+mod record;
+mod recovery;
+mod retention;
+mod segment;
+mod slots;
+mod store;
+
+pub use checkpoint::CheckpointInfo;
+pub use error::{OpenError, ReadError};
+pub use history::Entries;
+pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, ProposeError};
+pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
+pub use members::{Members, NodeId};
+pub use position::{Edge, Position};
+pub use reader::{Reader, Report};
+pub use record::{Kind, PAYLOAD_BYTES_MAX, Record};
+pub use recovery::Recovery;
+pub use retention::{Dropped, Retention};
+pub use store::{Done, Opened, SegmentInfo, Store, StoreConfig, TornTail};

@@ -1,0 +1,335 @@
+//! The log as the server uses it: propose, read, checkpoint, drop what is old.
+//! How consensus works is `raft`'s business, how bytes reach the disk `store`'s.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, Semaphore, watch};
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::error::{OpenError, ReadError};
+use crate::history::{Entries, Source};
+use crate::machine::StateMachine;
+use crate::members::NodeId;
+use crate::position::{Edge, Position};
+use crate::raft::{Node, Progress, ReadyError, applied};
+use crate::record::PAYLOAD_BYTES_MAX;
+use crate::recovery::{self, Recovery};
+use crate::retention::{self, Dropped, Retention};
+use crate::store::{SegmentInfo, Store, StoreConfig};
+
+/// How long a single server may take to become leader of itself and to apply what it holds.
+const READY_WITHIN: Duration = Duration::from_secs(600);
+
+/// How a log is kept.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where everything is: `log/` and `checkpoints/` below it.
+    pub dir: PathBuf,
+    /// This server's number in the cluster.
+    pub node_id: NodeId,
+    /// Where other servers reach this one.
+    pub address: String,
+    /// Sizes of the files.
+    pub store: StoreConfig,
+    /// How many checkpoints are kept. Entries above the oldest of them are never dropped.
+    pub checkpoints_keep: usize,
+    /// When entries are dropped.
+    pub retention: Retention,
+    /// How many proposals may be under way; more wait for their turn.
+    pub proposals_in_flight_max: usize,
+}
+
+impl Config {
+    /// The usual values for a log in `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            node_id: 1,
+            address: String::new(),
+            store: StoreConfig::default(),
+            checkpoints_keep: 2,
+            retention: Retention::default(),
+            proposals_in_flight_max: 16_384,
+        }
+    }
+}
+
+/// A proposal that was committed and applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted<R> {
+    /// Where it is in the log.
+    pub position: Position,
+    /// What the state machine said.
+    pub reply: R,
+}
+
+/// Why a proposal, or a read that must be current, got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// Only the leader can do this; nothing was written.
+    #[error("this server is not the leader")]
+    NotLeader {
+        /// Who is, if known.
+        leader: Option<NodeId>,
+        /// Where it is reached, if known.
+        address: Option<String>,
+    },
+    /// Longer than an entry may be; nothing was written.
+    #[error("a command of {bytes} bytes is longer than {bytes_max}")]
+    TooLong {
+        /// Length of the command.
+        bytes: usize,
+        /// Longest command, in bytes.
+        bytes_max: usize,
+    },
+    /// Leadership was lost on the way: the proposal may or may not be in the log.
+    #[error("leadership was lost before the outcome was known")]
+    OutcomeUnknown,
+    /// Consensus does not run any more, so the proposal may or may not be in the log.
+    #[error("the log has stopped: {0}")]
+    Stopped(String),
+}
+
+/// Why a checkpoint was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The log has stopped.
+    #[error(transparent)]
+    Log(#[from] ProposeError),
+    /// The file could not be written; the log goes on without it.
+    #[error("writing a checkpoint")]
+    Write(#[source] io::Error),
+}
+
+/// Consensus has failed for good. The process should exit with an error, for a supervisor to start it anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("consensus has failed: {0}")]
+pub struct Failure(pub String);
+
+/// Who leads, as far as this server knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leadership {
+    /// The current term.
+    pub term: u64,
+    /// The leader of the term, if there is one yet.
+    pub leader: Option<NodeId>,
+    /// Whether that is this server. Entries of earlier terms may still have to be applied: see
+    /// `Log::read_barrier`.
+    pub is_leader: bool,
+}
+
+/// A running log. Clones share it.
+pub struct Log<S: StateMachine> {
+    inner: Arc<Inner<S>>,
+}
+
+impl<S: StateMachine> Clone for Log<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<S: StateMachine> std::fmt::Debug for Log<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").field("dir", &self.inner.config.dir).finish_non_exhaustive()
+    }
+}
+
+struct Inner<S: StateMachine> {
+    config: Config,
+    node: Node<S>,
+    store: Arc<Store>,
+    progress: Arc<Progress>,
+    recovery: Recovery,
+    turns: Semaphore,
+    /// Held while a checkpoint is written: one at a time.
+    checkpointing: Mutex<()>,
+}
+
+impl<S: StateMachine> Log<S> {
+    /// Opens the log, rebuilds `state` from the newest sound checkpoint and the entries after it, and starts
+    /// consensus. A server that is alone has, when this returns, applied everything it ever acknowledged.
+    /// Must be called within a tokio runtime.
+    pub async fn open(config: Config, state: S) -> Result<Self, OpenError> {
+        let plan = config.clone();
+        let recovered = tokio::task::spawn_blocking(move || recovery::recover(&plan, state));
+        let (store, machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
+        let store = Arc::new(store);
+        let progress = machine.progress();
+        let node = Node::start(config.node_id, Arc::clone(&store), machine).await?;
+        node.found_cluster(&config.address).await?;
+        let turns = Semaphore::new(config.proposals_in_flight_max);
+        let inner = Inner { config, node, store, progress, recovery, turns, checkpointing: Mutex::new(()) };
+        let log = Self { inner: Arc::new(inner) };
+        if log.inner.node.is_only_voter().await? {
+            log.lead_alone().await?;
+        }
+        Ok(log)
+    }
+
+    async fn lead_alone(&self) -> Result<(), OpenError> {
+        let node = &self.inner.node;
+        let mut leadership = node.leadership();
+        let lead = async {
+            loop {
+                match node.ready().await {
+                    Ok(()) => return Ok(()),
+                    Err(ReadyError::Stopped(why)) => return Err(OpenError::Start(why)),
+                    Err(ReadyError::NoLeader) => {}
+                }
+                if !leadership.borrow_and_update().is_leader {
+                    node.stand().await;
+                }
+                // A change may have come before we looked; try again soon in any case.
+                let _ = tokio::time::timeout(Duration::from_millis(50), leadership.changed()).await;
+            }
+        };
+        tokio::time::timeout(READY_WITHIN, lead).await.map_err(|_| OpenError::Start("the only member did not become leader".to_owned()))?
+    }
+
+    /// How the state was rebuilt when the log was opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.inner.recovery
+    }
+
+    /// Writes a command to the log. Answers when it is on disk, committed and applied. Whoever drops the future
+    /// learns nothing of the outcome; the command may still be written.
+    pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+        if command.len() > PAYLOAD_BYTES_MAX {
+            return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
+        }
+        let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
+        let _turn = self.inner.turns.acquire().await.map_err(closed)?;
+        self.inner.node.propose(command).await
+    }
+
+    /// Returns once this server is known to lead and has applied everything that was committed before the call.
+    pub async fn read_barrier(&self) -> Result<(), ProposeError> {
+        self.inner.node.read_barrier().await
+    }
+
+    /// Whether this server leads, as far as it knows.
+    pub fn is_leader(&self) -> bool {
+        self.leadership().borrow().is_leader
+    }
+
+    /// Who leads, with every change of it.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.inner.node.leadership()
+    }
+
+    /// Waits for consensus to fail. Pending for ever after a clean shutdown.
+    pub async fn failed(&self) -> Failure {
+        let mut failure = self.inner.node.failure();
+        loop {
+            if let Some(failure) = failure.borrow_and_update().clone() {
+                return failure;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The last applied entry.
+    pub fn applied(&self) -> Option<Position> {
+        self.inner.progress.applied.borrow().last()
+    }
+
+    /// Waits until the entry at `index` is applied here.
+    pub async fn wait_applied(&self, index: u64) {
+        applied(&self.inner.progress, Edge { term: 0, next: index + 1 }).await;
+    }
+
+    /// How many entries are in this server's log but not yet applied. It grows when applying is too slow.
+    pub fn unapplied(&self) -> u64 {
+        self.inner.store.last().next.saturating_sub(self.inner.progress.applied.borrow().next)
+    }
+
+    /// The oldest entry that can be read.
+    pub fn oldest_index(&self) -> u64 {
+        self.inner.store.oldest()
+    }
+
+    /// Applied entries of `range`, in order. Reads files: not for a task that must not block.
+    pub fn read(&self, range: Range<u64>) -> Result<Entries, ReadError> {
+        let applied = self.inner.progress.applied.borrow().next;
+        let source: Arc<dyn Source> = Arc::clone(&self.inner.store) as Arc<dyn Source>;
+        Entries::new(source, range.start..range.end.min(applied))
+    }
+
+    /// The files of the log, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.inner.store.segments()
+    }
+
+    /// The last entry of the newest checkpoint on disk.
+    pub fn checkpointed(&self) -> Option<Position> {
+        self.inner.progress.newest().map(|checkpoint| checkpoint.meta.position)
+    }
+
+    /// Writes the state as it is now to disk, while more is being applied. Answers the last entry it contains;
+    /// `None` when nothing was applied yet.
+    pub async fn checkpoint_now(&self) -> Result<Option<Position>, CheckpointError> {
+        let _alone = self.inner.checkpointing.lock().await;
+        if let Some(newest) = self.checkpointed()
+            && Some(newest) == self.applied()
+        {
+            return Ok(Some(newest));
+        }
+        let Some((meta, source)) = self.inner.node.begin_checkpoint().await? else { return Ok(None) };
+        let position = meta.position;
+        let dir = self.inner.config.checkpoints_dir();
+        let keep = self.inner.config.checkpoints_keep.max(1);
+        let written = tokio::task::spawn_blocking(move || {
+            let checkpoint = Checkpoint::write(&dir, meta, source)?;
+            checkpoint::tidy(&dir, keep)?;
+            Ok(checkpoint)
+        });
+        let written = written.await.map_err(io::Error::other).and_then(|outcome| outcome);
+        self.inner.progress.set_newest(written.map_err(CheckpointError::Write)?);
+        self.inner.node.announce_checkpoint(position).await?;
+        Ok(Some(position))
+    }
+
+    /// Drops segments that retention no longer wants. Never one that a kept checkpoint would need for replay.
+    /// `now_ms` is the wall time in milliseconds since 1970.
+    pub async fn retain(&self, now_ms: u64) -> Result<Dropped, CheckpointError> {
+        let dir = self.inner.config.checkpoints_dir();
+        let keep = self.inner.config.checkpoints_keep.max(1);
+        let oldest = tokio::task::spawn_blocking(move || checkpoint::oldest_index(&dir, keep));
+        let oldest = oldest.await.map_err(io::Error::other).and_then(|outcome| outcome);
+        let Some(oldest) = oldest.map_err(CheckpointError::Write)? else { return Ok(Dropped::default()) };
+        let applied = self.inner.progress.applied.borrow().next;
+        let dropped = retention::plan(&self.inner.config.retention, &self.segments(), oldest + 1, applied, now_ms);
+        if dropped.segments > 0 {
+            self.inner.node.purge(dropped.below).await?;
+        }
+        Ok(dropped)
+    }
+
+    /// Stops: what was acknowledged is on disk and marked when this returns. Proposals under way may fail.
+    pub async fn shutdown(&self) {
+        self.inner.turns.close();
+        self.inner.node.shutdown().await;
+        let store = Arc::clone(&self.inner.store);
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+            tracing::error!("closing the log panicked");
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    pub(crate) fn checkpoints_dir(&self) -> PathBuf {
+        self.dir.join("checkpoints")
+    }
+}

@@ -1,0 +1,14 @@
+//! Consensus: the only place that knows openraft. Everything outside sees `Node` and our own types, so that
+//! the library can be replaced without anybody noticing.
+
+mod adapt;
+mod machine;
+mod network;
+mod node;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub(crate) use machine::{Machine, Progress};
+pub(crate) use node::{Node, ReadyError, applied};

@@ -1,0 +1,207 @@
+//! openraft's state machine over the caller's `StateMachine`: batches, replies, positions, checkpoints.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{Stream, StreamExt};
+use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
+use openraft::{OptionalSend, RaftSnapshotBuilder};
+use tokio::sync::watch;
+
+use super::adapt;
+use super::types::{LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
+use crate::checkpoint::{Checkpoint, Meta};
+use crate::machine::{CheckpointSource, Committed, Payload, StateMachine};
+use crate::members::Members;
+use crate::position::Edge;
+
+/// Most entries given to the state machine in one call. More would delay the first reply for the last entry.
+const BATCH_ENTRIES_MAX: usize = 1024;
+
+/// How far the state is, readable from anywhere.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub applied: watch::Sender<Edge>,
+    /// The newest checkpoint on disk.
+    pub newest: Mutex<Option<Checkpoint>>,
+}
+
+impl Progress {
+    pub fn newest(&self) -> Option<Checkpoint> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_newest(&self, checkpoint: Checkpoint) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
+    }
+}
+
+/// The caller's state machine and what must be known about it.
+pub(crate) struct Machine<S> {
+    /// Never locked: openraft wants `Sync`, and a lock that is only reached through `get_mut` gives just that.
+    state: Mutex<S>,
+    applied: Edge,
+    members_set: Edge,
+    members: Members,
+    progress: Arc<Progress>,
+    checkpoints: PathBuf,
+}
+
+impl<S: StateMachine> Machine<S> {
+    pub fn new(state: S, checkpoints: PathBuf) -> Self {
+        let progress = Progress { applied: watch::Sender::new(Edge::default()), newest: Mutex::new(None) };
+        Self {
+            state: Mutex::new(state),
+            applied: Edge::default(),
+            members_set: Edge::default(),
+            members: Members::default(),
+            progress: Arc::new(progress),
+            checkpoints,
+        }
+    }
+
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    fn state(&mut self) -> &mut S {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a checkpoint's state in the place of the present one.
+    pub fn install(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
+        let mut content = checkpoint.content()?;
+        self.state().install(checkpoint.meta.position, &mut content)?;
+        self.applied = Edge::after(checkpoint.meta.position);
+        self.members_set = checkpoint.meta.members_set;
+        self.members = checkpoint.meta.members.clone();
+        self.progress.applied.send_replace(self.applied);
+        self.progress.set_newest(checkpoint);
+        Ok(())
+    }
+
+    /// Applies committed entries that follow the last applied one.
+    pub fn apply_batch(&mut self, batch: Vec<Committed>) -> io::Result<Vec<S::Reply>> {
+        let mut edge = self.applied;
+        for committed in &batch {
+            // That none is left out is for the state machine to assert: openraft's own suite leaves some out.
+            assert!(committed.position.index >= edge.next, "entries apply in order, once");
+            edge = Edge::after(committed.position);
+            if let Payload::Membership(members) = &committed.payload {
+                self.members_set = edge;
+                self.members.clone_from(members);
+            }
+        }
+        let count = batch.len();
+        // A panic here would end only openraft's task for the state machine, and the server would hang; as an
+        // error it stops consensus, and with it the process.
+        let replies =
+            catch_unwind(AssertUnwindSafe(|| self.state().apply(batch))).map_err(|_| io::Error::other("the state machine panicked"))?;
+        assert_eq!(replies.len(), count, "one reply per entry");
+        self.applied = edge;
+        self.progress.applied.send_replace(edge);
+        Ok(replies)
+    }
+
+    /// The state as it is now, ready to be written; `None` before the first entry.
+    pub fn begin_checkpoint(&mut self) -> Option<(Meta, Box<dyn CheckpointSource>)> {
+        let position = self.applied.last()?;
+        let meta = Meta { position, members_set: self.members_set, members: self.members.clone() };
+        Some((meta, self.state().checkpoint()))
+    }
+}
+
+impl<S: StateMachine> RaftStateMachine<Types<S::Reply>> for Machine<S> {
+    type SnapshotData = SnapshotData;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let applied = self.applied.last().map(adapt::log_id);
+        Ok((applied, adapt::stored_membership(self.members_set, &self.members)?))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<Types<S::Reply>>>> + Unpin + OptionalSend,
+    {
+        let mut batch = Vec::new();
+        let mut responders: Vec<Option<ApplyResponder<Types<S::Reply>>>> = Vec::new();
+        loop {
+            let item = entries.next().await;
+            let ended = item.is_none();
+            if let Some(item) = item {
+                let (entry, responder) = item?;
+                batch.push(adapt::committed_entry(entry));
+                responders.push(responder);
+            }
+            if !batch.is_empty() && (ended || batch.len() >= BATCH_ENTRIES_MAX) {
+                let replies = self.apply_batch(std::mem::take(&mut batch))?;
+                for (responder, reply) in responders.drain(..).zip(replies) {
+                    if let Some(responder) = responder {
+                        responder.send(reply);
+                    }
+                }
+            }
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        let newest = self.progress.newest();
+        let current = newest.as_ref().map(|checkpoint| checkpoint.meta.position) == self.applied.last();
+        match newest {
+            // Asked for because a checkpoint was just written, so that is what there is to tell.
+            Some(newest) if current || !force => Some(Builder::Written(newest)),
+            _ if force => Some(self.get_snapshot_builder().await),
+            _ => None,
+        }
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder::Unwritten { begun: Mutex::new(self.begin_checkpoint()), dir: self.checkpoints.clone(), progress: self.progress() }
+    }
+
+    async fn install_snapshot(&mut self, _meta: &SnapshotMeta, snapshot: SnapshotData) -> io::Result<()> {
+        snapshot.map_or(Ok(()), |checkpoint| self.install(checkpoint))
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        self.progress.newest().map(to_snapshot).transpose()
+    }
+}
+
+fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
+    Ok(Snapshot { meta: adapt::snapshot_meta(&checkpoint.meta)?, snapshot: Some(checkpoint) })
+}
+
+/// Gives openraft its snapshot. Ours are written before openraft asks, because an error here, such as a full
+/// disk, would stop consensus.
+pub(crate) enum Builder {
+    Written(Checkpoint),
+    Unwritten { begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>, dir: PathBuf, progress: Arc<Progress> },
+}
+
+impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
+    type SnapshotData = SnapshotData;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        match self {
+            Self::Written(checkpoint) => to_snapshot(checkpoint.clone()),
+            Self::Unwritten { begun, dir, progress } => {
+                let begun = begun.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+                let Some((meta, source)) = begun else {
+                    return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
+                };
+                let dir = dir.clone();
+                let checkpoint =
+                    tokio::task::spawn_blocking(move || Checkpoint::write(&dir, meta, source)).await.map_err(io::Error::other)??;
+                progress.set_newest(checkpoint.clone());
+                to_snapshot(checkpoint)
+            }
+        }
+    }
+}

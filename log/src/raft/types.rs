@@ -1,0 +1,111 @@
+//! The types openraft is used with.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use bytes::Bytes;
+use openraft::impls::{BasicNode, BoxedErrorSource, InlineBatch, TokioRuntime, leader_id_std};
+use openraft::raft::responder::Responder;
+use openraft::{EntryPayload, RaftTypeConfig};
+use tokio::sync::oneshot;
+
+use crate::members::NodeId;
+
+/// One term has one leader (`leader_id_std`), so that term and index alone name an entry.
+pub(super) type LeaderId = leader_id_std::LeaderId<u64, NodeId>;
+pub(super) type CommittedLeaderId = <LeaderId as openraft::vote::RaftLeaderId>::Committed;
+pub(super) type LogId = openraft::LogId<CommittedLeaderId>;
+pub(super) type Vote = openraft::Vote<LeaderId>;
+pub(super) type Membership = openraft::Membership<NodeId, BasicNode>;
+pub(super) type StoredMembership = openraft::StoredMembership<CommittedLeaderId, NodeId, BasicNode>;
+pub(super) type SnapshotMeta = openraft::SnapshotMeta<CommittedLeaderId, NodeId, BasicNode>;
+/// A checkpoint on this server's disk; `None` is the state before the first entry.
+pub(super) type SnapshotData = Option<crate::checkpoint::Checkpoint>;
+pub(super) type Snapshot = openraft::Snapshot<CommittedLeaderId, NodeId, BasicNode, SnapshotData>;
+pub(super) type EntryData = EntryPayload<Command, NodeId, BasicNode>;
+pub(super) type Entry = openraft::Entry<CommittedLeaderId, EntryData>;
+
+/// Proposed bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Command(pub Bytes);
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// Our choice for each of openraft's types, for a state machine that replies `R`.
+pub(crate) struct Types<R>(PhantomData<fn() -> R>);
+
+impl<R: Send + Sync + 'static> RaftTypeConfig for Types<R> {
+    type D = Command;
+    type R = R;
+    type NodeId = NodeId;
+    type Node = BasicNode;
+    type Term = u64;
+    type LeaderId = LeaderId;
+    type Vote = Vote;
+    type Payload = EntryData;
+    type Entry = Entry;
+    type AsyncRuntime = TokioRuntime;
+    type Responder<T>
+        = ReplyTo<T>
+    where
+        T: Send + 'static;
+    type Batch<T>
+        = InlineBatch<T>
+    where
+        T: Send + 'static;
+    type ErrorSource = BoxedErrorSource;
+}
+
+/// Where one proposal's answer goes.
+pub(crate) struct ReplyTo<T>(pub oneshot::Sender<T>);
+
+impl<R: Send + Sync + 'static, T: Send + 'static> Responder<Types<R>, T> for ReplyTo<T> {
+    fn on_complete(self, result: T) {
+        // A proposer that no longer waits is no concern of ours.
+        let _ = self.0.send(result);
+    }
+}
+
+// By hand, since derives would ask the same of `R`.
+impl<R> Clone for Types<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R> Copy for Types<R> {}
+impl<R> Default for Types<R> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+impl<R> fmt::Debug for Types<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Types")
+    }
+}
+impl<R> PartialEq for Types<R> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl<R> Eq for Types<R> {}
+impl<R> PartialOrd for Types<R> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<R> Ord for Types<R> {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}

@@ -1,0 +1,126 @@
+//! Looks at the files of a log without changing them and without consensus: for inspection and verification.
+//! A running server may own them; its newest group may then look torn.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
+use crate::error::{OpenError, ReadError};
+use crate::history::{Entries, Source};
+use crate::position::Edge;
+use crate::record::Record;
+use crate::store::{Scan, SegmentInfo, TornTail, scan};
+
+/// A log directory that was read through and found sound.
+#[derive(Debug)]
+pub struct Reader {
+    scan: Arc<Scan>,
+    checkpoints: PathBuf,
+}
+
+/// What reading a whole log directory found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The oldest entry that can be read.
+    pub oldest: u64,
+    /// The end of the log.
+    pub last: Edge,
+    /// The high-water mark. Equal to `last` after a clean close.
+    pub mark: Edge,
+    /// The committed hint.
+    pub committed: Edge,
+    /// How many entries there are, those below `oldest` in a kept segment included.
+    pub entries: u64,
+    /// How many groups they were written in.
+    pub groups: u64,
+    /// The files, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// What follows the last entry and was never acknowledged.
+    pub torn: Option<TornTail>,
+    /// Files that a crash left behind and the next start removes.
+    pub leftovers: Vec<PathBuf>,
+    /// Small files of which only one of the two copies is sound and current.
+    pub lone_copies: Vec<&'static str>,
+    /// The checkpoints, newest first.
+    pub checkpoints: Vec<CheckpointInfo>,
+}
+
+impl Reader {
+    /// Reads the log below `dir`, the same directory as in `Config`, and checks every byte of its entries.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let log = dir.join("log");
+        // A running server may drop or begin a file between two of our looks; real damage is there both times.
+        let found = match scan(&log, false) {
+            Err(OpenError::Damaged { .. } | OpenError::Io { .. }) => scan(&log, false),
+            first => first,
+        };
+        let scan = Arc::new(found?);
+        Ok(Self { scan, checkpoints: dir.join("checkpoints") })
+    }
+
+    /// What was found. Reads the checkpoints through.
+    pub fn report(&self) -> io::Result<Report> {
+        let mut checkpoints = Vec::new();
+        for path in checkpoint::list(&self.checkpoints)? {
+            let position = Checkpoint::verify(&path).map(|checkpoint| checkpoint.meta.position);
+            checkpoints.push(CheckpointInfo { path, position: position.map_err(|error| error.to_string()) });
+        }
+        let scan = &self.scan;
+        Ok(Report {
+            oldest: scan.oldest(),
+            last: scan.last(),
+            mark: scan.mark.edge,
+            committed: scan.committed,
+            entries: scan.entries,
+            groups: scan.groups,
+            segments: scan.segments.iter().map(SegmentInfo::from).collect(),
+            torn: scan.torn.clone(),
+            leftovers: scan.leftovers.clone(),
+            lone_copies: scan.lone_copies.clone(),
+            checkpoints,
+        })
+    }
+
+    /// The state machine's part of a checkpoint, verified.
+    pub fn checkpoint(&self, path: &Path) -> io::Result<impl io::Read + use<>> {
+        Checkpoint::verify(path)?.content()
+    }
+
+    /// The oldest entry that can be read.
+    pub fn oldest_index(&self) -> u64 {
+        self.scan.oldest()
+    }
+
+    /// The end of the log.
+    pub fn last(&self) -> Edge {
+        self.scan.last()
+    }
+
+    /// Everything below is known to be committed. Later entries are on this disk only, as far as it knows.
+    pub fn committed(&self) -> Edge {
+        self.scan.committed
+    }
+
+    /// Entries of `range`, in order.
+    pub fn entries(&self, range: Range<u64>) -> Result<Entries, ReadError> {
+        Entries::new(Arc::clone(&self.scan) as Arc<dyn Source>, range)
+    }
+}
+
+impl Source for Scan {
+    fn oldest(&self) -> u64 {
+        Scan::oldest(self)
+    }
+
+    fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Record>> {
+        let mut out = Vec::new();
+        let next = self.segments.partition_point(|segment| segment.first() <= range.start);
+        let segment = next.checked_sub(1).and_then(|i| self.segments.get(i));
+        if let Some(plan) = segment.and_then(|segment| segment.plan(range, bytes_max)) {
+            plan.read(&mut out)?;
+        }
+        Ok(out)
+    }
+}

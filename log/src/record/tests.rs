@@ -1,0 +1,64 @@
+//! Records one behind the other, and what a walk says of those that do not belong.
+
+use super::*;
+
+const NONCE: u64 = 0x1234_5678_9abc_def0;
+
+fn run() -> (Vec<u8>, usize) {
+    let mut bytes = Vec::new();
+    let mut chain = put_group(&mut bytes, 0, Edge::default(), NONCE);
+    for index in 0..3 {
+        let record = Record { position: Position { term: 1, index }, kind: Kind::Command, payload: vec![7; 10].into() };
+        chain = put_entry(&mut bytes, chain, &record);
+    }
+    let second = bytes.len();
+    chain = put_group(&mut bytes, chain, Edge { term: 1, next: 3 }, NONCE);
+    let blank = Record { position: Position { term: 2, index: 3 }, kind: Kind::Blank, payload: Bytes::new() };
+    put_entry(&mut bytes, chain, &blank);
+    (bytes, second)
+}
+
+fn walk(bytes: &[u8]) -> (u64, Stop) {
+    let mut walk = Walk::new(bytes, 0, 0, Edge::default(), NONCE);
+    loop {
+        if let Err(stop) = walk.step() {
+            return (walk.edge.next, stop);
+        }
+    }
+}
+
+#[test]
+fn a_walk_meets_every_entry_and_says_how_it_ended() {
+    let (mut bytes, second) = run();
+    assert_eq!(walk(&bytes), (4, Stop::End));
+    assert_eq!(walk(&bytes[..second]), (3, Stop::End));
+    assert_eq!(walk(&bytes[..second + 30]), (3, Stop::Short));
+    bytes.extend_from_slice(&[0; 100]);
+    assert_eq!(walk(&bytes), (4, Stop::Zeros));
+}
+
+#[test]
+fn a_record_that_is_moved_or_repeated_does_not_belong() {
+    let (bytes, second) = run();
+    let entry = HEADER_BYTES + 10;
+    let mut without_one = bytes.clone();
+    without_one.drain(GROUP_BYTES + entry..GROUP_BYTES + 2 * entry);
+    assert_eq!(walk(&without_one), (1, Stop::Bad("checksum does not match")));
+    let mut repeated = bytes[..second].to_vec();
+    repeated.extend_from_slice(&bytes[second - entry..second]);
+    assert_eq!(walk(&repeated), (3, Stop::Bad("checksum does not match")));
+}
+
+#[test]
+fn a_mark_is_recognised_wherever_it_stands_but_only_with_the_nonce() {
+    let (bytes, second) = run();
+    assert_eq!(highest_group_mark(&bytes, NONCE), Some(3));
+    assert_eq!(highest_group_mark(&bytes[..second], NONCE), Some(0));
+    assert_eq!(highest_group_mark(&bytes, NONCE + 1), None);
+    for gap in [0, 1, PAGE - GROUP_BYTES, PAGE - 40, PAGE - 26, PAGE, 3 * PAGE + 7] {
+        let mut far = vec![0; gap];
+        far.extend_from_slice(&bytes[second..]);
+        far.extend_from_slice(&[0; 2 * PAGE]);
+        assert_eq!(highest_group_mark(&far, NONCE), Some(3), "after {gap} zeros");
+    }
+}

@@ -1,0 +1,90 @@
+//! From files to a state: the newest sound checkpoint, then the entries after it that are known to be committed.
+//! Entries beyond those are applied by consensus once it runs.
+
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
+use crate::error::OpenError;
+use crate::history::committed;
+use crate::log::Config;
+use crate::machine::StateMachine;
+use crate::position::Position;
+use crate::raft::Machine;
+use crate::store::{Store, TornTail};
+
+/// How much is read and applied at a time, in bytes of entries.
+const REPLAY_BYTES: usize = 1 << 20;
+
+/// How the state was rebuilt at start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The checkpoint that was used, by its last entry. `None`: everything was replayed from the first entry.
+    pub checkpoint: Option<Position>,
+    /// Newer checkpoints that could not be used, and why.
+    pub rejected: Vec<CheckpointInfo>,
+    /// How many entries were replayed from the log before consensus started.
+    pub replayed: u64,
+    /// A tail of the log that was never acknowledged and has been cut off.
+    pub torn: Option<TornTail>,
+}
+
+pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Store, Machine<S>, Recovery), OpenError> {
+    let dir = config.checkpoints_dir();
+    std::fs::create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
+    let (store, opened) = Store::open(&config.log_dir(), config.store.clone())?;
+    checkpoint::remove_unfinished(&dir).map_err(OpenError::io("tidying", &dir))?;
+    let mut machine = Machine::new(state, dir.clone());
+    let mut recovery = Recovery { torn: opened.torn, ..Recovery::default() };
+
+    let mut start = 0;
+    if let Some(checkpoint) = newest_sound(&dir, &mut recovery.rejected)? {
+        start = checkpoint.meta.position.index + 1;
+        fits_the_log(&store, &checkpoint)?;
+        recovery.checkpoint = Some(checkpoint.meta.position);
+        machine.install(checkpoint).map_err(OpenError::Rebuild)?;
+    }
+    let oldest = store.floor().next;
+    if start < oldest {
+        let what = format!("entries {start} to {} are needed to rebuild the state and are gone", oldest - 1);
+        return Err(OpenError::damaged(&dir, start, what));
+    }
+
+    let end = opened.committed.next;
+    while start < end {
+        let records = store.read(start..end, REPLAY_BYTES).map_err(OpenError::Rebuild)?;
+        let count = records.len() as u64;
+        let batch = records.into_iter().map(committed).collect::<Result<Vec<_>, _>>().map_err(OpenError::Rebuild)?;
+        if batch.is_empty() {
+            break;
+        }
+        machine.apply_batch(batch).map_err(OpenError::Rebuild)?;
+        start += count;
+        recovery.replayed += count;
+    }
+    Ok((store, machine, recovery))
+}
+
+fn newest_sound(dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
+    let paths: Vec<PathBuf> = checkpoint::list(dir).map_err(OpenError::io("listing", dir))?;
+    for path in paths {
+        match Checkpoint::verify(&path) {
+            Ok(checkpoint) => return Ok(Some(checkpoint)),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "a checkpoint is damaged, trying an older one");
+                rejected.push(CheckpointInfo { path, position: Err(error.to_string()) });
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A checkpoint is made of committed entries, so a log that ends before it has lost some.
+fn fits_the_log(store: &Store, checkpoint: &Checkpoint) -> Result<(), OpenError> {
+    let position = checkpoint.meta.position;
+    let last = store.last();
+    if position.index >= last.next {
+        let what = format!("the checkpoint has entry {}, but the log ends before {}", position.index, last.next);
+        return Err(OpenError::damaged(&checkpoint.path, last.next, what));
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! A small file that holds one value in two places, so that a crash while writing one leaves the other.
+//! What the value means (mark, vote, floor, ..) is its owner's business.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::position::{u32_at, u64_at};
+
+/// The two places are a page apart: no disk tears two pages with one write of the first.
+const SLOT_BYTES: usize = 4096;
+const MAGIC: [u8; 4] = *b"SLOT";
+/// `magic, len u32, seq u64`; the payload and a crc of all that follow.
+const HEADER_BYTES: usize = 16;
+const PAYLOAD_BYTES_MAX: usize = SLOT_BYTES - HEADER_BYTES - 4;
+
+/// An open double-slot file.
+#[derive(Debug)]
+pub(crate) struct SlotFile {
+    file: File,
+    seq: u64,
+}
+
+/// What was found in a double-slot file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SlotValue {
+    pub payload: Vec<u8>,
+    pub seq: u64,
+    /// How many of the two places hold this value. One is enough; the other is older, or damaged.
+    pub copies: u8,
+}
+
+impl SlotFile {
+    /// Makes the file with a first value, on disk when this returns (its directory entry is the caller's).
+    pub fn create(path: &Path, payload: &[u8]) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut slots = Self { file, seq: 0 };
+        slots.save(payload)?;
+        slots.file.sync_all()?;
+        Ok(slots)
+    }
+
+    /// Opens the file to go on from `value`, which was read from it. Unless both places hold it already they
+    /// are made to, since the older one must not come back after this value was acted on.
+    pub fn open(path: &Path, value: &SlotValue) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut slots = Self { file, seq: value.seq };
+        if value.copies < 2 {
+            slots.save(&value.payload)?;
+        }
+        Ok(slots)
+    }
+
+    /// Writes both places, each on disk before the next is touched. Afterwards the loss of either place is
+    /// harmless: what stays is the same value, never an older one.
+    pub fn save(&mut self, payload: &[u8]) -> io::Result<()> {
+        let seq = self.seq + 1;
+        let first = seq % 2;
+        self.write_slot(first, seq, payload)?;
+        self.file.sync_data()?;
+        self.write_slot(1 - first, seq, payload)?;
+        self.file.sync_data()?;
+        self.seq = seq;
+        Ok(())
+    }
+
+    /// Writes one place and does not wait for the disk. For values where an older one does no harm.
+    pub fn hint(&mut self, payload: &[u8]) -> io::Result<()> {
+        let seq = self.seq + 1;
+        self.write_slot(seq % 2, seq, payload)?;
+        self.seq = seq;
+        Ok(())
+    }
+
+    fn write_slot(&self, slot: u64, seq: u64, payload: &[u8]) -> io::Result<()> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "value does not fit a slot"));
+        }
+        let len = u32::try_from(payload.len()).expect("a slot is 4096 bytes");
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len() + 4);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&seq.to_le_bytes());
+        bytes.extend_from_slice(payload);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        self.file.write_all_at(&bytes, slot * SLOT_BYTES as u64)
+    }
+}
+
+/// Reads the newest sound value of a double-slot file without opening it for writing.
+pub(crate) fn read(path: &Path) -> io::Result<Option<SlotValue>> {
+    let bytes = std::fs::read(path)?;
+    let places = [bytes.get(..SLOT_BYTES.min(bytes.len())), bytes.get(SLOT_BYTES..)];
+    let sound: Vec<(u64, &[u8])> = places.into_iter().flatten().filter_map(decode).collect();
+    let newest = sound.iter().max_by_key(|(seq, _)| *seq);
+    Ok(newest.map(|(seq, payload)| SlotValue {
+        payload: payload.to_vec(),
+        seq: *seq,
+        copies: if sound.iter().all(|(other, _)| other == seq) && sound.len() == 2 { 2 } else { 1 },
+    }))
+}
+
+fn decode(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let len = u32_at(bytes, 4)? as usize;
+    let end = HEADER_BYTES.checked_add(len)?;
+    let sound = bytes.get(..4)? == MAGIC && u32_at(bytes, end)? == crc32c::crc32c(bytes.get(..end)?);
+    if sound { Some((u64_at(bytes, 8)?, &bytes[HEADER_BYTES..end])) } else { None }
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Where each small file of a log directory is.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    pub dir: PathBuf,
+}
+
+impl Names {
+    pub fn format(&self) -> PathBuf {
+        self.dir.join("format")
+    }
+    pub fn mark(&self) -> PathBuf {
+        self.dir.join("mark")
+    }
+    pub fn vote(&self) -> PathBuf {
+        self.dir.join("vote")
+    }
+    pub fn committed(&self) -> PathBuf {
+        self.dir.join("committed")
+    }
+    pub fn floor(&self) -> PathBuf {
+        self.dir.join("floor")
+    }
+    pub fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+}

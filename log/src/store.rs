@@ -1,0 +1,405 @@
+//! The log on disk: entries, vote, committed hint and floor in one directory, and nothing about consensus.
+//! Every change goes through one writer thread, in call order, so that many appends share one sync.
+
+mod scan;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use scan::TornTail;
+pub(crate) use scan::{Scan, scan};
+
+use crate::cache::Cache;
+use crate::error::OpenError;
+use crate::position::Edge;
+use crate::record::{PAYLOAD_BYTES_MAX, Record};
+use crate::segment::Segment;
+use crate::slots::{Names, SlotFile, sync_dir};
+use scan::{Mark, encode_floor, encode_format};
+use writer::{Change, Queue, Writer};
+
+/// Sizes of a store.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// Space reserved for one segment file, in bytes.
+    pub segment_bytes: u64,
+    /// How much of the newest entries is kept in memory, in bytes. Entries not yet on disk are kept regardless.
+    pub cache_bytes: usize,
+    /// How long nothing must be appended before the high-water mark is written.
+    pub mark_after_idle: Duration,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20, cache_bytes: 64 << 20, mark_after_idle: Duration::from_millis(100) }
+    }
+}
+
+/// Called once with the outcome when a change is on disk, from the writer's thread.
+pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// One segment file as the outside sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// The file.
+    pub path: PathBuf,
+    /// Index of its first entry.
+    pub first: u64,
+    /// What it holds ends here.
+    pub end: Edge,
+    /// Bytes of records in it, its head included.
+    pub bytes: u64,
+    /// When it was begun, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+impl From<&Segment> for SegmentInfo {
+    fn from(segment: &Segment) -> Self {
+        Self {
+            path: segment.path.clone(),
+            first: segment.first(),
+            end: segment.end,
+            bytes: segment.end_offset,
+            created_ms: segment.header.created_ms,
+        }
+    }
+}
+
+/// What callers and the writer share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    queue: Queue,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Written segments, oldest first. Only the writer changes them.
+    segments: Vec<Segment>,
+    cache: Cache,
+    floor: Edge,
+    /// Index of the first entry the log ever had, where that is above the floor.
+    begin: u64,
+    /// The end of the log as callers see it: appended, on disk or not.
+    last: Edge,
+    vote: Vec<u8>,
+    committed: Edge,
+    committed_file: SlotFile,
+    /// Why nothing can be written any more.
+    failed: Option<String>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while holding the lock leaves plain values behind, each of them whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An open log directory. Dropping it closes it cleanly.
+#[derive(Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// Held while the log is open, so that no other process opens it.
+    lock: File,
+}
+
+/// What opening a store found and repaired.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// A tail that was never acknowledged and has been cut off.
+    pub torn: Option<TornTail>,
+    /// The committed hint: entries below were committed.
+    pub committed: Edge,
+}
+
+impl Store {
+    /// Opens the log in `dir`, or makes an empty one there. Damage is an error; a torn tail is cut off.
+    pub fn open(dir: &Path, config: StoreConfig) -> Result<(Self, Opened), OpenError> {
+        std::fs::create_dir_all(dir).map_err(OpenError::io("creating", dir))?;
+        let names = Names { dir: dir.to_owned() };
+        let lock =
+            File::options().write(true).create(true).truncate(false).open(names.lock()).map_err(OpenError::io("opening", &names.lock()))?;
+        lock.try_lock().map_err(|_| OpenError::Locked { dir: dir.to_owned() })?;
+        if !scan::exists(dir)? {
+            create(&names).map_err(OpenError::io("creating a log in", dir))?;
+        }
+        let scan = scan(dir, true)?;
+        let opened = Opened { torn: scan.torn.clone(), committed: scan.committed };
+        let store = Self::start(&names, config, scan, lock).map_err(OpenError::io("repairing the log in", dir))?;
+        Ok((store, opened))
+    }
+
+    fn start(names: &Names, config: StoreConfig, scan: Scan, lock: File) -> io::Result<Self> {
+        let last = scan.last();
+        for path in &scan.leftovers {
+            std::fs::remove_file(path)?;
+        }
+        sync_dir(&names.dir)?;
+        if let Some(segment) = scan.segments.last() {
+            if scan.torn.is_some() {
+                segment.clear_tail(config.segment_bytes)?;
+            }
+            // What a killed process wrote but did not sync counts from now on, so it has to be on disk.
+            segment.file.sync_all()?;
+        }
+        let [mark_slot, vote_slot, committed_slot, floor_slot] = &scan.slots;
+        let mut mark_file = SlotFile::open(&names.mark(), mark_slot)?;
+        let mark = if scan.mark.edge == last { scan.mark } else { Mark { edge: last, chain: scan.last_chain } };
+        if mark != scan.mark {
+            mark_file.save(&mark.encode())?;
+        }
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                segments: scan.segments,
+                cache: Cache::new(last.next, config.cache_bytes),
+                floor: scan.floor,
+                begin: scan.begin,
+                last,
+                vote: scan.vote,
+                committed: scan.committed,
+                committed_file: SlotFile::open(&names.committed(), committed_slot)?,
+                failed: None,
+            }),
+            queue: Queue::default(),
+        });
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            dir: names.dir.clone(),
+            config,
+            nonce: scan.nonce,
+            durable: mark,
+            marked: mark,
+            mark_file,
+            vote_file: SlotFile::open(&names.vote(), vote_slot)?,
+            floor_file: SlotFile::open(&names.floor(), floor_slot)?,
+            buffer: Vec::new(),
+        };
+        let writer = std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || writer.run())?;
+        Ok(Self { shared, writer: Mutex::new(Some(writer)), lock })
+    }
+
+    /// Appends entries, which must follow the last one; the first one ever may have any index. They can be read when this returns; `done` is called
+    /// when they are on disk, or with the reason why they never will be.
+    pub fn append(&self, records: Vec<Record>, done: Done) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.check()?;
+        if let Some(first) = records.first().map(|record| record.position.index)
+            && state.last == Edge::default()
+            && first > 0
+        {
+            state.begin = first;
+            state.last.next = first;
+            state.cache.purge(first);
+            self.shared.queue.push(Change::Begin(first));
+        }
+        for record in &records {
+            let fits = record.payload.len() <= PAYLOAD_BYTES_MAX;
+            if record.position.index != state.last.next || record.position.term < state.last.term || !fits {
+                let what = format!("entry {} does not fit behind {:?}", record.position, state.last);
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            }
+            state.last = Edge::after(record.position);
+            state.cache.push(record.clone());
+        }
+        // Still under the lock: the queue must have the same order as the entries.
+        self.shared.queue.push(Change::Append(records, done));
+        Ok(())
+    }
+
+    /// Forgets entries from `next` on.
+    pub fn truncate(&self, next: u64, done: Done) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.check()?;
+        if next < state.last.next {
+            state.last = state.edge_at(next)?;
+            state.cache.truncate(next);
+        }
+        self.shared.queue.push(Change::Truncate(next, done));
+        Ok(())
+    }
+
+    /// Forgets entries below `floor`, which may be behind the last entry. Space is given back by whole segments.
+    pub fn purge(&self, floor: Edge, done: Done) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.check()?;
+        if floor.next > state.floor.next {
+            state.floor = floor;
+            state.cache.purge(floor.next);
+            if floor.next > state.last.next {
+                state.last = floor;
+            }
+        }
+        self.shared.queue.push(Change::Purge(floor, done));
+        Ok(())
+    }
+
+    /// Saves the vote, whose bytes are the caller's.
+    pub fn save_vote(&self, vote: Vec<u8>, done: Done) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.check()?;
+        state.vote.clone_from(&vote);
+        self.shared.queue.push(Change::Vote(vote, done));
+        Ok(())
+    }
+
+    /// The last saved vote; empty before the first.
+    pub fn vote(&self) -> Vec<u8> {
+        self.shared.state().vote.clone()
+    }
+
+    /// Remembers how far the log is committed. A hint: it is not synced, and an older one does no harm.
+    pub fn save_committed(&self, committed: Edge) -> io::Result<()> {
+        let mut state = self.shared.state();
+        state.check()?;
+        state.committed = committed;
+        state.committed_file.hint(&committed.encode())
+    }
+
+    /// The last committed hint.
+    pub fn committed(&self) -> Edge {
+        self.shared.state().committed
+    }
+
+    /// The first entry that can be read, if there is any.
+    pub fn oldest(&self) -> u64 {
+        self.shared.state().oldest()
+    }
+
+    /// Everything below has been purged.
+    pub fn floor(&self) -> Edge {
+        self.shared.state().floor
+    }
+
+    /// The end of the log, entries included that are not yet on disk.
+    pub fn last(&self) -> Edge {
+        self.shared.state().last
+    }
+
+    /// The segment files, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.shared.state().segments.iter().map(SegmentInfo::from).collect()
+    }
+
+    /// Reads entries of `range` that exist: at least one if any does, and more while they fit `bytes_max`.
+    pub fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Record>> {
+        let mut out = Vec::new();
+        let plan = {
+            let state = self.shared.state();
+            let wanted = range.start.max(state.oldest())..range.end.min(state.last.next);
+            if wanted.is_empty() {
+                return Ok(out);
+            }
+            if wanted.start >= state.cache.first() {
+                state.cache.read(wanted, bytes_max, &mut out);
+                return Ok(out);
+            }
+            // The files are read without the lock. A purge meanwhile removes names, not open files.
+            let wanted = wanted.start..wanted.end.min(state.cache.first());
+            state.segment_of(wanted.start)?.plan(wanted, bytes_max)
+        };
+        if let Some(plan) = plan {
+            plan.read(&mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Writes the high-water mark and stops. Later calls fail; entries can still be read.
+    pub fn close(&self) {
+        self.shared.queue.push(Change::Close);
+        let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle
+            && handle.join().is_err()
+        {
+            tracing::error!("the log's writer thread panicked");
+        }
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "the log stays locked until this process ends");
+        }
+    }
+
+    /// Stops as a killed process would: nothing is marked.
+    #[cfg(test)]
+    pub(crate) fn crash(self) {
+        self.shared.queue.push(Change::Crash);
+        let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        handle.expect("not yet closed").join().expect("the writer does not panic");
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
+            self.close();
+        }
+    }
+}
+
+impl State {
+    fn oldest(&self) -> u64 {
+        self.floor.next.max(self.begin)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match &self.failed {
+            Some(why) => Err(io::Error::other(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn segment_of(&self, index: u64) -> io::Result<&Segment> {
+        let after = self.segments.partition_point(|segment| segment.first() <= index);
+        after
+            .checked_sub(1)
+            .and_then(|i| self.segments.get(i))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no segment holds entry {index}")))
+    }
+
+    /// The cut before entry `next`, which is in the log.
+    fn edge_at(&self, next: u64) -> io::Result<Edge> {
+        if next <= self.oldest() {
+            return Ok(self.floor);
+        }
+        let mut out = Vec::new();
+        if next > self.cache.first() {
+            self.cache.read(next - 1..next, 0, &mut out);
+        } else if let Some(plan) = self.segment_of(next - 1)?.plan(next - 1..next, 0) {
+            plan.read(&mut out)?;
+        }
+        let last = out.first().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the entry is not there"))?;
+        Ok(Edge::after(last.position))
+    }
+}
+
+/// Makes an empty log. The format file comes last: without it there is no log yet.
+fn create(names: &Names) -> io::Result<()> {
+    let zero = Edge::default().encode();
+    SlotFile::create(&names.mark(), &Mark::default().encode())?;
+    SlotFile::create(&names.vote(), &[])?;
+    SlotFile::create(&names.committed(), &zero)?;
+    SlotFile::create(&names.floor(), &encode_floor(Edge::default(), 0))?;
+    sync_dir(&names.dir)?;
+    let seed = format!("{:?} {} {}", SystemTime::now(), std::process::id(), names.dir.display());
+    let hash = blake3::hash(seed.as_bytes());
+    let nonce = u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("a hash has 32 bytes"));
+    SlotFile::create(&names.format(), &encode_format(nonce))?;
+    sync_dir(&names.dir)?;
+    if let Some(parent) = names.dir.parent() {
+        sync_dir(parent)?;
+    }
+    Ok(())
+}
+
+/// Wall time in milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

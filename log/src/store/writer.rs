@@ -1,0 +1,327 @@
+//! The one thread that writes: takes whatever is queued, writes it as one group, syncs once, then tells all.
+//! A failed write or sync is never repeated, because after one nobody knows what is on disk: the store stops.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::scan::{Mark, encode_floor};
+use super::{Done, Shared, StoreConfig, now_ms};
+use crate::position::Edge;
+use crate::record::{GROUP_BYTES, Record, put_entry, put_group};
+use crate::segment::{Header, Segment};
+use crate::slots::{SlotFile, sync_dir};
+
+/// Longest group written with one sync, in bytes, unless a single entry is longer. More entries wait for the
+/// next group: it bounds how long the first of them waits for the last.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// One thing for the writer to do, in the order of the calls.
+pub(super) enum Change {
+    Append(Vec<Record>, Done),
+    /// The log, which is empty, goes on at this index.
+    Begin(u64),
+    Truncate(u64, Done),
+    Purge(Edge, Done),
+    Vote(Vec<u8>, Done),
+    Close,
+    #[cfg(test)]
+    Crash,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Vec<Change>>,
+    filled: Condvar,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    pub fn push(&self, change: Change) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = waiting.is_empty();
+        waiting.push(change);
+        drop(waiting);
+        if was_empty {
+            self.filled.notify_one();
+        }
+    }
+
+    fn drain(&self) -> Vec<Change> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All that is queued; empty when nothing came in time.
+    fn take(&self, patience: Option<std::time::Duration>) -> Vec<Change> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while waiting.is_empty() {
+            waiting = match patience {
+                None => self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    let (waiting, outcome) = self.filled.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
+                    if outcome.timed_out() && waiting.is_empty() {
+                        return Vec::new();
+                    }
+                    waiting
+                }
+            };
+        }
+        std::mem::take(&mut *waiting)
+    }
+}
+
+pub(super) struct Writer {
+    pub shared: Arc<Shared>,
+    pub dir: PathBuf,
+    pub config: StoreConfig,
+    pub nonce: u64,
+    /// What is on disk, with the crc of its last entry.
+    pub durable: Mark,
+    /// What the mark file says.
+    pub marked: Mark,
+    pub mark_file: SlotFile,
+    pub vote_file: SlotFile,
+    pub floor_file: SlotFile,
+    pub buffer: Vec<u8>,
+}
+
+/// Appends that are written together.
+#[derive(Default)]
+struct Group {
+    records: Vec<Record>,
+    bytes: usize,
+    done: Vec<Done>,
+}
+
+impl Writer {
+    pub fn run(mut self) {
+        loop {
+            let patience = (self.durable != self.marked).then_some(self.config.mark_after_idle);
+            let changes = self.shared.queue.take(patience);
+            if changes.is_empty() {
+                let outcome = self.mark();
+                self.note_failure(&outcome);
+                continue;
+            }
+            let mut group = Group::default();
+            for change in changes {
+                if !matches!(change, Change::Append(..)) {
+                    self.write(std::mem::take(&mut group));
+                }
+                match change {
+                    Change::Append(records, done) => {
+                        group.bytes += records.iter().map(Record::encoded_len).sum::<usize>();
+                        group.records.extend(records);
+                        group.done.push(done);
+                        if group.bytes >= GROUP_BYTES_MAX {
+                            self.write(std::mem::take(&mut group));
+                        }
+                    }
+                    Change::Begin(index) => {
+                        let outcome = self.check().and_then(|()| self.begin(index));
+                        self.note_failure(&outcome);
+                    }
+                    Change::Truncate(next, done) => self.carry_out(done, |writer| writer.truncate(next)),
+                    Change::Purge(floor, done) => self.carry_out(done, |writer| writer.purge(floor)),
+                    Change::Vote(vote, done) => self.carry_out(done, |writer| writer.vote_file.save(&vote)),
+                    Change::Close => return self.close(),
+                    #[cfg(test)]
+                    Change::Crash => return,
+                }
+            }
+            self.write(group);
+        }
+    }
+
+    fn write(&mut self, group: Group) {
+        if group.done.is_empty() {
+            return;
+        }
+        let outcome = self.check().and_then(|()| self.write_group(&group.records));
+        self.note_failure(&outcome);
+        for done in group.done {
+            done(copy_of(&outcome));
+        }
+    }
+
+    fn carry_out(&mut self, done: Done, change: impl FnOnce(&mut Self) -> io::Result<()>) {
+        let outcome = self.check().and_then(|()| change(self));
+        self.note_failure(&outcome);
+        done(outcome);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.shared.state().check()
+    }
+
+    fn note_failure(&self, outcome: &io::Result<()>) {
+        if let Err(error) = outcome {
+            let mut state = self.shared.state();
+            if state.failed.is_none() {
+                tracing::error!(%error, dir = %self.dir.display(), "the log cannot be written any more");
+                state.failed = Some(format!("the log cannot be written any more: {error}"));
+            }
+        }
+    }
+
+    fn write_group(&mut self, records: &[Record]) -> io::Result<()> {
+        let Some(last) = records.last() else { return Ok(()) };
+        let bytes = GROUP_BYTES + records.iter().map(Record::encoded_len).sum::<usize>();
+        let (file, start, mut chain, mut edge) = self.room_for(bytes as u64)?;
+        self.buffer.clear();
+        chain = put_group(&mut self.buffer, chain, edge, self.nonce);
+        let mut noted = Vec::with_capacity(records.len());
+        for record in records {
+            noted.push((edge, start + self.buffer.len() as u64, chain));
+            chain = put_entry(&mut self.buffer, chain, record);
+            edge = Edge::after(record.position);
+        }
+        file.write_all_at(&self.buffer, start)?;
+        file.sync_data()?;
+        self.durable = Mark { edge: Edge::after(last.position), chain };
+        let mut state = self.shared.state();
+        let segment = state.segments.last_mut().expect("room_for left a segment");
+        for (before, offset, chain) in noted {
+            segment.note(before, offset, chain);
+        }
+        segment.end = edge;
+        segment.end_offset = start + self.buffer.len() as u64;
+        segment.chain = chain;
+        state.cache.evict(edge.next);
+        // One huge group must not keep its memory for ever.
+        self.buffer.shrink_to(GROUP_BYTES_MAX);
+        Ok(())
+    }
+
+    /// The file to write the next group to, where in it, the chain it continues and what lies before it.
+    fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<std::fs::File>, u64, u32, Edge)> {
+        let mut state = self.shared.state();
+        let (start, chain) = match state.segments.last() {
+            Some(segment) if segment.end.next == segment.first() || segment.end_offset + bytes <= self.config.segment_bytes => {
+                return Ok((Arc::clone(&segment.file), segment.end_offset, segment.chain, segment.end));
+            }
+            Some(full) => {
+                full.trim()?;
+                (full.end, full.chain)
+            }
+            None => (self.durable.edge, 0),
+        };
+        drop(state);
+        let header = Header { nonce: self.nonce, start, chain, created_ms: now_ms() };
+        let segment = Segment::create(&self.dir, header, self.config.segment_bytes)?;
+        let room = (Arc::clone(&segment.file), segment.end_offset, segment.chain, segment.end);
+        state = self.shared.state();
+        state.segments.push(segment);
+        Ok(room)
+    }
+
+    fn truncate(&mut self, next: u64) -> io::Result<()> {
+        if next >= self.durable.edge.next {
+            return Ok(());
+        }
+        let mut segments = self.shared.state().segments.clone();
+        while segments.len() > 1 && segments.last().is_some_and(|segment| segment.first() >= next) {
+            segments.pop();
+        }
+        let Some(mut kept) = segments.pop() else { return Ok(()) };
+        // The mark goes down first: a crash on the way must not look like lost entries.
+        let (edge, chain) = kept.place_before(next)?;
+        self.save_mark(Mark { edge, chain })?;
+        self.remove(|segment| segment.first() > kept.first())?;
+        kept.cut(next, self.config.segment_bytes)?;
+        self.durable = self.marked;
+        if let Some(newest) = self.shared.state().segments.last_mut() {
+            *newest = kept;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, index: u64) -> io::Result<()> {
+        self.remove(|_| true)?;
+        let floor = self.shared.state().floor;
+        self.floor_file.save(&encode_floor(floor, index))?;
+        self.durable = Mark { edge: Edge { term: floor.term, next: index }, chain: 0 };
+        self.save_mark(self.durable)
+    }
+
+    fn purge(&mut self, floor: Edge) -> io::Result<()> {
+        let begin = self.shared.state().begin;
+        self.floor_file.save(&encode_floor(floor, begin))?;
+        if floor.next >= self.durable.edge.next {
+            // The whole log goes. Entries after it start a new chain in a new segment.
+            self.remove(|_| true)?;
+            self.durable = Mark { edge: floor, chain: 0 };
+            return self.save_mark(self.durable);
+        }
+        let firsts: Vec<u64> = self.shared.state().segments.iter().map(Segment::first).collect();
+        let oldest = firsts.iter().rev().find(|first| **first <= floor.next).copied().unwrap_or(0);
+        self.remove(|segment| segment.first() < oldest)
+    }
+
+    /// Removes the files of some segments. From one end inwards, so that what a crash leaves has no gap.
+    fn remove(&mut self, which: impl Fn(&Segment) -> bool) -> io::Result<()> {
+        let removed: Vec<Segment> = {
+            let mut state = self.shared.state();
+            let (removed, kept) = state.segments.drain(..).partition(|segment| which(segment));
+            state.segments = kept;
+            removed
+        };
+        let kept_first = self.shared.state().segments.first().map(Segment::first);
+        let from_the_end = removed.first().zip(kept_first).is_some_and(|(gone, kept)| gone.first() > kept);
+        let order: Vec<&Segment> = if from_the_end { removed.iter().rev().collect() } else { removed.iter().collect() };
+        for segment in &order {
+            std::fs::remove_file(&segment.path)?;
+            if from_the_end {
+                sync_dir(&self.dir)?;
+            }
+        }
+        if order.is_empty() { Ok(()) } else { sync_dir(&self.dir) }
+    }
+
+    fn mark(&mut self) -> io::Result<()> {
+        self.check()?;
+        if self.marked == self.durable { Ok(()) } else { self.save_mark(self.durable) }
+    }
+
+    fn save_mark(&mut self, mark: Mark) -> io::Result<()> {
+        self.mark_file.save(&mark.encode())?;
+        self.marked = mark;
+        Ok(())
+    }
+
+    fn close(mut self) {
+        let outcome = self.mark().and_then(|()| {
+            let mut state = self.shared.state();
+            let committed = state.committed.encode();
+            state.committed_file.save(&committed)
+        });
+        self.note_failure(&outcome);
+        let mut state = self.shared.state();
+        state.failed.get_or_insert_with(|| "the log is closed".to_owned());
+        drop(state);
+        // Whatever came after the close gets its answer too.
+        for change in self.shared.queue.drain() {
+            match change {
+                Change::Append(_, done) | Change::Truncate(_, done) | Change::Purge(_, done) | Change::Vote(_, done) => {
+                    done(self.check());
+                }
+                Change::Begin(_) | Change::Close => {}
+                #[cfg(test)]
+                Change::Crash => {}
+            }
+        }
+    }
+}
+
+fn copy_of(outcome: &io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}

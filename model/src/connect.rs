@@ -1,0 +1,193 @@
+//! The mesh blocks of a service. They are stored and shown; nothing here acts on them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Dur, LogConfig, Resources, Str};
+
+/// `ConsulConnect` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulConnect {
+    pub native: bool,
+    pub sidecar_service: Option<ConsulSidecarService>,
+    pub sidecar_task: Option<SidecarTask>,
+    pub gateway: Option<ConsulGateway>,
+}
+
+/// `ConsulSidecarService` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulSidecarService {
+    pub tags: Option<Vec<Str>>,
+    pub port: Str,
+    pub proxy: Option<ConsulProxy>,
+    #[serde(rename = "DisableDefaultTCPCheck")]
+    pub disable_default_tcp_check: bool,
+    pub meta: Option<BTreeMap<Str, Str>>,
+}
+
+/// `ConsulProxy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulProxy {
+    pub local_service_address: Str,
+    pub local_service_port: i64,
+    pub upstreams: Option<Vec<ConsulUpstream>>,
+    pub expose: Option<ConsulExposeConfig>,
+    pub config: Option<BTreeMap<Str, Value>>,
+}
+
+/// `ConsulUpstream` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulUpstream {
+    pub destination_name: Str,
+    pub destination_namespace: Str,
+    pub destination_peer: Str,
+    pub destination_type: Str,
+    pub local_bind_port: i64,
+    pub datacenter: Str,
+    pub local_bind_address: Str,
+    pub local_bind_socket_path: Str,
+    pub local_bind_socket_mode: Str,
+    pub mesh_gateway: ConsulMeshGateway,
+    pub config: Option<BTreeMap<Str, Value>>,
+}
+
+/// `ConsulMeshGateway` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulMeshGateway {
+    pub mode: Str,
+}
+
+/// `ConsulExposeConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulExposeConfig {
+    pub paths: Option<Vec<ConsulExposePath>>,
+}
+
+/// `ConsulExposePath` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulExposePath {
+    pub path: Str,
+    pub protocol: Str,
+    pub local_path_port: i64,
+    pub listener_port: Str,
+}
+
+/// `SidecarTask` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct SidecarTask {
+    pub name: Str,
+    pub driver: Str,
+    pub user: Str,
+    pub config: Option<BTreeMap<Str, Value>>,
+    pub env: Option<BTreeMap<Str, Str>>,
+    pub resources: Option<Resources>,
+    pub meta: Option<BTreeMap<Str, Str>>,
+    pub kill_timeout: Option<Dur>,
+    pub log_config: Option<LogConfig>,
+    pub shutdown_delay: Option<Dur>,
+    pub kill_signal: Str,
+}
+
+/// `ConsulGateway` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulGateway {
+    pub proxy: Option<ConsulGatewayProxy>,
+    pub ingress: Option<ConsulIngressConfigEntry>,
+    pub terminating: Option<ConsulTerminatingConfigEntry>,
+    pub mesh: Option<ConsulMeshConfigEntry>,
+}
+
+/// `ConsulGatewayProxy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulGatewayProxy {
+    pub connect_timeout: Option<Dur>,
+    pub envoy_gateway_bind_tagged_addresses: bool,
+    pub envoy_gateway_bind_addresses: Option<BTreeMap<Str, ConsulGatewayBindAddress>>,
+    pub envoy_gateway_no_default_bind: bool,
+    #[serde(rename = "EnvoyDNSDiscoveryType")]
+    pub envoy_dns_discovery_type: Str,
+    pub config: Option<BTreeMap<Str, Value>>,
+}
+
+/// `ConsulGatewayBindAddress` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulGatewayBindAddress {
+    pub address: Str,
+    pub port: i64,
+}
+
+/// `ConsulGatewayTLSConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulGatewayTlsConfig {
+    pub enabled: bool,
+    #[serde(rename = "TLSMinVersion")]
+    pub tls_min_version: Str,
+    #[serde(rename = "TLSMaxVersion")]
+    pub tls_max_version: Str,
+    pub cipher_suites: Option<Vec<Str>>,
+}
+
+/// `ConsulIngressConfigEntry` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulIngressConfigEntry {
+    #[serde(rename = "TLS")]
+    pub tls: Option<ConsulGatewayTlsConfig>,
+    pub listeners: Option<Vec<ConsulIngressListener>>,
+}
+
+/// `ConsulIngressListener` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulIngressListener {
+    pub port: i64,
+    pub protocol: Str,
+    pub services: Option<Vec<ConsulIngressService>>,
+}
+
+/// `ConsulIngressService` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulIngressService {
+    pub name: Str,
+    pub hosts: Option<Vec<Str>>,
+}
+
+/// `ConsulTerminatingConfigEntry` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulTerminatingConfigEntry {
+    pub services: Option<Vec<ConsulLinkedService>>,
+}
+
+/// `ConsulLinkedService` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ConsulLinkedService {
+    pub name: Str,
+    #[serde(rename = "CAFile")]
+    pub ca_file: Str,
+    pub cert_file: Str,
+    pub key_file: Str,
+    #[serde(rename = "SNI")]
+    pub sni: Str,
+}
+
+/// `ConsulMeshConfigEntry` of the wire: it has no fields.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConsulMeshConfigEntry {}

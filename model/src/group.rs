@@ -1,0 +1,147 @@
+//! Task groups and the policies of a group: what is placed together on one node.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Affinity, Constraint, Dur, NetworkResource, Service, Spread, Str, Task};
+
+/// `TaskGroup` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskGroup {
+    pub name: Str,
+    pub count: i64,
+    pub update: Option<UpdateStrategy>,
+    pub migrate: Option<MigrateStrategy>,
+    pub constraints: Option<Vec<Constraint>>,
+    pub scaling: Option<ScalingPolicy>,
+    pub restart_policy: Option<RestartPolicy>,
+    pub tasks: Option<Vec<Task>>,
+    pub ephemeral_disk: Option<EphemeralDisk>,
+    pub meta: Option<BTreeMap<Str, Str>>,
+    pub reschedule_policy: Option<ReschedulePolicy>,
+    pub affinities: Option<Vec<Affinity>>,
+    pub spreads: Option<Vec<Spread>>,
+    pub networks: Option<Vec<NetworkResource>>,
+    pub consul: Option<Consul>,
+    pub services: Option<Vec<Service>>,
+    pub volumes: Option<BTreeMap<Str, VolumeRequest>>,
+    pub shutdown_delay: Option<Dur>,
+    pub stop_after_client_disconnect: Option<Dur>,
+    pub max_client_disconnect: Option<Dur>,
+}
+
+/// `UpdateStrategy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct UpdateStrategy {
+    pub stagger: Dur,
+    pub max_parallel: i64,
+    pub health_check: Str,
+    pub min_healthy_time: Dur,
+    pub healthy_deadline: Dur,
+    pub progress_deadline: Dur,
+    pub auto_revert: bool,
+    pub auto_promote: bool,
+    pub canary: i64,
+}
+
+/// `MigrateStrategy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct MigrateStrategy {
+    pub max_parallel: i64,
+    pub health_check: Str,
+    pub min_healthy_time: Dur,
+    pub healthy_deadline: Dur,
+}
+
+/// `RestartPolicy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RestartPolicy {
+    pub attempts: i64,
+    pub interval: Dur,
+    pub delay: Dur,
+    pub mode: Str,
+    pub render_templates: bool,
+}
+
+/// `ReschedulePolicy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ReschedulePolicy {
+    pub attempts: i64,
+    pub interval: Dur,
+    pub delay: Dur,
+    pub delay_function: Str,
+    pub max_delay: Dur,
+    pub unlimited: bool,
+}
+
+/// `EphemeralDisk` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct EphemeralDisk {
+    pub sticky: bool,
+    #[serde(rename = "SizeMB")]
+    pub size_mb: i64,
+    pub migrate: bool,
+}
+
+/// `ScalingPolicy` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ScalingPolicy {
+    #[serde(rename = "ID")]
+    pub id: Str,
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub target: Option<BTreeMap<Str, Str>>,
+    pub policy: Option<BTreeMap<Str, Value>>,
+    pub min: i64,
+    pub max: i64,
+    pub enabled: bool,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+/// `VolumeRequest` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct VolumeRequest {
+    pub name: Str,
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub source: Str,
+    pub read_only: bool,
+    pub access_mode: Str,
+    pub attachment_mode: Str,
+    pub mount_options: Option<CsiMountOptions>,
+    pub per_alloc: bool,
+}
+
+/// `CSIMountOptions` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct CsiMountOptions {
+    #[serde(rename = "FSType")]
+    pub fs_type: Str,
+    pub mount_flags: Option<Vec<Str>>,
+}
+
+/// `Consul` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Consul {
+    pub namespace: Str,
+}
+
+impl TaskGroup {
+    /// Its task of this name.
+    pub fn task(&self, name: &str) -> Option<&Task> {
+        self.tasks.iter().flatten().find(|task| task.name == name)
+    }
+}

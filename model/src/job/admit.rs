@@ -1,0 +1,179 @@
+//! Admission of a job: what is added to it, then whether it may be stored. The view it is judged by comes in as data.
+
+use super::errors::{Errors, warnings_text};
+use crate::{Job, Namespace, Secret, spec};
+
+/// The little languages inside a job that are not this crate's; texts of refusals are those that clients see.
+pub trait Languages {
+    /// Whether `spec` is a cron expression.
+    fn cron(&self, spec: &str) -> Result<(), String>;
+    /// Whether a time zone of this name is known.
+    fn time_zone(&self, name: &str) -> Result<(), String>;
+    /// Whether `list` is a list of version constraints, with ordering by semantic versioning if `semver`.
+    fn version_constraint(&self, list: &str, semver: bool) -> Result<(), String>;
+    /// Whether `pattern` is a regular expression.
+    fn regexp(&self, pattern: &str) -> Result<(), String>;
+}
+
+/// What a job is judged by.
+pub struct AdmitContext<'a> {
+    /// Its little languages.
+    pub languages: &'a dyn Languages,
+    /// Its namespace, if there is one of that name.
+    pub namespace: Option<&'a Namespace>,
+    /// Whether there is a node pool of this name.
+    pub node_pool_exists: &'a dyn Fn(&str) -> bool,
+    /// Highest priority a job may have.
+    pub job_priority_max: i64,
+    /// Whether tasks may use more memory than they reserve.
+    pub memory_oversubscription: bool,
+}
+
+/// A job as it is stored, and what its author should know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// The job, filled in.
+    pub job: Job,
+    /// Each warning by itself.
+    pub warnings: Vec<String>,
+}
+
+/// Why a job was not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAdmitted {
+    /// What had to be added could not be: the request fails as a whole.
+    #[error("error in job mutator {mutator}: {reason}")]
+    Mutator {
+        /// Which addition.
+        mutator: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The job is wrong.
+    #[error("{errors}")]
+    Invalid {
+        /// Everything that is wrong with it.
+        errors: Errors,
+        /// What its author should know besides.
+        warnings: Vec<String>,
+    },
+}
+
+impl Admitted {
+    /// The warnings as one text.
+    pub fn warnings_text(&self) -> String {
+        warnings_text(&self.warnings)
+    }
+}
+
+impl Job {
+    /// The stored form of a submitted job: filled in as its authors and as the servers do it, nothing checked yet.
+    pub fn from_spec(mut spec: spec::Job) -> Job {
+        spec.canonicalize();
+        spec.into_row()
+    }
+
+    /// Fills the job in, adds what it implies, and checks it: all that comes before the log.
+    pub fn admit(mut self, context: &AdmitContext<'_>) -> Result<Admitted, NotAdmitted> {
+        self.canonicalize();
+        self.inject_connect().map_err(|reason| NotAdmitted::Mutator { mutator: "connect", reason })?;
+        self.inject_expose_paths().map_err(|reason| NotAdmitted::Mutator { mutator: "expose-check", reason })?;
+        self.add_implied_constraints();
+        self.choose_node_pool(context.namespace);
+        // Tokens of other systems are for the request, not for the log.
+        self.vault_token = Secret::default();
+        self.consul_token = Secret::default();
+        let mut warnings = Vec::new();
+        let errors = self.check(context, &mut warnings);
+        match errors.into_result() {
+            Ok(()) => Ok(Admitted { job: self, warnings }),
+            Err(errors) => Err(NotAdmitted::Invalid { errors, warnings }),
+        }
+    }
+
+    fn choose_node_pool(&mut self, namespace: Option<&Namespace>) {
+        if self.node_pool.is_empty() {
+            let of_namespace =
+                namespace.and_then(|namespace| namespace.node_pool_configuration.as_ref()).map(|pools| pools.default.clone());
+            self.node_pool = of_namespace.filter(|pool| !pool.is_empty()).unwrap_or_else(|| crate::DEFAULT_NODE_POOL.into()).into();
+        }
+    }
+
+    fn check(&self, context: &AdmitContext<'_>, warnings: &mut Vec<String>) -> Errors {
+        let mut errors = Errors::new();
+        errors.check(self.validate_connect());
+        errors.check(self.validate_expose());
+        errors.check(self.validate_vault());
+        errors.check(self.validate_in_namespace(context.namespace));
+        if !(context.node_pool_exists)(&self.node_pool) {
+            errors.push(format!("job \"{}\" is in nonexistent node pool \"{}\"", self.id, self.node_pool));
+        }
+        errors.extend(self.validate(context.languages));
+        warnings.extend(self.warnings());
+        self.validate_submission(context, &mut errors);
+        if !context.memory_oversubscription {
+            warnings.extend(self.memory_warnings());
+        }
+        errors
+    }
+
+    fn validate_vault(&self) -> Result<(), String> {
+        let used = self.groups().flat_map(|group| group.tasks.iter().flatten()).any(|task| task.vault.is_some());
+        if used { Err("Vault not enabled but used in the job".into()) } else { Ok(()) }
+    }
+
+    fn validate_in_namespace(&self, namespace: Option<&Namespace>) -> Result<(), String> {
+        let Some(namespace) = namespace else {
+            return Err(format!("job \"{}\" is in nonexistent namespace \"{}\"", self.id, self.namespace));
+        };
+        let drivers = self.groups().flat_map(|group| group.tasks.iter().flatten()).map(|task| task.driver.as_str());
+        let refused: Vec<String> = drivers.filter(|driver| !namespace.allows_driver(driver)).map(|driver| format!("{driver:?}")).collect();
+        match refused.as_slice() {
+            [] => Ok(()),
+            [only] => Err(format!("used task driver {only} is not allowed in namespace \"{}\"", namespace.name)),
+            several => Err(format!("used task drivers [{}] are not allowed in namespace \"{}\"", several.join(" "), namespace.name)),
+        }
+    }
+
+    /// What only holds for jobs that people submit, not for those that servers derive.
+    fn validate_submission(&self, context: &AdmitContext<'_>, errors: &mut Errors) {
+        if self.kind.as_str() == "_core" {
+            errors.push("job type cannot be core");
+        }
+        if self.payload.as_ref().is_some_and(|payload| !payload.0.is_empty()) {
+            errors.push("job can't be submitted with a payload, only dispatched");
+        }
+        if self.priority < 1 || self.priority > context.job_priority_max {
+            errors.push(format!("job priority must be between [1, {}]", context.job_priority_max));
+        }
+        if self.is_multiregion() {
+            errors.push("Multiregion jobs are unlicensed.");
+        }
+    }
+
+    fn memory_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for group in self.groups() {
+            for task in group.tasks.iter().flatten() {
+                if task.resources.as_ref().is_some_and(|resources| resources.memory_max_mb > resources.memory_mb) {
+                    warnings.push(format!(
+                        "Memory oversubscription is not enabled; Task \"{}.{}\" memory_max value will be ignored. \
+                         Update the Scheduler Configuration to allow oversubscription.",
+                        group.name, task.name
+                    ));
+                }
+            }
+        }
+        warnings
+    }
+}
+
+impl Namespace {
+    /// Whether jobs in it may use a driver.
+    pub fn allows_driver(&self, driver: &str) -> bool {
+        let Some(capabilities) = &self.capabilities else { return true };
+        let named = |list: &Option<Vec<crate::Str>>| list.iter().flatten().any(|name| name == driver);
+        let all_enabled = capabilities.enabled_task_drivers.as_ref().is_none_or(Vec::is_empty);
+        (all_enabled || named(&capabilities.enabled_task_drivers)) && !named(&capabilities.disabled_task_drivers)
+    }
+}

@@ -1,0 +1,287 @@
+//! Differences as people read them: one line per thing that is not the same.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+use crate::{DesiredUpdates, Dur, NetworkResource, PlanAnnotations, Port, Resources, Service, Task, TaskGroup};
+
+fn job() -> Job {
+    let task = Task {
+        name: "t".into(),
+        driver: "exec".into(),
+        config: Some(BTreeMap::from([("command".into(), json!("sleep")), ("args".into(), json!(["1", 2.5, 3_000_000, null]))])),
+        env: Some(BTreeMap::from([("A".into(), "1".into())])),
+        resources: Some(Resources { cpu: 100, memory_mb: 300, ..Default::default() }),
+        kill_timeout: Dur::from_secs(5),
+        ..Default::default()
+    };
+    let network = NetworkResource {
+        mode: "bridge".into(),
+        dynamic_ports: Some(vec![Port { label: "http".into(), host_network: "default".into(), ..Default::default() }]),
+        ..Default::default()
+    };
+    let service = Service { name: "web".into(), port_label: "http".into(), tags: Some(vec!["a".into()]), ..Default::default() };
+    let group = TaskGroup {
+        name: "g".into(),
+        count: 2,
+        tasks: Some(vec![task]),
+        networks: Some(vec![network]),
+        services: Some(vec![service]),
+        ..Default::default()
+    };
+    Job { id: "j".into(), name: "j".into(), datacenters: Some(vec!["dc1".into()]), task_groups: Some(vec![group]), ..Default::default() }
+}
+
+fn group(job: &mut Job) -> &mut TaskGroup {
+    &mut job.task_groups.as_mut().unwrap()[0]
+}
+
+fn task(job: &mut Job) -> &mut Task {
+    &mut group(job).tasks.as_mut().unwrap()[0]
+}
+
+/// Changes the job and shows the difference, with what each object is made of below it.
+fn check(contextual: bool, change: impl FnOnce(&mut Job), expected: Expect) {
+    let mut new = job();
+    change(&mut new);
+    let mut diff = JobDiff::between(Some(&job()), Some(&new), contextual).unwrap();
+    diff.annotate(Some(&PlanAnnotations {
+        desired_tg_updates: BTreeMap::from([("g".into(), DesiredUpdates { ignore: 1, place: 1, ..Default::default() })]),
+    }));
+    let mut out = format!("{:?} job {}\n", diff.kind, diff.id);
+    show(&mut out, 1, &diff.fields, &diff.objects);
+    for group in diff.task_groups.iter().flatten() {
+        out.push_str(&format!("  {:?} group {} {:?}\n", group.kind, group.name, group.updates.clone().unwrap_or_default()));
+        show(&mut out, 2, &group.fields, &group.objects);
+        for task in group.tasks.iter().flatten() {
+            out.push_str(&format!("    {:?} task {} {:?}\n", task.kind, task.name, task.annotations.clone().unwrap_or_default()));
+            show(&mut out, 3, &task.fields, &task.objects);
+        }
+    }
+    expected.assert_eq(&out);
+}
+
+fn show(out: &mut String, depth: usize, fields: &Option<Vec<FieldDiff>>, objects: &Option<Vec<ObjectDiff>>) {
+    let indent = "  ".repeat(depth);
+    for field in fields.iter().flatten() {
+        let notes = field.annotations.as_ref().map(|notes| format!(" ({})", notes.join(", "))).unwrap_or_default();
+        out.push_str(&format!("{indent}{:?} {}: {:?} -> {:?}{notes}\n", field.kind, field.name, field.old, field.new));
+    }
+    for object in objects.iter().flatten() {
+        out.push_str(&format!("{indent}{:?} {}\n", object.kind, object.name));
+        show(out, depth + 1, &object.fields, &object.objects);
+    }
+}
+
+#[test]
+fn the_same_job_has_no_difference() {
+    check(
+        true,
+        |_| {},
+        expect![[r#"
+            None job j
+              None group g {"create": 1, "ignore": 1}
+                None task t []
+        "#]],
+    );
+}
+
+#[test]
+fn a_count_says_where_it_goes() {
+    check(
+        true,
+        |job| group(job).count = 3,
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited Count: "2" -> "3" (forces create)
+                None task t []
+        "#]],
+    );
+}
+
+#[test]
+fn the_configuration_of_a_task_is_shown_in_full() {
+    check(
+        true,
+        |job| {
+            task(job).config.as_mut().unwrap().insert("args".into(), json!(["9"]));
+        },
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited task t ["forces create/destroy update"]
+                  Edited Config
+                    Edited args[0]: "1" -> "9"
+                    Deleted args[1]: "2.5" -> ""
+                    Deleted args[2]: "3e+06" -> ""
+                    Deleted args[3]: "nil" -> ""
+                    None command: "sleep" -> "sleep"
+        "#]],
+    );
+}
+
+#[test]
+fn a_kill_timeout_changes_in_place() {
+    check(
+        false,
+        |job| task(job).kill_timeout = Dur::from_secs(6),
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited task t ["forces in-place update"]
+                  Edited KillTimeout: "5000000000" -> "6000000000"
+        "#]],
+    );
+}
+
+#[test]
+fn context_shows_the_fields_that_stay() {
+    let more_memory = |job: &mut Job| task(job).resources.as_mut().unwrap().memory_mb = 400;
+    check(
+        true,
+        more_memory,
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited task t ["forces create/destroy update"]
+                  Edited Resources
+                    None CPU: "100" -> "100"
+                    None Cores: "0" -> "0"
+                    None DiskMB: "0" -> "0"
+                    None IOPS: "0" -> "0"
+                    Edited MemoryMB: "300" -> "400"
+                    None MemoryMaxMB: "0" -> "0"
+        "#]],
+    );
+    check(
+        false,
+        more_memory,
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited task t ["forces create/destroy update"]
+                  Edited Resources
+                    Edited MemoryMB: "300" -> "400"
+        "#]],
+    );
+}
+
+#[test]
+fn maps_spans_that_may_be_absent_and_lists_of_texts_have_their_forms() {
+    check(
+        false,
+        |job| {
+            job.datacenters = Some(vec!["dc1".into(), "dc2".into()]);
+            group(job).shutdown_delay = Some(Dur::ZERO);
+            task(job).env = Some(BTreeMap::from([("A".into(), "2".into()), ("B".into(), "".into())]));
+            let service = &mut group(job).services.as_mut().unwrap()[0];
+            (service.name, service.tags) = ("www".into(), Some(vec!["b".into()]));
+        },
+        expect![[r#"
+            Edited job j
+              Added Datacenters
+                Added Datacenters: "" -> "dc2"
+              Edited group g {"create": 1, "ignore": 1}
+                Added ShutdownDelay: "" -> "0"
+                Edited Service
+                  Edited Name: "web" -> "www"
+                  Edited Tags
+                    Added Tags: "" -> "b"
+                    Deleted Tags: "a" -> ""
+                Edited task t ["forces create/destroy update"]
+                  Edited Env[A]: "1" -> "2"
+        "#]],
+    );
+}
+
+#[test]
+fn a_changed_network_is_one_that_goes_and_one_that_comes() {
+    check(
+        false,
+        |job| group(job).networks.as_mut().unwrap()[0].mode = "host".into(),
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Added Network
+                  Added MBits: "" -> "0"
+                  Added Mode: "" -> "host"
+                  Added Dynamic Port
+                    Added HostNetwork: "" -> "default"
+                    Added Label: "" -> "http"
+                    Added To: "" -> "0"
+                Deleted Network
+                  Deleted MBits: "0" -> ""
+                  Deleted Mode: "bridge" -> ""
+                  Deleted Dynamic Port
+                    Deleted HostNetwork: "default" -> ""
+                    Deleted Label: "http" -> ""
+                    Deleted To: "0" -> ""
+                None task t []
+        "#]],
+    );
+}
+
+#[test]
+fn tasks_come_and_go_by_name() {
+    check(
+        false,
+        |job| {
+            let mut other = task(job).clone();
+            other.name = "u".into();
+            group(job).tasks = Some(vec![other]);
+        },
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Deleted task t ["forces destroy"]
+                  Deleted Driver: "exec" -> ""
+                  Deleted Env[A]: "1" -> ""
+                  Deleted KillTimeout: "5000000000" -> ""
+                  Deleted Leader: "false" -> ""
+                  Deleted ShutdownDelay: "0" -> ""
+                  Deleted Config
+                    Deleted args[0]: "1" -> ""
+                    Deleted args[1]: "2.5" -> ""
+                    Deleted args[2]: "3e+06" -> ""
+                    Deleted args[3]: "nil" -> ""
+                    Deleted command: "sleep" -> ""
+                  Deleted Resources
+                    Deleted CPU: "100" -> ""
+                    Deleted Cores: "0" -> ""
+                    Deleted DiskMB: "0" -> ""
+                    Deleted IOPS: "0" -> ""
+                    Deleted MemoryMB: "300" -> ""
+                    Deleted MemoryMaxMB: "0" -> ""
+                Added task u ["forces create"]
+                  Added Driver: "" -> "exec"
+                  Added Env[A]: "" -> "1"
+                  Added KillTimeout: "" -> "5000000000"
+                  Added Leader: "" -> "false"
+                  Added ShutdownDelay: "" -> "0"
+                  Added Config
+                    Added args[0]: "" -> "1"
+                    Added args[1]: "" -> "2.5"
+                    Added args[2]: "" -> "3e+06"
+                    Added args[3]: "" -> "nil"
+                    Added command: "" -> "sleep"
+                  Added Resources
+                    Added CPU: "" -> "100"
+                    Added Cores: "" -> "0"
+                    Added DiskMB: "" -> "0"
+                    Added IOPS: "" -> "0"
+                    Added MemoryMB: "" -> "300"
+                    Added MemoryMaxMB: "" -> "0"
+        "#]],
+    );
+}
+
+#[test]
+fn different_jobs_have_no_difference_to_show() {
+    let other = Job { id: "k".into(), ..Default::default() };
+    let refusal = JobDiff::between(Some(&job()), Some(&other), true).unwrap_err();
+    assert_eq!(refusal.to_string(), "can not diff jobs with different IDs: \"j\" and \"k\"");
+}

@@ -1,0 +1,95 @@
+//! Several errors or warnings as one text, in the nesting that clients print.
+
+use std::fmt;
+
+/// Errors that were found together, in the order of the checks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Errors(Vec<String>);
+
+impl Errors {
+    /// No error yet.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds one error.
+    pub fn push(&mut self, error: impl Into<String>) {
+        self.0.push(error.into());
+    }
+
+    /// Adds everything found below as one error.
+    pub fn nest(&mut self, inner: Result<(), Errors>) {
+        if let Err(errors) = inner {
+            self.0.push(errors.to_string());
+        }
+    }
+
+    /// Adds everything found below as one error, named.
+    pub fn nest_as(&mut self, name: impl fmt::Display, inner: Result<(), Errors>) {
+        if let Err(errors) = inner {
+            self.0.push(format!("{name}: {errors}"));
+        }
+    }
+
+    /// Adds a single error, named.
+    pub fn push_as(&mut self, name: impl fmt::Display, inner: Result<(), String>) {
+        if let Err(error) = inner {
+            self.0.push(format!("{name}: {error}"));
+        }
+    }
+
+    /// Adds a single error.
+    pub fn check(&mut self, inner: Result<(), String>) {
+        if let Err(error) = inner {
+            self.0.push(error);
+        }
+    }
+
+    /// Adds what was found below, each as an error of its own.
+    pub fn extend(&mut self, inner: Result<(), Errors>) {
+        if let Err(errors) = inner {
+            self.0.extend(errors.0);
+        }
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The single errors.
+    pub fn list(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Itself as an error, unless it is empty.
+    pub fn into_result(self) -> Result<(), Errors> {
+        if self.is_empty() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [only] => write!(f, "1 error occurred:\n\t* {only}\n\n"),
+            several => write!(f, "{} errors occurred:\n\t* {}\n\n", several.len(), several.join("\n\t* ")),
+        }
+    }
+}
+
+impl std::error::Error for Errors {}
+
+impl From<String> for Errors {
+    fn from(error: String) -> Self {
+        Self(vec![error])
+    }
+}
+
+/// Warnings as one text; nothing is the empty text.
+pub fn warnings_text(warnings: &[String]) -> String {
+    match warnings {
+        [] => String::new(),
+        [only] => format!("1 warning:\n\n* {only}"),
+        several => format!("{} warnings:\n\n* {}", several.len(), several.join("\n* ")),
+    }
+}

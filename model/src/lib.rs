@@ -1,0 +1,64 @@
+//! The nouns: ids, rows and the transitions a row may make. Nothing here reads a clock, a file or another crate of ours.
+//!
+//! Every row is written once, with the wire's field names; JSON, the log's msgpack and the node RPC are encoders that walk it.
+//! In JSON ids and times are texts, in the log 16 bytes and integers. `None` of a list or map is `null`, `Some` of an empty one is empty.
+
+mod alloc;
+mod blob;
+mod connect;
+mod constraint;
+mod deployment;
+mod empty;
+mod eval;
+mod group;
+pub mod ids;
+mod job;
+mod metric;
+mod namespace;
+mod node;
+mod node_pool;
+mod node_resources;
+mod plan;
+mod resources;
+mod scheduler_config;
+mod secret;
+mod service;
+pub mod spec;
+mod status;
+mod task;
+mod task_state;
+mod time;
+
+pub use alloc::*;
+pub use blob::Blob;
+pub use connect::*;
+pub use constraint::*;
+pub use deployment::*;
+pub use eval::*;
+pub use group::*;
+pub use ids::{AllocId, DeploymentId, EvalId, InvalidId, JobId, JobKey, NamespaceName, NodeId, NodePoolName};
+pub use job::*;
+pub use metric::*;
+pub use namespace::*;
+pub use node::*;
+pub use node_pool::*;
+pub use node_resources::*;
+pub use plan::*;
+pub use resources::*;
+pub use scheduler_config::*;
+pub use secret::Secret;
+pub use service::*;
+pub use status::*;
+pub use task::*;
+pub use task_state::*;
+pub use time::{Dur, Time};
+
+/// A short text: cheap to clone, inline up to 23 bytes.
+pub type Str = smol_str::SmolStr;
+
+/// The namespace that always exists.
+pub const DEFAULT_NAMESPACE: &str = "default";
+/// The node pool that nodes are in unless they say otherwise.
+pub const DEFAULT_NODE_POOL: &str = "default";
+/// The node pool that holds every node.
+pub const ALL_NODE_POOL: &str = "all";

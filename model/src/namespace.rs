@@ -1,0 +1,39 @@
+//! Namespaces.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Blob, NamespaceName, Str};
+
+/// `Namespace` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Namespace {
+    pub name: NamespaceName,
+    pub description: Str,
+    pub quota: Str,
+    pub capabilities: Option<NamespaceCapabilities>,
+    pub node_pool_configuration: Option<NamespaceNodePoolConfiguration>,
+    pub meta: Option<BTreeMap<Str, Str>>,
+    pub hash: Option<Blob>,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+/// `NamespaceCapabilities` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NamespaceCapabilities {
+    pub enabled_task_drivers: Option<Vec<Str>>,
+    pub disabled_task_drivers: Option<Vec<Str>>,
+}
+
+/// `NamespaceNodePoolConfiguration` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NamespaceNodePoolConfiguration {
+    pub default: Str,
+    pub allowed: Option<Vec<Str>>,
+    pub denied: Option<Vec<Str>>,
+}

@@ -1,0 +1,120 @@
+//! The computed class: nodes that are equal to a scheduler, feature by feature, have the same one. Only equality of the
+//! number counts; what tells one node from all others (its id, its name, `unique.` keys) does not enter it.
+
+use std::collections::BTreeMap;
+
+use crate::{DeviceAttribute, Node, Str};
+
+/// Keys that begin so tell a node from all others.
+const UNIQUE: &str = "unique.";
+
+impl Node {
+    /// The class of the node as it is now: `v1:` and a number.
+    pub fn compute_class(&self) -> Str {
+        let mut input = Input::default();
+        input.text(&self.datacenter);
+        input.text(&self.node_class);
+        input.text(&self.node_pool);
+        input.map(self.attributes.as_deref());
+        input.map(self.meta.as_ref());
+        let devices = self.node_resources.as_ref().and_then(|resources| resources.devices.as_ref());
+        for device in devices.into_iter().flatten() {
+            input.text(&device.vendor);
+            input.text(&device.kind);
+            input.text(&device.name);
+            for (key, value) in device.attributes.iter().flatten().filter(|(key, _)| !key.starts_with(UNIQUE)) {
+                input.text(key);
+                input.attribute(value);
+            }
+            input.end();
+        }
+        let hash = blake3::hash(&input.0);
+        let mut number = [0; 8];
+        number.copy_from_slice(&hash.as_bytes()[..8]);
+        format!("v1:{}", u64::from_le_bytes(number)).into()
+    }
+}
+
+/// What is hashed: every part with its length, so that no two inputs are the same bytes.
+#[derive(Default)]
+struct Input(Vec<u8>);
+
+impl Input {
+    fn text(&mut self, text: &str) {
+        self.0.push(1);
+        self.0.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn end(&mut self) {
+        self.0.push(0);
+    }
+
+    fn map(&mut self, map: Option<&BTreeMap<Str, Str>>) {
+        for (key, value) in map.into_iter().flatten().filter(|(key, _)| !key.starts_with(UNIQUE)) {
+            self.text(key);
+            self.text(value);
+        }
+        self.end();
+    }
+
+    fn attribute(&mut self, value: &DeviceAttribute) {
+        let parts = [
+            value.float.map(|float| float.to_bits().to_string()),
+            value.int.map(|int| int.to_string()),
+            value.string.as_ref().map(Str::to_string),
+            value.bool.map(|truth| truth.to_string()),
+        ];
+        for part in parts {
+            match part {
+                Some(part) => self.text(&part),
+                None => self.end(),
+            }
+        }
+        self.text(&value.unit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{NodeDeviceResource, NodeId, NodeResources};
+
+    fn node(attributes: &[(&str, &str)]) -> Node {
+        let attributes = attributes.iter().map(|(key, value)| (Str::from(*key), Str::from(*value))).collect();
+        Node { attributes: Some(Arc::new(attributes)), ..Default::default() }
+    }
+
+    #[test]
+    fn what_is_unique_to_a_node_does_not_count() {
+        let mut one = node(&[("arch", "x86"), ("unique.hostname", "a")]);
+        let other = node(&[("arch", "x86"), ("unique.hostname", "b")]);
+        one.id = NodeId::from_bytes([7; 16]);
+        one.name = "a".into();
+        assert_eq!(one.compute_class(), other.compute_class());
+    }
+
+    #[test]
+    fn attributes_meta_and_devices_count() {
+        let plain = node(&[("arch", "x86")]);
+        let mut with_device = plain.clone();
+        with_device.node_resources = Some(Arc::new(NodeResources {
+            devices: Some(vec![NodeDeviceResource { name: "gpu".into(), ..Default::default() }]),
+            ..Default::default()
+        }));
+        let mut with_meta = plain.clone();
+        with_meta.meta = Some(BTreeMap::from([("rack".into(), "r1".into())]));
+        let other = node(&[("arch", "arm")]);
+        let classes: std::collections::BTreeSet<Str> =
+            [&plain, &with_device, &with_meta, &other].into_iter().map(Node::compute_class).collect();
+        assert_eq!(classes.len(), 4);
+    }
+
+    #[test]
+    fn a_key_of_one_map_is_not_one_of_another() {
+        let by_meta = Node { meta: Some(BTreeMap::from([("a".into(), "b".into())])), ..Default::default() };
+        assert_ne!(by_meta.compute_class(), node(&[("a", "b")]).compute_class());
+    }
+}

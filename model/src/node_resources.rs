@@ -1,0 +1,151 @@
+//! What a node has, and what it keeps for itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NetworkResource, Str};
+
+/// `NodeResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeResources {
+    pub cpu: NodeCpuResources,
+    pub memory: NodeMemoryResources,
+    pub disk: NodeDiskResources,
+    pub devices: Option<Vec<NodeDeviceResource>>,
+    pub node_networks: Option<Vec<NodeNetworkResource>>,
+    pub networks: Option<Vec<NetworkResource>>,
+    pub min_dynamic_port: i64,
+    pub max_dynamic_port: i64,
+}
+
+/// `NodeCpuResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeCpuResources {
+    pub cpu_shares: i64,
+    pub total_cpu_cores: u64,
+    pub reservable_cpu_cores: Option<Vec<u64>>,
+}
+
+/// `NodeMemoryResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeMemoryResources {
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+}
+
+/// `NodeDiskResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDiskResources {
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}
+
+/// `NodeDeviceResource` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDeviceResource {
+    pub vendor: Str,
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub name: Str,
+    pub instances: Option<Vec<NodeDevice>>,
+    pub attributes: Option<BTreeMap<Str, DeviceAttribute>>,
+}
+
+/// `NodeDevice` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDevice {
+    #[serde(rename = "ID")]
+    pub id: Str,
+    pub healthy: bool,
+    pub health_description: Str,
+    pub locality: Option<NodeDeviceLocality>,
+}
+
+/// `NodeDeviceLocality` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDeviceLocality {
+    #[serde(rename = "PciBusID")]
+    pub pci_bus_id: Str,
+}
+
+/// `Attribute` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct DeviceAttribute {
+    pub float: Option<f64>,
+    pub int: Option<i64>,
+    pub string: Option<Str>,
+    pub bool: Option<bool>,
+    pub unit: Str,
+}
+
+/// `NodeNetworkResource` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeNetworkResource {
+    pub mode: Str,
+    pub device: Str,
+    pub mac_address: Str,
+    pub speed: i64,
+    pub addresses: Option<Vec<NodeNetworkAddress>>,
+}
+
+/// `NodeNetworkAddress` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeNetworkAddress {
+    pub family: Str,
+    pub alias: Str,
+    pub address: Str,
+    pub reserved_ports: Str,
+    pub gateway: Str,
+}
+
+/// `NodeReservedResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeReservedResources {
+    pub cpu: NodeReservedCpuResources,
+    pub memory: NodeReservedMemoryResources,
+    pub disk: NodeReservedDiskResources,
+    pub networks: NodeReservedNetworkResources,
+}
+
+/// `NodeReservedCpuResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeReservedCpuResources {
+    pub cpu_shares: i64,
+    pub reserved_cpu_cores: Option<Vec<u64>>,
+}
+
+/// `NodeReservedMemoryResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeReservedMemoryResources {
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+}
+
+/// `NodeReservedDiskResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeReservedDiskResources {
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}
+
+/// `NodeReservedNetworkResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeReservedNetworkResources {
+    pub reserved_host_ports: Str,
+}

@@ -1,0 +1,146 @@
+//! Resources: asked for by tasks, and handed to allocations.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::empty::is_empty;
+use crate::{Affinity, Constraint, Str, TaskLifecycleConfig};
+
+/// `Resources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Resources {
+    #[serde(rename = "CPU")]
+    pub cpu: i64,
+    pub cores: i64,
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    pub memory_max_mb: i64,
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+    #[serde(rename = "IOPS")]
+    pub iops: i64,
+    pub networks: Option<Vec<NetworkResource>>,
+    pub devices: Option<Vec<RequestedDevice>>,
+}
+
+/// `RequestedDevice` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RequestedDevice {
+    pub name: Str,
+    pub count: u64,
+    pub constraints: Option<Vec<Constraint>>,
+    pub affinities: Option<Vec<Affinity>>,
+}
+
+/// `NetworkResource` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NetworkResource {
+    pub mode: Str,
+    pub device: Str,
+    #[serde(rename = "CIDR")]
+    pub cidr: Str,
+    #[serde(rename = "IP")]
+    pub ip: Str,
+    #[serde(skip_serializing_if = "is_empty")]
+    pub hostname: Str,
+    #[serde(rename = "MBits")]
+    pub mbits: i64,
+    #[serde(rename = "DNS")]
+    pub dns: Option<DnsConfig>,
+    pub reserved_ports: Option<Vec<Port>>,
+    pub dynamic_ports: Option<Vec<Port>>,
+}
+
+/// `DNSConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct DnsConfig {
+    pub servers: Option<Vec<Str>>,
+    pub searches: Option<Vec<Str>>,
+    pub options: Option<Vec<Str>>,
+}
+
+/// `Port` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Port {
+    pub label: Str,
+    pub value: i64,
+    pub to: i64,
+    pub host_network: Str,
+}
+
+/// `AllocatedResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedResources {
+    pub tasks: Option<BTreeMap<Str, AllocatedTaskResources>>,
+    pub task_lifecycles: Option<BTreeMap<Str, Option<TaskLifecycleConfig>>>,
+    pub shared: AllocatedSharedResources,
+}
+
+/// `AllocatedTaskResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedTaskResources {
+    pub cpu: AllocatedCpuResources,
+    pub memory: AllocatedMemoryResources,
+    pub networks: Option<Vec<NetworkResource>>,
+    pub devices: Option<Vec<AllocatedDeviceResource>>,
+}
+
+/// `AllocatedCpuResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedCpuResources {
+    pub cpu_shares: i64,
+    pub reserved_cores: Option<Vec<u64>>,
+}
+
+/// `AllocatedMemoryResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedMemoryResources {
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    pub memory_max_mb: i64,
+}
+
+/// `AllocatedDeviceResource` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedDeviceResource {
+    pub vendor: Str,
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub name: Str,
+    #[serde(rename = "DeviceIDs")]
+    pub device_ids: Option<Vec<Str>>,
+}
+
+/// `AllocatedSharedResources` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedSharedResources {
+    pub networks: Option<Vec<NetworkResource>>,
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+    pub ports: Option<Vec<AllocatedPortMapping>>,
+}
+
+/// `AllocatedPortMapping` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocatedPortMapping {
+    pub label: Str,
+    pub value: i64,
+    pub to: i64,
+    #[serde(rename = "HostIP")]
+    pub host_ip: Str,
+}

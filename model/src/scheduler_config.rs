@@ -1,0 +1,28 @@
+//! How the cluster schedules.
+
+use serde::{Deserialize, Serialize};
+
+use crate::SchedulerAlgorithm;
+
+/// `SchedulerConfiguration` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct SchedulerConfiguration {
+    pub scheduler_algorithm: SchedulerAlgorithm,
+    pub preemption_config: PreemptionConfig,
+    pub memory_oversubscription_enabled: bool,
+    pub reject_job_registration: bool,
+    pub pause_eval_broker: bool,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+/// `PreemptionConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct PreemptionConfig {
+    pub system_scheduler_enabled: bool,
+    pub sys_batch_scheduler_enabled: bool,
+    pub batch_scheduler_enabled: bool,
+    pub service_scheduler_enabled: bool,
+}

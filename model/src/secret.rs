@@ -1,0 +1,42 @@
+//! What must not be shown: a text that neither prints nor appears in JSON.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::Str;
+
+/// A secret text. `Debug` and every human-readable form show nothing of it; only the log and checkpoints hold it.
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(Str);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(Str::new(text))
+    }
+
+    /// The secret itself: for comparing and for handing it to its owner.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_empty() { "Secret(none)" } else { "Secret(..)" })
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let shown = if s.is_human_readable() { "" } else { self.0.as_str() };
+        s.serialize_str(shown)
+    }
+}

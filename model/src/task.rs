@@ -1,0 +1,160 @@
+//! Tasks: one program of a group, and all that surrounds it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Affinity, Constraint, Dur, Resources, RestartPolicy, ScalingPolicy, Service, Str};
+
+/// `Task` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Task {
+    pub name: Str,
+    pub driver: Str,
+    pub user: Str,
+    pub config: Option<BTreeMap<Str, Value>>,
+    pub env: Option<BTreeMap<Str, Str>>,
+    pub services: Option<Vec<Service>>,
+    pub vault: Option<Vault>,
+    pub templates: Option<Vec<Template>>,
+    pub constraints: Option<Vec<Constraint>>,
+    pub affinities: Option<Vec<Affinity>>,
+    pub resources: Option<Resources>,
+    pub restart_policy: Option<RestartPolicy>,
+    pub dispatch_payload: Option<DispatchPayloadConfig>,
+    pub lifecycle: Option<TaskLifecycleConfig>,
+    pub meta: Option<BTreeMap<Str, Str>>,
+    pub kill_timeout: Dur,
+    pub log_config: Option<LogConfig>,
+    pub artifacts: Option<Vec<TaskArtifact>>,
+    pub leader: bool,
+    pub shutdown_delay: Dur,
+    pub volume_mounts: Option<Vec<VolumeMount>>,
+    pub scaling_policies: Option<Vec<ScalingPolicy>>,
+    pub kill_signal: Str,
+    pub kind: Str,
+    #[serde(rename = "CSIPluginConfig")]
+    pub csi_plugin_config: Option<TaskCsiPluginConfig>,
+    pub identity: Option<WorkloadIdentity>,
+}
+
+/// `LogConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct LogConfig {
+    pub max_files: i64,
+    #[serde(rename = "MaxFileSizeMB")]
+    pub max_file_size_mb: i64,
+    pub disabled: bool,
+}
+
+/// `TaskArtifact` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskArtifact {
+    pub getter_source: Str,
+    pub getter_options: Option<BTreeMap<Str, Str>>,
+    pub getter_headers: Option<BTreeMap<Str, Str>>,
+    pub getter_mode: Str,
+    pub relative_dest: Str,
+}
+
+/// `Template` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Template {
+    pub source_path: Str,
+    pub dest_path: Str,
+    pub embedded_tmpl: Str,
+    pub change_mode: Str,
+    pub change_signal: Str,
+    pub change_script: Option<ChangeScript>,
+    pub splay: Dur,
+    pub perms: Str,
+    pub uid: Option<i64>,
+    pub gid: Option<i64>,
+    pub left_delim: Str,
+    pub right_delim: Str,
+    pub envvars: bool,
+    pub vault_grace: Dur,
+    pub wait: Option<WaitConfig>,
+    pub err_missing_key: bool,
+}
+
+/// `ChangeScript` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ChangeScript {
+    pub command: Str,
+    pub args: Option<Vec<Str>>,
+    pub timeout: Dur,
+    pub fail_on_error: bool,
+}
+
+/// `WaitConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct WaitConfig {
+    pub min: Option<Dur>,
+    pub max: Option<Dur>,
+}
+
+/// `Vault` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Vault {
+    pub policies: Option<Vec<Str>>,
+    pub namespace: Str,
+    pub env: bool,
+    pub disable_file: bool,
+    pub change_mode: Str,
+    pub change_signal: Str,
+}
+
+/// `WorkloadIdentity` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct WorkloadIdentity {
+    pub env: bool,
+    pub file: bool,
+}
+
+/// `DispatchPayloadConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct DispatchPayloadConfig {
+    pub file: Str,
+}
+
+/// `TaskLifecycleConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskLifecycleConfig {
+    pub hook: Str,
+    pub sidecar: bool,
+}
+
+/// `VolumeMount` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct VolumeMount {
+    pub volume: Str,
+    pub destination: Str,
+    pub read_only: bool,
+    pub propagation_mode: Str,
+}
+
+/// `TaskCSIPluginConfig` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskCsiPluginConfig {
+    #[serde(rename = "ID")]
+    pub id: Str,
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub mount_dir: Str,
+    pub stage_publish_base_dir: Str,
+    pub health_timeout: Dur,
+}

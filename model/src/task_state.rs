@@ -1,0 +1,62 @@
+//! How the tasks of an allocation fare.
+
+mod display;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Blob, Dur, Str, TaskRunState, Time};
+
+/// `TaskState` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskState {
+    pub state: TaskRunState,
+    pub failed: bool,
+    pub restarts: u64,
+    pub last_restart: Option<Time>,
+    pub started_at: Option<Time>,
+    pub finished_at: Option<Time>,
+    pub events: Option<Vec<TaskEvent>>,
+    pub task_handle: Option<TaskHandle>,
+}
+
+/// `TaskEvent` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskEvent {
+    #[serde(rename = "Type")]
+    pub kind: Str,
+    pub time: i64,
+    pub message: Str,
+    pub display_message: Str,
+    pub details: Option<BTreeMap<Str, Str>>,
+    pub fails_task: bool,
+    pub restart_reason: Str,
+    pub setup_error: Str,
+    pub driver_error: Str,
+    pub exit_code: i64,
+    pub signal: i64,
+    pub kill_timeout: Dur,
+    pub kill_error: Str,
+    pub kill_reason: Str,
+    pub start_delay: i64,
+    pub download_error: Str,
+    pub validation_error: Str,
+    pub disk_limit: i64,
+    pub failed_sibling: Str,
+    pub vault_error: Str,
+    pub task_signal_reason: Str,
+    pub task_signal: Str,
+    pub driver_message: Str,
+    pub generic_source: Str,
+}
+
+/// `TaskHandle` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskHandle {
+    pub version: i64,
+    pub driver_state: Option<Blob>,
+}

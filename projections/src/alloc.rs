@@ -1,0 +1,272 @@
+//! Allocations: what their nodes say of them and what the servers want of them. Placing and stopping them is in `plan`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use serde::Serialize;
+use songline_commands::{ClientAlloc, SetDesiredTransitions, UpdateAllocsFromClient};
+use songline_model::{AllocDeploymentStatus, AllocId, Allocation, DeploymentId, DesiredTransition, EvalId, Job, JobKey, NodeId, Time};
+
+use crate::job::status::{self, After};
+use crate::job::summary;
+use crate::prefix::IdPrefix;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, Table, tables};
+use crate::tx::Tx;
+use crate::{deployment, eval, node};
+
+/// How much of a job lives: kept, because a job's status is asked at every write of its allocs and evals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) allocs: u64,
+    pub(crate) allocs_live: u64,
+    pub(crate) evals: u64,
+    pub(crate) evals_live: u64,
+}
+
+impl Rules<AllocId, Allocation> for tables::Allocs {
+    fn key(row: &Allocation) -> AllocId {
+        row.id
+    }
+
+    /// The job counts by reference: its version has a row of its own, and hashing it again for each alloc would cost more than all the rest.
+    fn encode(row: &Allocation, out: &mut Vec<u8>) {
+        #[derive(Serialize)]
+        struct JobRef<'a>(&'a str, &'a str, u64, u64, u64);
+        match &row.job {
+            None => crate::digest::encode(row, out),
+            Some(job) => {
+                crate::digest::encode(&without_job(row), out);
+                crate::digest::encode(&JobRef(&job.namespace, &job.id, job.create_index, job.version, job.job_modify_index), out);
+            }
+        }
+    }
+
+    fn job(row: &Arc<Allocation>) -> Option<&Arc<Job>> {
+        row.job.as_ref()
+    }
+
+    fn store(row: &Allocation, out: &mut Vec<u8>) {
+        crate::digest::encode(&without_job(row), out);
+    }
+
+    fn load(stored: &[u8], job: Option<Arc<Job>>) -> Result<Arc<Allocation>, rmp_serde::decode::Error> {
+        Ok(Arc::new(Allocation { job, ..rmp_serde::from_slice(stored)? }))
+    }
+
+    fn reindex(state: &mut State, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
+        let by = &mut state.by;
+        let nested = |map: &mut OrdMap<JobKey, OrdMap<AllocId, Arc<Allocation>>>| {
+            nest(map, before.map(|row| (row.job_key(), row.id)), after.map(|row| (row.job_key(), row)));
+        };
+        nested(&mut by.allocs_by_job);
+        nest(&mut by.allocs_by_node, before.and_then(|row| Some((row.node_id?, row.id))), after.and_then(|row| Some((row.node_id?, row))));
+        crate::index::move_key(
+            &mut by.allocs_by_create,
+            before.map(|row| (row.create_index, row.id)),
+            after.map(|row| (row.create_index, row.id)),
+        );
+        let of_eval = |row: &Arc<Allocation>| Some((row.eval_id?, row.id));
+        crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
+        let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
+        crate::index::move_key(&mut by.allocs_by_deployment, before.and_then(of_deployment), after.and_then(of_deployment));
+        let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
+        let (left, entered) = (before.map(live), after.map(live));
+        if left != entered {
+            if let Some((key, live)) = left {
+                crate::index::count(&mut by.job_counts, &key, |counts| {
+                    counts.allocs -= 1;
+                    counts.allocs_live -= u64::from(live);
+                });
+            }
+            if let Some((key, live)) = entered {
+                crate::index::count(&mut by.job_counts, &key, |counts| {
+                    counts.allocs += 1;
+                    counts.allocs_live += u64::from(live);
+                });
+            }
+        }
+    }
+}
+
+/// The row without the job, which is stored and hashed by reference.
+pub(crate) fn without_job(row: &Allocation) -> Allocation {
+    Allocation { job: None, ..row.clone() }
+}
+
+/// Moves a row of a nested index.
+fn nest<K: Ord + Clone>(
+    map: &mut OrdMap<K, OrdMap<AllocId, Arc<Allocation>>>,
+    before: Option<(K, AllocId)>,
+    after: Option<(K, &Arc<Allocation>)>,
+) {
+    if let Some((key, id)) = before
+        && after.as_ref().is_none_or(|(to, row)| *to != key || row.id != id)
+        && let Some(rows) = map.get_mut(&key)
+    {
+        rows.remove(&id);
+        if rows.is_empty() {
+            map.remove(&key);
+        }
+    }
+    if let Some((key, row)) = after {
+        match map.get_mut(&key) {
+            Some(rows) => {
+                rows.insert(row.id, Arc::clone(row));
+            }
+            None => {
+                map.insert(key, OrdMap::unit(row.id, Arc::clone(row)));
+            }
+        }
+    }
+}
+
+impl State {
+    /// The allocation with this id.
+    pub fn alloc(&self, id: AllocId) -> Option<&Arc<Allocation>> {
+        self.tables.allocs.get(&id)
+    }
+
+    /// All allocations, oldest first.
+    pub fn allocs(&self) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_create.iter().filter_map(|(_, id)| self.alloc(*id))
+    }
+
+    /// Allocations in a range of (create index, id), oldest first.
+    pub fn allocs_in(&self, range: impl std::ops::RangeBounds<(u64, AllocId)>) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_create.range(range).filter_map(|(_, id)| self.alloc(*id))
+    }
+
+    /// The allocations of a job of any version, by id. They outlive a purged job.
+    pub fn allocs_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_job.get(&JobKey::new(namespace, id)).into_iter().flat_map(|rows| rows.values())
+    }
+
+    /// The allocations of a node, by id.
+    pub fn allocs_of_node(&self, id: NodeId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_node.get(&id).into_iter().flat_map(|rows| rows.values())
+    }
+
+    /// How many allocations a node has.
+    pub fn allocs_of_node_len(&self, id: NodeId) -> usize {
+        self.by.allocs_by_node.get(&id).map_or(0, |rows| rows.len())
+    }
+
+    /// The allocations that an evaluation placed, by id.
+    pub fn allocs_of_eval(&self, id: EvalId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_eval.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))
+    }
+
+    /// The allocations of a deployment, by id.
+    pub fn allocs_of_deployment(&self, id: DeploymentId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        self.by.allocs_by_deployment.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))
+    }
+
+    /// The allocations whose id begins so, by id.
+    pub fn allocs_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+        let (low, high) = prefix.bounds();
+        self.tables.allocs.range(AllocId::from_bytes(low)..=AllocId::from_bytes(high))
+    }
+}
+
+const FIRST: AllocId = AllocId::NIL;
+const LAST: AllocId = AllocId::from_bytes([0xff; 16]);
+
+/// Takes over what nodes say of their allocs. Updates for unknown allocs, or for those of another node, are dropped.
+pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) -> Result<(), Rejected> {
+    let mut jobs = BTreeSet::new();
+    for update in &cmd.allocs {
+        let Some(stored) = tx.alloc(update.id).filter(|stored| stored.node_id == Some(update.node_id)).cloned() else {
+            continue;
+        };
+        let merged = merge_client(&stored, update, tx.index());
+        jobs.insert(merged.job_key());
+        write(tx, merged, Some(&stored))?;
+    }
+    if !cmd.allocs.is_empty() {
+        tx.bump(Table::Allocs);
+    }
+    status::refresh(tx, jobs, After::Anything);
+    let nodes: BTreeSet<NodeId> = cmd.allocs.iter().map(|update| update.node_id).collect();
+    for id in nodes {
+        node::told_of_allocs(tx, id);
+    }
+    tx.end_frame();
+    eval::upsert_all(tx, &cmd.evals)
+}
+
+fn merge_client(stored: &Allocation, update: &ClientAlloc, index: u64) -> Allocation {
+    let mut row = stored.clone();
+    row.client_status = update.client_status;
+    row.client_description = update.client_description.clone();
+    row.task_states.clone_from(&update.task_states);
+    row.network_status = update.network_status.clone().map(Arc::new);
+    row.modify_index = index;
+    row.modify_time = update.modify_time;
+    row.deployment_status = match (&stored.deployment_status, &update.deployment_status) {
+        (kept, None) => kept.clone(),
+        (None, Some(told)) => Some(Arc::new(AllocDeploymentStatus { modify_index: index, ..told.clone() })),
+        (Some(kept), Some(told)) if told.healthy.is_some() && told.healthy != kept.healthy => {
+            let (healthy, timestamp) = (told.healthy, told.timestamp);
+            Some(Arc::new(AllocDeploymentStatus { healthy, timestamp, modify_index: index, canary: kept.canary }))
+        }
+        (Some(kept), Some(_)) => Some(Arc::clone(kept)),
+    };
+    row
+}
+
+/// Writes an alloc with all that follows from it at once: its deployment's counters and its job's summary. The job's status does not.
+pub(crate) fn write(tx: &mut Tx<'_>, mut alloc: Allocation, before: Option<&Allocation>) -> Result<(), Rejected> {
+    deployment::count_alloc(tx, &mut alloc, before);
+    summary::count_alloc(tx, &alloc, before)?;
+    tx.put::<tables::Allocs>(alloc);
+    Ok(())
+}
+
+pub(crate) fn set_transitions(tx: &mut Tx<'_>, cmd: &SetDesiredTransitions) -> Result<(), Rejected> {
+    for (id, transition) in &cmd.allocs {
+        set_transition(tx, *id, transition);
+    }
+    tx.bump(Table::Allocs);
+    // Without the jobs' statuses, as clients know it: the evals lead to plans, and those set them.
+    eval::upsert_rows(tx, &cmd.evals);
+    Ok(())
+}
+
+/// The same for all allocs of the job as it is registered now.
+pub(crate) fn set_transition_of_job(tx: &mut Tx<'_>, key: &JobKey, transition: &DesiredTransition) {
+    let create_index = tx.job_by_key(key).map(|job| job.create_index);
+    let ids: Vec<AllocId> = tx
+        .allocs_of_job(&key.namespace, &key.id)
+        .filter(|alloc| alloc.job.as_ref().map(|job| job.create_index) == create_index)
+        .map(|alloc| alloc.id)
+        .collect();
+    for id in ids {
+        set_transition(tx, id, transition);
+    }
+    tx.bump(Table::Allocs);
+}
+
+fn set_transition(tx: &mut Tx<'_>, id: AllocId, transition: &DesiredTransition) {
+    let Some(stored) = tx.alloc(id) else {
+        return;
+    };
+    let mut row = Allocation::clone(stored);
+    row.desired_transition.merge(transition);
+    row.modify_index = tx.index();
+    row.alloc_modify_index = tx.index();
+    tx.put::<tables::Allocs>(row);
+}
+
+/// Sets an alloc's health as somebody outside its node judged it.
+pub(crate) fn set_health(tx: &mut Tx<'_>, stored: &Allocation, healthy: bool, at: Time) -> Result<(), Rejected> {
+    let canary = stored.is_canary();
+    let status = AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(at), canary, modify_index: tx.index() };
+    let row = Allocation { deployment_status: Some(Arc::new(status)), modify_index: tx.index(), ..stored.clone() };
+    write(tx, row, Some(stored))
+}
+
+#[cfg(test)]
+mod tests;

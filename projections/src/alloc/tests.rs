@@ -1,0 +1,145 @@
+//! What nodes say of allocations, in stories.
+
+use expect_test::expect;
+
+use crate::story::check;
+
+#[test]
+fn a_nodes_word_is_taken_over_and_counted() {
+    check(
+        "node register n1
+         job register web groups=g:2
+         plan job=web create=2 place=a1@n1:g,a2@n1:g
+         show summary web
+         client a1@n1 running
+         show alloc a1
+         show summary web
+         client a1@n1 failed
+         client a2@n1 complete
+         show summary web
+         show job web
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            job register web groups=g:2: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g,a2@n1:g: ok [+alloc:a1 +alloc:a2 ~job:web]
+               summary web: g() create=3 modify=3
+            client a1@n1 running: ok [~alloc:a1 ~node:n1]
+               alloc a1: run/running create=4 modify=5 alloc-modify=4 version=0
+               summary web: g() create=3 modify=3
+            client a1@n1 failed: ok [~alloc:a1 ~node:n1]
+            client a2@n1 complete: ok [~alloc:a2 ~job:web ~node:n1]
+               summary web: g() create=3 modify=3
+               job web: dead version=0 create=3 modify=7 job-modify=3 groups=g:2
+               node n1: initializing eligible pool=default create=2 modify=2 missed=0 told=7 events=["Node registered@0"]
+        "#]],
+    );
+}
+
+#[test]
+fn another_nodes_word_and_unknown_allocs_are_dropped() {
+    check(
+        "node register n1
+         node register n2
+         job register web groups=g
+         plan job=web create=3 place=a1@n1:g
+         client a1@n2 failed
+         client a9@n1 failed
+         show alloc a1
+         show tables",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node register n2: ok [+node:n2]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=3 place=a1@n1:g: ok [+alloc:a1 ~job:web]
+            client a1@n2 failed: ok [~node:n2]
+            client a9@n1 failed: ok [~node:n1]
+               alloc a1: run/pending create=5 modify=5 alloc-modify=5 version=0
+               changed: nodes=7 jobs=5 job_summary=4 job_version=4 allocs=7
+        "#]],
+    );
+}
+
+#[test]
+fn failed_and_complete_are_counted_for_good() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         client a1@n1 failed
+         client a1@n1 running
+         show summary web",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 failed: ok [~summary:web ~alloc:a1 ~job:web]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~job:web]
+               summary web: g(running=1 failed=1) create=2 modify=5
+        "#]],
+    );
+}
+
+#[test]
+fn health_is_taken_but_never_the_canary_mark() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g canary
+         client a1@n1 running healthy
+         show alloc a1
+         client a1@n1 running healthy
+         show alloc a1
+         client a1@n1 running unhealthy
+         show alloc a1
+         client a1@n1 running
+         show alloc a1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g canary: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running healthy: ok [~summary:web ~alloc:a1]
+               alloc a1: run/running create=3 modify=4 alloc-modify=3 version=0 healthy=Some(true)@4 canary=true
+            client a1@n1 running healthy: ok [~alloc:a1]
+               alloc a1: run/running create=3 modify=5 alloc-modify=3 version=0 healthy=Some(true)@4 canary=true
+            client a1@n1 running unhealthy: ok [~alloc:a1]
+               alloc a1: run/running create=3 modify=6 alloc-modify=3 version=0 healthy=Some(false)@6 canary=true
+            client a1@n1 running: ok [~alloc:a1]
+               alloc a1: run/running create=3 modify=7 alloc-modify=3 version=0 healthy=Some(false)@6 canary=true
+        "#]],
+    );
+}
+
+#[test]
+fn transitions_merge_and_skip_unknown_allocs() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         transition a1
+         show alloc a1
+         transition a9
+         show tables",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            transition a1: ok [~alloc:a1]
+               alloc a1: run/pending create=3 modify=4 alloc-modify=4 version=0 migrate=Some(true) skip-delay=None
+            transition a9: ok
+               changed: jobs=3 job_summary=3 job_version=2 allocs=5
+        "#]],
+    );
+}
+
+#[test]
+fn a_late_word_cannot_revive_a_job_that_is_gone() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         job purge web
+         client a1@n1 running
+         show alloc a1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            job purge web: ok [-job:web -version:web.0 -summary:web]
+            client a1@n1 running: ok [~alloc:a1]
+               alloc a1: run/running create=3 modify=5 alloc-modify=3 version=0
+        "#]],
+    );
+}

@@ -1,0 +1,111 @@
+//! For tests: what must hold in every state, counted from the rows alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{Allocation, Eligibility, EvalStatus, JobKey};
+
+use crate::alloc::Counts;
+use crate::digest;
+use crate::table::{EachTable, TableType};
+use crate::{Digest, State, Table};
+
+/// Panics when an index, a digest, a count or an invariant disagrees with the rows.
+pub(crate) fn consistent(state: &State) {
+    for table in Table::ALL {
+        table.visit(&mut Digests(state)).expect("never fails");
+    }
+    invariants(state);
+    indexes(state);
+}
+
+struct Digests<'a>(&'a State);
+
+impl EachTable for Digests<'_> {
+    type Error = std::convert::Infallible;
+
+    fn table<T: TableType>(&mut self) -> Result<(), Self::Error> {
+        let mut sum = Digest::ZERO;
+        for (key, entry) in &T::rows(self.0).0 {
+            assert!(*key == T::key(&entry.row), "{}: a row is below its own key", T::TABLE.name());
+            let hash = digest::row::<T>(key, &entry.row, &mut Vec::new());
+            assert_eq!(hash, entry.hash, "{}: the hash is that of the row", T::TABLE.name());
+            sum = sum.plus(hash);
+        }
+        assert_eq!(sum, self.0.digests[T::TABLE as usize], "{}: the digest is the sum of its rows", T::TABLE.name());
+        Ok(())
+    }
+}
+
+fn invariants(state: &State) {
+    for job in state.jobs() {
+        assert!(state.job_summary(&job.namespace, &job.id).is_some(), "{}: a job has a summary", job.id);
+        assert!(state.job_version(&job.namespace, &job.id, job.version).is_some(), "{}: its version is kept", job.id);
+    }
+    for key in state.job_summaries().map(|row| JobKey::new(&*row.namespace, &*row.job_id)) {
+        assert!(state.job_by_key(&key).is_some(), "a summary is a job's");
+    }
+    for alloc in state.allocs() {
+        assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");
+    }
+    for node in state.nodes() {
+        assert!(node.drain_strategy.is_none() || node.scheduling_eligibility == Eligibility::Ineligible, "a draining node is ineligible");
+        assert!(node.events.iter().flatten().count() <= 10, "a node keeps ten events");
+    }
+    for deployment in state.deployments() {
+        for id in deployment.task_groups.iter().flatten().flat_map(|(_, group)| group.placed_canaries.iter().flatten()) {
+            assert!(state.alloc(*id).is_none_or(|alloc| alloc.deployment_id == Some(deployment.id)), "canaries are the deployment's own");
+        }
+    }
+    assert!(state.namespace("default").is_some() && state.node_pool("default").is_some() && state.node_pool("all").is_some());
+    assert!(state.latest_index() <= state.applied_index().max(1), "no table is ahead of the log");
+}
+
+fn indexes(state: &State) {
+    let by = &state.by;
+    let rows = |table| state.table_len(table);
+    assert_eq!(state.evals().count(), rows(Table::Evals));
+    assert_eq!(by.evals_by_create.len(), rows(Table::Evals));
+    assert_eq!(by.evals_by_job.values().map(imbl::OrdSet::len).sum::<usize>(), rows(Table::Evals));
+    let blocked: BTreeSet<_> = state
+        .evals()
+        .filter(|eval| eval.status == EvalStatus::Blocked)
+        .map(|eval| (JobKey::new(&*eval.namespace, &*eval.job_id), eval.id))
+        .collect();
+    assert_eq!(blocked, by.blocked_evals.iter().cloned().collect());
+    assert_eq!(state.allocs().count(), rows(Table::Allocs));
+    assert_eq!(by.allocs_by_create.len(), rows(Table::Allocs));
+    for (key, allocs) in &by.allocs_by_job {
+        assert!(!allocs.is_empty());
+        allocs
+            .iter()
+            .for_each(|(id, row)| assert!(row.job_key() == *key && std::sync::Arc::ptr_eq(row, state.alloc(*id).expect("is there"))));
+    }
+    for (node, allocs) in &by.allocs_by_node {
+        assert!(!allocs.is_empty());
+        allocs.iter().for_each(|(id, row)| {
+            assert!(row.node_id == Some(*node) && std::sync::Arc::ptr_eq(row, state.alloc(*id).expect("is there")));
+        });
+    }
+    assert_eq!(by.allocs_by_job.values().map(imbl::OrdMap::len).sum::<usize>(), rows(Table::Allocs));
+    let count = |has: fn(&Allocation) -> bool| state.allocs().filter(|alloc| has(alloc)).count();
+    assert_eq!(by.allocs_by_node.values().map(imbl::OrdMap::len).sum::<usize>(), count(|alloc| alloc.node_id.is_some()));
+    assert_eq!(by.allocs_by_eval.len(), count(|alloc| alloc.eval_id.is_some()));
+    assert_eq!(by.allocs_by_deployment.len(), count(|alloc| alloc.deployment_id.is_some()));
+    assert_eq!(by.deployments_by_create.len(), rows(Table::Deployment));
+    assert_eq!(by.deployments_by_job.len(), rows(Table::Deployment));
+    assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));
+    assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
+    assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));
+    let mut counts: BTreeMap<JobKey, Counts> = BTreeMap::new();
+    for alloc in state.allocs() {
+        let of_job = counts.entry(alloc.job_key()).or_default();
+        of_job.allocs += 1;
+        of_job.allocs_live += u64::from(!alloc.terminal());
+    }
+    for eval in state.evals() {
+        let of_job = counts.entry(JobKey::new(&*eval.namespace, &*eval.job_id)).or_default();
+        of_job.evals += 1;
+        of_job.evals_live += u64::from(!eval.status.is_terminal());
+    }
+    assert_eq!(counts, by.job_counts.iter().map(|(key, counts)| (key.clone(), *counts)).collect());
+}

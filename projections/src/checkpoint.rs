@@ -1,0 +1,449 @@
+//! Checkpoints: a state as bytes, self-contained and checked on every way in.
+//!
+//! Frames follow one another: kind (1 byte), length (4 bytes, little endian), payload, and 16 bytes of BLAKE3 of all that. First a header,
+//! then every distinct job once, then the rows of each table in blocks, last the digests. Rows pass through `songline-migrations` when
+//! read. Compression and the archive around it are the caller's.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use songline_migrations::{MigrationError, SCHEMA};
+use songline_model::{Job, Time};
+
+use crate::digest::{self, Digest};
+use crate::state::State;
+use crate::table::{EachTable, Entry, Table, TableType};
+
+const MAGIC: &[u8; 16] = b"songline state 1";
+/// When a block is full. Bounds what a reader holds beside the state.
+const BLOCK_BYTES: usize = 256 * 1024;
+/// A block may be larger by one row, and no row comes near this.
+const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
+/// Says of a row that it has no job.
+const NO_JOB: u32 = u32::MAX;
+
+const HEADER: u8 = 1;
+const JOBS: u8 = 2;
+const ROWS: u8 = 3;
+const END: u8 = 4;
+
+/// Why a checkpoint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The medium failed while writing.
+    #[error("writing the checkpoint at index {index}")]
+    Write {
+        /// Applied index of the state.
+        index: u64,
+        #[source]
+        source: io::Error,
+    },
+    /// The medium failed, or the bytes end too early.
+    #[error("reading the checkpoint")]
+    Read(#[source] io::Error),
+    /// The bytes are something else.
+    #[error("the bytes are no checkpoint")]
+    NotACheckpoint,
+    /// A frame is not as it was written.
+    #[error("frame {frame} of the checkpoint is damaged")]
+    Damaged {
+        /// Counted from 0.
+        frame: u64,
+    },
+    /// A frame cannot be what this version writes.
+    #[error("frame {frame} of the checkpoint makes no sense: {what}")]
+    Malformed {
+        /// Counted from 0.
+        frame: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A row is not one of its table.
+    #[error("reading a row of `{table}` from the checkpoint")]
+    Row {
+        /// Name of the table.
+        table: &'static str,
+        #[source]
+        source: rmp_serde::decode::Error,
+    },
+    /// A row of an older version cannot be brought up to date.
+    #[error("migrating a row of the checkpoint")]
+    Migration(#[from] MigrationError),
+    /// The rows are not those that were written.
+    #[error("table `{table}` has digest {found} after reading, the checkpoint says {written}")]
+    Digest {
+        /// Name of the table.
+        table: &'static str,
+        /// What the checkpoint says.
+        written: Digest,
+        /// What was read.
+        found: Digest,
+    },
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointSummary {
+    /// Index of the state, as users see it.
+    pub applied_index: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Rows by table.
+    pub rows: Vec<(Table, u64)>,
+    /// Digest over all tables.
+    pub digest: Digest,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    schema: u16,
+    raft_index: u64,
+    base: u64,
+    at: Time,
+    table_index: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    jobs: u64,
+    tables: BTreeMap<String, TableEnd>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TableEnd {
+    rows: u64,
+    #[serde(with = "serde_bytes")]
+    digest: [u8; 16],
+}
+
+impl State {
+    /// Writes the state. It is a view, so whatever is applied meanwhile does not show.
+    pub fn write_checkpoint(&self, out: &mut dyn io::Write) -> Result<CheckpointSummary, CheckpointError> {
+        let mut writer =
+            Writer { state: self, out, bytes: 0, block: Vec::new(), row: Vec::new(), jobs: JobIds::default(), ends: BTreeMap::new() };
+        writer.write_all().map_err(|source| CheckpointError::Write { index: self.applied_index(), source })?;
+        let rows = Table::ALL.iter().map(|&table| (table, self.table_len(table) as u64)).collect();
+        Ok(CheckpointSummary { applied_index: self.applied_index(), bytes: writer.bytes, rows, digest: self.digest() })
+    }
+
+    /// Reads a state back. What follows the checkpoint is left unread.
+    pub fn read_checkpoint(input: &mut dyn io::Read) -> Result<State, CheckpointError> {
+        Reader { input, state: State::empty(), frame: 0, schema: SCHEMA, jobs: Vec::new(), block: Vec::new(), scratch: Vec::new() }
+            .read_all()
+    }
+}
+
+/// The number of every distinct job: by address first, because most rows share one copy, then by content.
+#[derive(Default)]
+struct JobIds {
+    by_address: BTreeMap<*const Job, u32>,
+    by_content: BTreeMap<[u8; 32], u32>,
+}
+
+struct Writer<'a> {
+    state: &'a State,
+    out: &'a mut dyn io::Write,
+    bytes: u64,
+    block: Vec<u8>,
+    row: Vec<u8>,
+    jobs: JobIds,
+    ends: BTreeMap<String, TableEnd>,
+}
+
+impl Writer<'_> {
+    fn write_all(&mut self) -> io::Result<()> {
+        let state = self.state;
+        self.raw(MAGIC)?;
+        let table_index = Table::ALL.iter().map(|&table| (table.name().to_owned(), state.table_index(table))).collect();
+        self.message(HEADER, &Header { schema: SCHEMA, raft_index: state.raft_index, base: state.base, at: state.at, table_index })?;
+        for table in Table::ALL {
+            table.visit(&mut WriteJobs(self))?;
+        }
+        self.flush(JOBS)?;
+        for table in Table::ALL {
+            table.visit(&mut WriteRows(self))?;
+        }
+        let end = End { jobs: self.jobs.by_content.len() as u64, tables: std::mem::take(&mut self.ends) };
+        self.message(END, &end)
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    fn message<M: Serialize>(&mut self, kind: u8, message: &M) -> io::Result<()> {
+        self.block.clear();
+        digest::encode(message, &mut self.block);
+        self.flush(kind)
+    }
+
+    /// Writes the block as a frame, unless it is empty.
+    fn flush(&mut self, kind: u8) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let payload = std::mem::take(&mut self.block);
+        let head = head(kind, u32::try_from(payload.len()).map_err(io::Error::other)?);
+        self.raw(&head)?;
+        self.raw(&payload)?;
+        self.raw(seal(&head, &payload).as_bytes())?;
+        self.block = payload;
+        self.block.clear();
+        Ok(())
+    }
+
+    /// Appends the row buffer to the block, with its length before it.
+    fn push_row(&mut self) -> io::Result<()> {
+        let length = u32::try_from(self.row.len()).map_err(io::Error::other)?;
+        self.block.extend_from_slice(&length.to_le_bytes());
+        self.block.extend_from_slice(&self.row);
+        Ok(())
+    }
+
+    fn add_job(&mut self, job: &Arc<Job>) -> io::Result<()> {
+        if self.jobs.by_address.contains_key(&Arc::as_ptr(job)) {
+            return Ok(());
+        }
+        self.row.clear();
+        digest::encode(job, &mut self.row);
+        let content = *blake3::hash(&self.row).as_bytes();
+        let next = u32::try_from(self.jobs.by_content.len()).map_err(io::Error::other)?;
+        let id = *self.jobs.by_content.entry(content).or_insert(next);
+        self.jobs.by_address.insert(Arc::as_ptr(job), id);
+        if id == next {
+            self.push_row()?;
+            if self.block.len() >= BLOCK_BYTES {
+                self.flush(JOBS)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct WriteJobs<'a, 'b>(&'a mut Writer<'b>);
+
+impl EachTable for WriteJobs<'_, '_> {
+    type Error = io::Error;
+
+    fn table<T: TableType>(&mut self) -> io::Result<()> {
+        let state = self.0.state;
+        T::rows(state).iter().filter_map(T::job).try_for_each(|job| self.0.add_job(job))
+    }
+}
+
+struct WriteRows<'a, 'b>(&'a mut Writer<'b>);
+
+impl EachTable for WriteRows<'_, '_> {
+    type Error = io::Error;
+
+    fn table<T: TableType>(&mut self) -> io::Result<()> {
+        let writer = &mut *self.0;
+        let state = writer.state;
+        let name = T::TABLE.name();
+        for row in T::rows(state).iter() {
+            if writer.block.is_empty() {
+                writer.block.push(u8::try_from(name.len()).map_err(io::Error::other)?);
+                writer.block.extend_from_slice(name.as_bytes());
+            }
+            let job = T::job(row).and_then(|job| writer.jobs.by_address.get(&Arc::as_ptr(job)).copied()).unwrap_or(NO_JOB);
+            writer.row.clear();
+            writer.row.extend_from_slice(&job.to_le_bytes());
+            T::store(row, &mut writer.row);
+            writer.push_row()?;
+            if writer.block.len() >= BLOCK_BYTES {
+                writer.flush(ROWS)?;
+            }
+        }
+        writer.flush(ROWS)?;
+        let end = TableEnd { rows: state.table_len(T::TABLE) as u64, digest: *state.digests[T::TABLE as usize].as_bytes() };
+        writer.ends.insert(name.to_owned(), end);
+        Ok(())
+    }
+}
+
+fn head(kind: u8, length: u32) -> [u8; 5] {
+    let [a, b, c, d] = length.to_le_bytes();
+    [kind, a, b, c, d]
+}
+
+fn seal(head: &[u8; 5], payload: &[u8]) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(head).update(payload);
+    let (first, _) =
+        hasher.finalize().as_bytes().split_first_chunk().map(|(first, rest)| (*first, rest.len())).expect("a BLAKE3 hash has 32 bytes");
+    Digest::from_bytes(first)
+}
+
+struct Reader<'a> {
+    input: &'a mut dyn io::Read,
+    state: State,
+    frame: u64,
+    schema: u16,
+    jobs: Vec<Arc<Job>>,
+    block: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl Reader<'_> {
+    fn read_all(mut self) -> Result<State, CheckpointError> {
+        let mut magic = [0; 16];
+        self.input.read_exact(&mut magic).map_err(CheckpointError::Read)?;
+        if magic != *MAGIC {
+            return Err(CheckpointError::NotACheckpoint);
+        }
+        let HEADER = self.next()? else {
+            return Err(self.malformed("it should be the header"));
+        };
+        self.header()?;
+        loop {
+            match self.next()? {
+                JOBS => self.job_block()?,
+                ROWS => self.row_block()?,
+                END => return self.end(),
+                other => return Err(self.malformed(format!("kind {other}"))),
+            }
+        }
+    }
+
+    fn malformed(&self, what: impl ToString) -> CheckpointError {
+        CheckpointError::Malformed { frame: self.frame - 1, what: what.to_string() }
+    }
+
+    /// Reads the next frame into the block and answers its kind.
+    fn next(&mut self) -> Result<u8, CheckpointError> {
+        let mut head = [0; 5];
+        self.input.read_exact(&mut head).map_err(CheckpointError::Read)?;
+        let [kind, a, b, c, d] = head;
+        let length = u32::from_le_bytes([a, b, c, d]);
+        if length > FRAME_BYTES_MAX {
+            return Err(CheckpointError::Damaged { frame: self.frame });
+        }
+        self.block.clear();
+        let limited = &mut io::Read::take(&mut *self.input, u64::from(length) + 16);
+        let read = io::Read::read_to_end(limited, &mut self.block).map_err(CheckpointError::Read)?;
+        let (payload, written) = match self.block.split_last_chunk::<16>() {
+            Some((payload, written)) if read == length as usize + 16 => (payload, *written),
+            Some(_) | None => return Err(CheckpointError::Read(io::ErrorKind::UnexpectedEof.into())),
+        };
+        if seal(&head, payload) != Digest::from_bytes(written) {
+            return Err(CheckpointError::Damaged { frame: self.frame });
+        }
+        self.block.truncate(length as usize);
+        self.frame += 1;
+        Ok(kind)
+    }
+
+    fn message<M: serde::de::DeserializeOwned>(&self) -> Result<M, CheckpointError> {
+        rmp_serde::from_slice(&self.block).map_err(|error| self.malformed(error))
+    }
+
+    fn header(&mut self) -> Result<(), CheckpointError> {
+        let header: Header = self.message()?;
+        if header.schema > SCHEMA {
+            let text = format!("schema {}, this version knows up to {SCHEMA}", header.schema);
+            return Err(self.malformed(text));
+        }
+        self.schema = header.schema;
+        self.state.raft_index = header.raft_index;
+        self.state.base = header.base;
+        self.state.at = header.at;
+        for (name, index) in header.table_index {
+            let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
+            self.state.table_index[table as usize] = index;
+        }
+        Ok(())
+    }
+
+    fn job_block(&mut self) -> Result<(), CheckpointError> {
+        let block = std::mem::take(&mut self.block);
+        for row in rows(&block) {
+            let row = row.ok_or_else(|| self.malformed("a row is cut off"))?;
+            let bytes = songline_migrations::row(Table::Jobs.name(), self.schema, row)?;
+            let job = rmp_serde::from_slice(&bytes).map_err(|source| CheckpointError::Row { table: Table::Jobs.name(), source })?;
+            self.jobs.push(Arc::new(job));
+        }
+        self.block = block;
+        Ok(())
+    }
+
+    fn row_block(&mut self) -> Result<(), CheckpointError> {
+        let block = std::mem::take(&mut self.block);
+        let (name, rest) = block
+            .split_first()
+            .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
+            .ok_or_else(|| self.malformed("the table's name is cut off"))?;
+        let name = String::from_utf8_lossy(name);
+        let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
+        for row in rows(rest) {
+            let (job, stored) = row.and_then(|row| row.split_first_chunk()).ok_or_else(|| self.malformed("a row is cut off"))?;
+            let job = match u32::from_le_bytes(*job) {
+                NO_JOB => None,
+                id => Some(Arc::clone(self.jobs.get(id as usize).ok_or_else(|| self.malformed("a row names a job that is not there"))?)),
+            };
+            table.visit(&mut ReadRow { reader: self, stored, job })?;
+        }
+        self.block = block;
+        Ok(())
+    }
+
+    fn end(self) -> Result<State, CheckpointError> {
+        let end: End = self.message()?;
+        if end.jobs != self.jobs.len() as u64 {
+            return Err(self.malformed("jobs are missing"));
+        }
+        for (name, written) in end.tables {
+            let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
+            if written.rows != self.state.table_len(table) as u64 {
+                return Err(self.malformed(format!("rows of table {name:?} are missing")));
+            }
+            let (written, found) = (Digest::from_bytes(written.digest), self.state.digests[table as usize]);
+            // Rows that were migrated have another digest, as they have on every server of this version.
+            if self.schema == SCHEMA && written != found {
+                return Err(CheckpointError::Digest { table: table.name(), written, found });
+            }
+        }
+        Ok(self.state)
+    }
+}
+
+struct ReadRow<'a, 'b, 'c> {
+    reader: &'a mut Reader<'b>,
+    stored: &'c [u8],
+    job: Option<Arc<Job>>,
+}
+
+impl EachTable for ReadRow<'_, '_, '_> {
+    type Error = CheckpointError;
+
+    fn table<T: TableType>(&mut self) -> Result<(), CheckpointError> {
+        let table = T::TABLE.name();
+        let reader = &mut *self.reader;
+        // A row that is nothing but its job was migrated with it.
+        let bytes = if self.stored.is_empty() { self.stored.into() } else { songline_migrations::row(table, reader.schema, self.stored)? };
+        let row = T::load(&bytes, self.job.take()).map_err(|source| CheckpointError::Row { table, source })?;
+        let key = T::key(&row);
+        let hash = digest::row::<T>(&key, &row, &mut reader.scratch);
+        let state = &mut reader.state;
+        state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
+        if T::rows_mut(state).0.insert(key, Entry { row: Arc::clone(&row), hash }).is_some() {
+            return Err(CheckpointError::Malformed { frame: reader.frame - 1, what: format!("a row of table {table:?} is there twice") });
+        }
+        T::reindex(state, None, Some(&row));
+        Ok(())
+    }
+}
+
+/// The rows of a block, each with its length before it. `None`: cut off.
+fn rows(mut block: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if block.is_empty() {
+            return None;
+        }
+        let row = block.split_first_chunk().and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
+        block = row.map_or(&[][..], |(_, rest)| rest);
+        Some(row.map(|(row, _)| row))
+    })
+}

@@ -1,0 +1,153 @@
+//! Deployments in stories.
+
+use expect_test::expect;
+
+use crate::story::check;
+
+#[test]
+fn allocs_count_in_their_deployment() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g deadline=30 deployment=d1 place=a1@n1:g,a2@n1:g
+         show deployment d1
+         client a1@n1 running healthy
+         client a2@n1 running unhealthy
+         show deployment d1
+         client a1@n1 running unhealthy
+         show deployment d1
+         client a1@n1 running healthy
+         show deployment d1
+         show alloc a1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g deadline=30 deployment=d1 place=a1@n1:g,a2@n1:g: ok [+alloc:a1 +deployment:d1 ~summary:web +alloc:a2 ~job:web]
+               deployment d1: running "" create=3 modify=3 g(placed=2) by=80s
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+            client a2@n1 running unhealthy: ok [~deployment:d1 ~summary:web ~alloc:a2]
+               deployment d1: running "" create=3 modify=5 g(placed=2 healthy=1 unhealthy=1) by=90s canaries=a1,a2
+            client a1@n1 running unhealthy: ok [~deployment:d1 ~alloc:a1]
+               deployment d1: running "" create=3 modify=6 g(placed=2 unhealthy=2) by=90s canaries=a1,a2
+            client a1@n1 running healthy: ok [~alloc:a1]
+               deployment d1: running "" create=3 modify=6 g(placed=2 unhealthy=2) by=90s canaries=a1,a2
+               alloc a1: run/running create=3 modify=7 alloc-modify=3 version=0 healthy=Some(true)@7 canary=true
+        "#]],
+    );
+}
+
+#[test]
+fn canaries_are_noted_once() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g canary
+         client a1@n1 running healthy
+         show deployment d1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g canary: ok [+deployment:d1 ~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+               deployment d1: running "" create=3 modify=4 g(placed=1 healthy=1) canaries=a1
+        "#]],
+    );
+}
+
+#[test]
+fn an_ended_deployment_stays_ended() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g
+         deployment status d1 paused
+         deployment status d1 failed
+         deployment status d1 running
+         deployment status d9 failed
+         show deployment d1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g: ok [+deployment:d1]
+            deployment status d1 paused: ok [~deployment:d1]
+            deployment status d1 failed: ok [~deployment:d1]
+            deployment status d1 running: refused: Deployment "64310000-0000-0000-0000-000000000000" has terminal status "failed":
+            deployment status d9 failed: refused: Deployment ID "64390000-0000-0000-0000-000000000000" couldn't be updated as it does not exist
+               deployment d1: failed "Deployment marked as failed" create=3 modify=5 g()
+        "#]],
+    );
+}
+
+#[test]
+fn a_success_makes_its_version_stable() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g
+         deployment status d1 successful
+         show job web
+         show versions web",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g: ok [+deployment:d1]
+            deployment status d1 successful: ok [~deployment:d1 ~version:web.0 ~job:web]
+               job web: pending stable version=0 create=2 modify=4 job-modify=2 groups=g:1
+               0*
+        "#]],
+    );
+}
+
+#[test]
+fn going_back_makes_a_new_version() {
+    check(
+        "job register web groups=g stable
+         job register web groups=h
+         plan job=web create=2 deploy=d1 groups=h deploys=1
+         deployment status d1 failed back-to=web stable groups=g
+         show job web
+         show versions web",
+        expect![[r#"
+            job register web groups=g stable: ok [+summary:web +job:web +version:web.0]
+            job register web groups=h: ok [~summary:web ~job:web +version:web.1]
+            plan job=web create=2 deploy=d1 groups=h deploys=1: ok [+deployment:d1]
+            deployment status d1 failed back-to=web stable groups=g: ok [~deployment:d1 ~job:web +version:web.2]
+               job web: pending stable version=2 create=2 modify=5 job-modify=5 groups=g:1
+               2* 1 0*
+        "#]],
+    );
+}
+
+#[test]
+fn health_may_be_set_from_outside() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g,a2@n1:g
+         plan job=web create=2 place=a3@n1:g
+         deployment health d1 healthy=a9
+         deployment health d1 healthy=a3
+         deployment health d1 healthy=a1 unhealthy=a2 failed
+         show deployment d1
+         show alloc a1
+         deployment health d1 healthy=a2",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g,a2@n1:g: ok [+alloc:a1 +deployment:d1 ~summary:web +alloc:a2 ~job:web]
+            plan job=web create=2 place=a3@n1:g: ok [~summary:web +alloc:a3]
+            deployment health d1 healthy=a9: refused: unknown alloc "61390000-0000-0000-0000-000000000000"
+            deployment health d1 healthy=a3: refused: alloc "61330000-0000-0000-0000-000000000000" is not part of deployment "64310000-0000-0000-0000-000000000000"
+            deployment health d1 healthy=a1 unhealthy=a2 failed: ok [~alloc:a1 ~alloc:a2 ~deployment:d1]
+               deployment d1: failed "Deployment marked as failed" create=3 modify=7 g(placed=2 healthy=1 unhealthy=1)
+               alloc a1: run/pending create=3 modify=7 alloc-modify=3 version=0 healthy=Some(true)@7 canary=false
+            deployment health d1 healthy=a2: refused: Deployment "64310000-0000-0000-0000-000000000000" has terminal status "failed":
+        "#]],
+    );
+}
+
+#[test]
+fn missing_deployments_are_skipped_when_deleting() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g
+         deployment delete d1 d9
+         show deployment d1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g: ok [+deployment:d1]
+            deployment delete d1 d9: ok [-deployment:d1]
+               deployment d1: none
+        "#]],
+    );
+}

@@ -1,0 +1,117 @@
+//! The rolling digest: what tells that two servers hold the same rows, without reading them.
+//!
+//! A table's digest is the sum modulo 2^128 of its rows' hashes, so that a written row costs one hash, and order does not matter. It guards
+//! against divergence and damage, not against somebody who picks rows.
+
+use std::fmt;
+
+use serde::Serialize;
+use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+
+/// 16 bytes that stand for a row, a table or the whole state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Digest([u8; 16]);
+
+impl Digest {
+    /// The digest of nothing.
+    pub const ZERO: Digest = Digest([0; 16]);
+
+    /// The digest with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// The first 16 bytes of BLAKE3 of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = blake3::hash(bytes);
+        let (first, _) = hash.as_bytes().split_first_chunk().expect("a BLAKE3 hash has 32 bytes");
+        Self(*first)
+    }
+
+    pub(crate) fn plus(self, other: Digest) -> Digest {
+        Self(u128::from_le_bytes(self.0).wrapping_add(u128::from_le_bytes(other.0)).to_le_bytes())
+    }
+
+    pub(crate) fn minus(self, other: Digest) -> Digest {
+        Self(u128::from_le_bytes(self.0).wrapping_sub(u128::from_le_bytes(other.0)).to_le_bytes())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The bytes of a key in the digest.
+pub(crate) trait KeyBytes {
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+impl KeyBytes for () {
+    fn write(&self, _out: &mut Vec<u8>) {}
+}
+
+macro_rules! id_bytes {
+    ($($id:ty),*) => { $(impl KeyBytes for $id {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(self.as_bytes());
+        }
+    })* };
+}
+id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
+
+macro_rules! name_bytes {
+    ($($name:ty),*) => { $(impl KeyBytes for $name {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(self.as_str().as_bytes());
+        }
+    })* };
+}
+name_bytes!(NamespaceName, NodePoolName, Str);
+
+impl KeyBytes for JobKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for (JobKey, u64) {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+        out.push(0);
+        out.extend_from_slice(&self.1.to_be_bytes());
+    }
+}
+
+/// Appends the log's named msgpack of `row`.
+pub(crate) fn encode<R: Serialize>(row: &R, out: &mut Vec<u8>) {
+    row.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map()).expect("rows have only texts as keys, so they encode");
+}
+
+/// The hash of one row; `scratch` is emptied and filled.
+pub(crate) fn row<T: crate::table::TableType>(key: &T::Key, row: &T::Row, scratch: &mut Vec<u8>) -> Digest {
+    scratch.clear();
+    scratch.extend_from_slice(T::TABLE.name().as_bytes());
+    scratch.push(0);
+    let start = scratch.len();
+    scratch.extend_from_slice(&[0; 4]);
+    key.write(scratch);
+    let length = u32::try_from(scratch.len() - start - 4).expect("a key is far below 4 GiB");
+    scratch[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    T::encode(row, scratch);
+    Digest::of(scratch)
+}

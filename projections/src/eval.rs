@@ -1,0 +1,164 @@
+//! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use songline_commands::{ReapEvals, UpdateEvals};
+use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, Secret};
+
+use crate::job::status::{self, After};
+use crate::job::summary;
+use crate::prefix::IdPrefix;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+fn job_key(eval: &Evaluation) -> JobKey {
+    JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }
+}
+
+impl Rules<EvalId, Evaluation> for tables::Evals {
+    fn key(row: &Evaluation) -> EvalId {
+        row.id
+    }
+
+    fn reindex(state: &mut State, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
+        let by = &mut state.by;
+        let created = |row: &Arc<Evaluation>| (row.create_index, row.id);
+        crate::index::move_key(&mut by.evals_by_create, before.map(created), after.map(created));
+        let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
+        crate::index::move_nested(&mut by.evals_by_job, before.map(of_job), after.map(of_job));
+        let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
+        crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
+        let live = |row: &Arc<Evaluation>| (job_key(row), !row.status.is_terminal());
+        let (left, entered) = (before.map(live), after.map(live));
+        if left != entered {
+            if let Some((key, live)) = left {
+                crate::index::count(&mut by.job_counts, &key, |counts| {
+                    counts.evals -= 1;
+                    counts.evals_live -= u64::from(live);
+                });
+            }
+            if let Some((key, live)) = entered {
+                crate::index::count(&mut by.job_counts, &key, |counts| {
+                    counts.evals += 1;
+                    counts.evals_live += u64::from(live);
+                });
+            }
+        }
+    }
+}
+
+impl State {
+    /// The evaluation with this id.
+    pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
+        self.tables.evals.get(&id)
+    }
+
+    /// All evaluations, oldest first.
+    pub fn evals(&self) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.by.evals_by_create.iter().filter_map(|(_, id)| self.eval(*id))
+    }
+
+    /// Evaluations in a range of (create index, id), oldest first.
+    pub fn evals_in(&self, range: impl std::ops::RangeBounds<(u64, EvalId)>) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.by.evals_by_create.range(range).filter_map(|(_, id)| self.eval(*id))
+    }
+
+    /// The evaluations of a job, oldest first. They outlive a purged job.
+    pub fn evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        let of_job = self.by.evals_by_job.get(&JobKey::new(namespace, id));
+        of_job.into_iter().flat_map(|evals| evals.iter()).filter_map(|(_, id)| self.eval(*id))
+    }
+
+    /// The evaluations of a job that wait for room, by id.
+    pub fn blocked_evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        let key = JobKey::new(namespace, id);
+        let range = (key.clone(), EvalId::NIL)..=(key, EvalId::from_bytes([0xff; 16]));
+        self.by.blocked_evals.range(range).filter_map(|(_, id)| self.eval(*id))
+    }
+
+    /// The evaluations whose id begins so, by id.
+    pub fn evals_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        let (low, high) = prefix.bounds();
+        self.tables.evals.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high))
+    }
+}
+
+pub(crate) fn update(tx: &mut Tx<'_>, cmd: &UpdateEvals) -> Result<(), Rejected> {
+    upsert_all(tx, &cmd.evals)
+}
+
+/// Writes evaluations and the statuses of their jobs.
+pub(crate) fn upsert_all(tx: &mut Tx<'_>, evals: &[Evaluation]) -> Result<(), Rejected> {
+    upsert_rows(tx, evals);
+    let jobs: BTreeSet<JobKey> = evals.iter().map(job_key).collect();
+    status::refresh(tx, jobs, After::Anything);
+    Ok(())
+}
+
+/// Writes evaluations and leaves their jobs' statuses alone.
+pub(crate) fn upsert_rows(tx: &mut Tx<'_>, evals: &[Evaluation]) {
+    for eval in evals {
+        upsert(tx, eval);
+    }
+}
+
+fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
+    let key = job_key(eval);
+    // A token has no place in the tables: whatever came with one is stored without.
+    let mut row = Evaluation { modify_index: tx.index(), leader_acl: Secret::default(), ..eval.clone() };
+    row.create_index = tx.eval(eval.id).map_or(tx.index(), |stored| stored.create_index);
+    if let Some(queued) = &row.queued_allocations {
+        summary::set_queued(tx, &key, queued);
+    }
+    let placed_all = row.failed_tg_allocs.as_ref().is_none_or(|failed| failed.is_empty());
+    if row.status == EvalStatus::Complete && placed_all {
+        cancel_blocked(tx, &key, &row);
+    }
+    tx.put::<tables::Evals>(row);
+}
+
+/// Nothing of the job waits for room any more once one evaluation placed all of it.
+fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
+    let blocked: Vec<Arc<Evaluation>> = tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).cloned().collect();
+    for row in blocked {
+        tx.put::<tables::Evals>(Evaluation {
+            status: EvalStatus::Canceled,
+            status_description: format!("evaluation \"{}\" successful", done.id).into(),
+            modify_index: tx.index(),
+            modify_time: done.modify_time,
+            ..Evaluation::clone(&row)
+        });
+    }
+}
+
+/// Notes that the plan of an evaluation was applied: whoever takes it up again must look at a view that has the result.
+pub(crate) fn touch(tx: &mut Tx<'_>, id: EvalId) -> Result<(), Rejected> {
+    let row = Evaluation { modify_index: tx.index(), ..Evaluation::clone(tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
+    tx.put::<tables::Evals>(row);
+    Ok(())
+}
+
+/// Drops evaluations and allocations by id. By hand only while the broker is paused: it must not hold what is gone.
+pub(crate) fn reap(tx: &mut Tx<'_>, cmd: &ReapEvals) -> Result<(), Rejected> {
+    if cmd.user_initiated && !tx.scheduler_config().is_some_and(|config| config.pause_eval_broker) {
+        return Err(Rejected::EvalBrokerRunning);
+    }
+    let mut jobs = BTreeSet::new();
+    for id in &cmd.evals {
+        if let Some(row) = tx.eval(*id) {
+            jobs.insert(job_key(row));
+            tx.delete::<tables::Evals>(id);
+        }
+    }
+    for id in &cmd.allocs {
+        tx.delete::<tables::Allocs>(id);
+    }
+    status::refresh(tx, jobs, After::EvalsDeleted);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

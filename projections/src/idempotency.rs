@@ -1,0 +1,89 @@
+//! Keys of callers that want a write to run once, however often they send it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use songline_commands::Idempotency;
+use songline_model::{Dur, Str, Time};
+
+use crate::Outcome;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+/// How long a key is remembered.
+const KEPT_FOR: Dur = Dur::from_hours(24);
+/// How many keys are remembered; beyond, the oldest ones go.
+const KEYS_MAX: usize = 100_000;
+/// How many outlived keys one entry drops. More than one, so that the table shrinks again after a burst.
+const DROPPED_PER_ENTRY_MAX: usize = 4;
+
+/// One write that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Remembered {
+    /// As the caller sent it.
+    pub key: Str,
+    /// What the caller sent with it.
+    #[serde(with = "serde_bytes")]
+    pub body_hash: [u8; 16],
+    /// Index of the entry that ran.
+    pub index: u64,
+    /// When it ran.
+    pub at: Time,
+    /// What a compare-and-set answered.
+    pub cas: Option<bool>,
+}
+
+impl Remembered {
+    fn outcome(&self) -> Outcome {
+        self.cas.map_or(Outcome::Done, Outcome::Cas)
+    }
+}
+
+impl Rules<Str, Remembered> for tables::Idempotency {
+    fn key(row: &Remembered) -> Str {
+        row.key.clone()
+    }
+
+    fn reindex(state: &mut State, before: Option<&Arc<Remembered>>, after: Option<&Arc<Remembered>>) {
+        let by_index = |row: &Arc<Remembered>| (row.index, row.key.clone());
+        crate::index::move_key(&mut state.by.idempotency_by_index, before.map(by_index), after.map(by_index));
+    }
+}
+
+impl State {
+    /// The write that ran under this key, if it is still remembered at `at`.
+    pub fn remembered(&self, key: &str, at: Time) -> Option<&Arc<Remembered>> {
+        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.at) < KEPT_FOR)
+    }
+}
+
+/// What the same write answered before, and at which index.
+pub(crate) fn repeated(tx: &Tx<'_>, sent: &Idempotency) -> Result<Option<(u64, Outcome)>, Rejected> {
+    match tx.remembered(&sent.key, tx.at()) {
+        None => Ok(None),
+        Some(row) if row.body_hash == sent.body_hash => Ok(Some((row.index, row.outcome()))),
+        Some(_) => Err(Rejected::IdempotencyKeyReused(sent.key.clone())),
+    }
+}
+
+/// Remembers a write that ran. A refused one may be tried again under its key.
+pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
+    let cas = if let Outcome::Cas(set) = outcome { Some(*set) } else { None };
+    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index: tx.index(), at: tx.at(), cas });
+    for _ in 0..DROPPED_PER_ENTRY_MAX {
+        let Some((_, oldest)) = tx.by.idempotency_by_index.get_min().cloned() else {
+            return;
+        };
+        let outlived = tx.remembered(&oldest, tx.at()).is_none();
+        if !outlived && tx.by.idempotency_by_index.len() <= KEYS_MAX {
+            return;
+        }
+        tx.delete::<tables::Idempotency>(&oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests;

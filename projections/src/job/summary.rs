@@ -1,0 +1,226 @@
+//! Job summaries: how many allocs of each group are in which status, and how many children of a parent. Derived, but kept as rows,
+//! because `complete` and `failed` count allocs that are long collected.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use songline_commands::ReconcileSummaries;
+use songline_model::{AllocClientStatus, Allocation, Job, JobChildrenSummary, JobKey, JobStatus, JobSummary, Str, TaskGroupSummary};
+
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+impl Rules<JobKey, JobSummary> for tables::JobSummary {
+    fn key(row: &JobSummary) -> JobKey {
+        JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }
+    }
+}
+
+impl State {
+    /// The summary of a job.
+    pub fn job_summary(&self, namespace: &str, id: &str) -> Option<&Arc<JobSummary>> {
+        self.tables.job_summary.get(&JobKey::new(namespace, id))
+    }
+
+    /// All summaries, by namespace and job.
+    pub fn job_summaries(&self) -> impl DoubleEndedIterator<Item = &Arc<JobSummary>> {
+        self.tables.job_summary.iter()
+    }
+}
+
+/// Makes the summary, or adds what the new version has more. Groups that are gone stay. Called before the job's own row is written.
+pub(crate) fn register(tx: &mut Tx<'_>, job: &Job, is_new: bool) {
+    let key = job.key();
+    let stored = tx.tables.job_summary.get(&key).map(|row| JobSummary::clone(row));
+    let is_known = stored.is_some();
+    let mut row = stored.unwrap_or_else(|| JobSummary {
+        job_id: key.id,
+        namespace: key.namespace,
+        summary: Some(BTreeMap::new()),
+        children: Some(JobChildrenSummary::default()),
+        create_index: job.create_index,
+        modify_index: 0,
+    });
+    let groups = row.summary.get_or_insert_default();
+    let known = groups.len();
+    for group in job.groups() {
+        groups.entry(group.name.clone()).or_default();
+    }
+    if !is_known || groups.len() != known {
+        row.modify_index = tx.index();
+        tx.put::<tables::JobSummary>(row);
+    }
+    if is_new {
+        child_moved(tx, job, None, job.status);
+    }
+}
+
+/// Counts an alloc that was written: `before` is its row before, if it had one. Call it before the new row is stored.
+pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &Allocation, before: Option<&Allocation>) -> Result<(), Rejected> {
+    let Some(job) = &alloc.job else {
+        return Ok(());
+    };
+    let key = alloc.job_key();
+    let Some(stored) = tx.tables.job_summary.get(&key) else {
+        // Allocs outlive a purged job.
+        if tx.job_by_key(&key).is_none() {
+            return Ok(());
+        }
+        return Err(Rejected::JobSummaryMissing { job: key.id, namespace: key.namespace });
+    };
+    // An alloc of a job that was purged and registered anew counts for nobody.
+    if stored.create_index != job.create_index {
+        return Ok(());
+    }
+    let moved = before.map(|before| before.client_status) != Some(alloc.client_status);
+    if !moved || (before.is_none() && alloc.client_status != AllocClientStatus::Pending) {
+        return if group_of(stored, &alloc.task_group).is_some() {
+            Ok(())
+        } else {
+            Err(Rejected::JobSummaryGroupMissing(alloc.task_group.clone()))
+        };
+    }
+    let mut row = JobSummary::clone(stored);
+    let Some(group) = row.summary.as_mut().and_then(|groups| groups.get_mut(&alloc.task_group)) else {
+        return Err(Rejected::JobSummaryGroupMissing(alloc.task_group.clone()));
+    };
+    match before {
+        None => {
+            group.starting += 1;
+            group.queued = (group.queued - 1).max(0);
+        }
+        Some(before) => {
+            let to = bucket(group, alloc.client_status);
+            *to += 1;
+            match before.client_status {
+                // What failed or completed did so for good.
+                AllocClientStatus::Failed | AllocClientStatus::Complete => {}
+                left @ (AllocClientStatus::Pending | AllocClientStatus::Running | AllocClientStatus::Lost | AllocClientStatus::Unknown) => {
+                    let from = bucket(group, left);
+                    *from = (*from - 1).max(0);
+                }
+            }
+        }
+    }
+    row.modify_index = tx.index();
+    tx.put::<tables::JobSummary>(row);
+    Ok(())
+}
+
+fn group_of<'a>(row: &'a JobSummary, group: &str) -> Option<&'a TaskGroupSummary> {
+    row.summary.as_ref()?.get(group)
+}
+
+fn bucket(group: &mut TaskGroupSummary, status: AllocClientStatus) -> &mut i64 {
+    match status {
+        AllocClientStatus::Pending => &mut group.starting,
+        AllocClientStatus::Running => &mut group.running,
+        AllocClientStatus::Complete => &mut group.complete,
+        AllocClientStatus::Failed => &mut group.failed,
+        AllocClientStatus::Lost => &mut group.lost,
+        AllocClientStatus::Unknown => &mut group.unknown,
+    }
+}
+
+/// Takes over what an evaluation has queued. Groups that the job does not have are left out.
+pub(crate) fn set_queued(tx: &mut Tx<'_>, key: &JobKey, queued: &BTreeMap<Str, i64>) {
+    let Some(stored) = tx.tables.job_summary.get(key) else {
+        return;
+    };
+    let mut row = JobSummary::clone(stored);
+    let mut changed = false;
+    for (name, count) in queued {
+        if let Some(group) = row.summary.as_mut().and_then(|groups| groups.get_mut(name))
+            && group.queued != *count
+        {
+            group.queued = *count;
+            changed = true;
+        }
+    }
+    if changed {
+        row.modify_index = tx.index();
+        tx.put::<tables::JobSummary>(row);
+    }
+}
+
+/// Moves a child in its parent's counts. `from` is absent for a new child.
+pub(crate) fn child_moved(tx: &mut Tx<'_>, child: &Job, from: Option<JobStatus>, to: JobStatus) {
+    change_children(tx, child, |children| {
+        if let Some(from) = from {
+            let count = child_bucket(children, from);
+            *count = (*count - 1).max(0);
+        }
+        *child_bucket(children, to) += 1;
+    });
+}
+
+/// A purged child counts as dead for ever.
+pub(crate) fn child_purged(tx: &mut Tx<'_>, child: &Job) {
+    if child.status != JobStatus::Dead {
+        child_moved(tx, child, Some(child.status), JobStatus::Dead);
+    }
+}
+
+fn change_children(tx: &mut Tx<'_>, child: &Job, change: impl FnOnce(&mut JobChildrenSummary)) {
+    if child.parent_id.is_empty() {
+        return;
+    }
+    let parent = JobKey { namespace: child.namespace.clone(), id: child.parent_id.clone() };
+    let Some(stored) = tx.tables.job_summary.get(&parent) else {
+        return;
+    };
+    let mut row = JobSummary::clone(stored);
+    change(row.children.get_or_insert_default());
+    row.modify_index = tx.index();
+    tx.put::<tables::JobSummary>(row);
+}
+
+fn child_bucket(children: &mut JobChildrenSummary, status: JobStatus) -> &mut i64 {
+    match status {
+        JobStatus::Pending => &mut children.pending,
+        JobStatus::Running => &mut children.running,
+        JobStatus::Dead => &mut children.dead,
+    }
+}
+
+/// Counts everything anew from the rows that are left. What was collected is forgotten.
+pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileSummaries) -> Result<(), Rejected> {
+    let jobs: Vec<Arc<Job>> = tx.jobs().cloned().collect();
+    let mut children: BTreeMap<JobKey, JobChildrenSummary> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| !job.parent_id.is_empty()) {
+        let parent = JobKey { namespace: job.namespace.clone(), id: job.parent_id.clone() };
+        *child_bucket(children.entry(parent).or_default(), job.status) += 1;
+    }
+    for job in jobs {
+        let key = job.key();
+        let stored = tx.tables.job_summary.get(&key).map(|row| JobSummary::clone(row)).unwrap_or_default();
+        let is_parent = job.is_periodic() || job.is_parameterized();
+        let summary = if is_parent { stored.summary } else { Some(recount(tx, &job, cmd.queued.get(&key))) };
+        tx.put::<tables::JobSummary>(JobSummary {
+            job_id: key.id.clone(),
+            namespace: key.namespace.clone(),
+            summary,
+            children: Some(children.remove(&key).unwrap_or_default()),
+            create_index: job.create_index,
+            modify_index: tx.index(),
+        });
+    }
+    Ok(())
+}
+
+/// The counts of a job's groups, from its allocs. Cumulative counts cannot be found again this way.
+pub(crate) fn recount(state: &State, job: &Job, queued: Option<&BTreeMap<Str, i64>>) -> BTreeMap<Str, TaskGroupSummary> {
+    let queued_of = |group: &Str| queued.and_then(|queued| queued.get(group)).copied().unwrap_or(0);
+    let mut groups: BTreeMap<Str, TaskGroupSummary> = job
+        .groups()
+        .map(|group| (group.name.clone(), TaskGroupSummary { queued: queued_of(&group.name), ..TaskGroupSummary::default() }))
+        .collect();
+    for alloc in state.allocs_of_job(&job.namespace, &job.id) {
+        if alloc.job.as_ref().is_some_and(|own| own.create_index == job.create_index) {
+            *bucket(groups.entry(alloc.task_group.clone()).or_default(), alloc.client_status) += 1;
+        }
+    }
+    groups
+}

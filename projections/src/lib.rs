@@ -1,0 +1,191 @@
+//! The tables, and the one function that changes them.
+//!
+//! `apply` is total and a function of the log alone: the same entries give the same rows, changes and digests on every server and in every
+//! replay. There is no clock, no randomness and no IO here; a checkpoint is written to and read from whatever the caller hands over.
+
+mod alloc;
+mod change;
+#[cfg(test)]
+mod check;
+mod checkpoint;
+mod deployment;
+mod digest;
+mod eval;
+mod idempotency;
+mod index;
+mod job;
+mod namespace;
+mod node;
+mod node_pool;
+mod operator;
+mod plan;
+mod prefix;
+mod rejected;
+mod restore;
+mod state;
+#[cfg(test)]
+mod story;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+use songline_commands::{Command, Envelope};
+
+pub use change::Change;
+pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use digest::Digest;
+pub use idempotency::Remembered;
+pub use operator::ClusterMetadata;
+pub use plan::apply_optimistically;
+pub use prefix::{IdPrefix, InvalidPrefix};
+pub use rejected::Rejected;
+pub use songline_migrations::SCHEMA;
+pub use state::{BUILT_IN_INDEX, State};
+pub use table::Table;
+pub use tx::Stamp;
+
+use tx::Tx;
+
+/// What a command answered that was not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// A compare-and-set: whether it set.
+    Cas(bool),
+    /// The state was replaced.
+    Restored {
+        /// Applied index of the archive, as its users saw it.
+        archive_index: u64,
+    },
+    /// The state is the leader's.
+    DigestMatches,
+    /// The state is not the leader's: this server must not go on.
+    DigestDiffers {
+        /// Up to which index.
+        index: u64,
+        /// Of this server.
+        ours: Digest,
+        /// Of the leader.
+        theirs: Digest,
+    },
+    /// Another schema, or an index too long ago.
+    DigestNotCompared,
+}
+
+/// What applying one entry gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// Index of the answer, as users see it: the entry's own, or that of the first run for a repeated write.
+    pub index: u64,
+    /// The answer.
+    pub result: Result<Outcome, Rejected>,
+    /// What changed, in the order of the last write of each row.
+    pub changes: Vec<Change>,
+    /// The same changes in the batches that the reference's event stream has them in, where those are several: a row may be in both.
+    /// Empty: one batch.
+    pub frames: Vec<Vec<Change>>,
+    /// Whether the write ran before and only its answer was given again.
+    pub repeated: bool,
+}
+
+/// Applies one committed entry. Total: a refused command changes no row but still counts as applied.
+///
+/// # Panics
+/// When `raft_index` is not above that of the last entry: entries apply in order, once.
+pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied {
+    let stamp = state.next_stamp(raft_index, envelope);
+    let at = stamp.at;
+    let applied = if let Command::Restore(cmd) = &envelope.command {
+        restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd)
+    } else {
+        apply_to_rows(state, stamp, envelope)
+    };
+    state.passed(raft_index, at);
+    applied
+}
+
+fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applied {
+    let mut applied = Applied { index: stamp.index, result: Ok(Outcome::Done), changes: Vec::new(), frames: Vec::new(), repeated: false };
+    let mut tx = Tx::new(state, stamp);
+    let ran = run_once(&mut tx, envelope);
+    let keeps = match &ran {
+        Ok((_, first)) => first.is_none(),
+        Err(_) => tx.is_kept_though_refused(),
+    };
+    if keeps {
+        let committed = tx.commit();
+        applied.changes = committed.changes;
+        applied.frames = committed.frames;
+    } else {
+        tx.abandon();
+    }
+    applied.result = match ran {
+        Ok((outcome, first)) => {
+            applied.repeated = first.is_some();
+            applied.index = first.unwrap_or(applied.index);
+            Ok(outcome)
+        }
+        Err(rejected) => Err(rejected),
+    };
+    applied
+}
+
+/// Counts an entry that holds no command, as consensus writes them for itself.
+///
+/// # Panics
+/// When `raft_index` is not above that of the last entry. Index 0 of a fresh log passes.
+pub fn pass(state: &mut State, raft_index: u64) {
+    assert!(raft_index > state.raft_index() || raft_index == 0 && state.raft_index() == 0, "entries apply in order, once");
+    let at = state.applied_at();
+    state.passed(raft_index, at);
+}
+
+/// Runs the command, unless the same write ran before; then answers as it did then, with its index.
+fn run_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Result<(Outcome, Option<u64>), Rejected> {
+    let Some(sent) = &envelope.idempotency else {
+        return run(tx, &envelope.command).map(|outcome| (outcome, None));
+    };
+    if let Some((first, outcome)) = idempotency::repeated(tx, sent)? {
+        return Ok((outcome, Some(first)));
+    }
+    let outcome = run(tx, &envelope.command)?;
+    idempotency::remember(tx, sent, &outcome);
+    Ok((outcome, None))
+}
+
+fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
+    match command {
+        Command::NodeRegister(cmd) => node::register(tx, cmd),
+        Command::NodeDeregister(cmd) => node::deregister(tx, cmd),
+        Command::NodeUpdateStatus(cmd) => node::update_status(tx, cmd),
+        Command::NodeUpdateDrain(cmd) => node::update_drain(tx, cmd),
+        Command::JobRegister(cmd) => job::register(tx, cmd),
+        Command::JobDeregister(cmd) => job::deregister(tx, cmd),
+        Command::EvalUpdate(cmd) => eval::update(tx, cmd),
+        Command::EvalReap(cmd) => eval::reap(tx, cmd),
+        Command::AllocClientUpdate(cmd) => alloc::update_from_client(tx, cmd),
+        Command::ReconcileJobSummaries(cmd) => job::summary::reconcile(tx, cmd),
+        Command::ApplyPlanResults(cmd) => plan::apply(tx, cmd),
+        Command::DeploymentStatusUpdate(cmd) => deployment::update_status(tx, cmd),
+        Command::DeploymentAllocHealth(cmd) => deployment::set_alloc_health(tx, cmd),
+        Command::DeploymentDelete(cmd) => deployment::delete(tx, cmd),
+        Command::JobStability(cmd) => job::set_stability(tx, cmd),
+        Command::UpsertNodeEvents(cmd) => node::add_events(tx, cmd),
+        Command::JobBatchDeregister(cmd) => job::deregister_batch(tx, cmd),
+        Command::AllocUpdateDesiredTransition(cmd) => alloc::set_transitions(tx, cmd),
+        Command::NodeUpdateEligibility(cmd) => node::update_eligibility(tx, cmd),
+        Command::BatchNodeUpdateDrain(cmd) => node::finish_drains(tx, cmd),
+        Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
+        Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
+        Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
+        Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
+        Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),
+        Command::NamespaceDelete(cmd) => namespace::delete(tx, cmd),
+        Command::Restore(_) => unreachable!("an archive replaces the state as a whole, before any row is written"),
+        Command::Digest(cmd) => return Ok(operator::check_digest(tx, cmd)),
+    }
+    .map(|()| Outcome::Done)
+}

@@ -1,0 +1,58 @@
+//! Namespaces.
+
+use std::sync::Arc;
+
+use songline_commands::{DeleteNamespaces, UpsertNamespaces};
+use songline_model::{DEFAULT_NAMESPACE, JobStatus, Namespace, NamespaceName};
+
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+impl Rules<NamespaceName, Namespace> for tables::Namespaces {
+    fn key(row: &Namespace) -> NamespaceName {
+        row.name.clone()
+    }
+}
+
+impl State {
+    /// The namespace of this name.
+    pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.tables.namespaces.get(&NamespaceName::from(name))
+    }
+
+    /// All namespaces, by name.
+    pub fn namespaces(&self) -> impl DoubleEndedIterator<Item = &Arc<Namespace>> {
+        self.tables.namespaces.iter()
+    }
+}
+
+pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertNamespaces) -> Result<(), Rejected> {
+    for namespace in &cmd.namespaces {
+        if !namespace.quota.is_empty() {
+            return Err(Rejected::NamespaceQuotaUnknown { namespace: namespace.name.clone(), quota: namespace.quota.clone() });
+        }
+        let create_index = tx.namespace(&namespace.name).map_or(tx.index(), |stored| stored.create_index);
+        let row = Namespace { create_index, modify_index: tx.index(), ..namespace.clone() };
+        tx.put::<tables::Namespaces>(row);
+    }
+    Ok(())
+}
+
+/// An unknown namespace is no error: it is gone, as was wanted, and clients rely on that answer.
+pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteNamespaces) -> Result<(), Rejected> {
+    for name in &cmd.names {
+        if *name == DEFAULT_NAMESPACE {
+            return Err(Rejected::NamespaceDefault);
+        }
+        if let Some(job) = tx.jobs_in(name).find(|job| job.status != JobStatus::Dead) {
+            return Err(Rejected::NamespaceHasJob { namespace: name.clone(), job: job.id.clone() });
+        }
+        tx.delete::<tables::Namespaces>(name);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The cluster as a whole: how it schedules, its id, its digest.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use songline_commands::{CheckDigest, SetClusterMetadata, SetSchedulerConfig};
+use songline_migrations::SCHEMA;
+use songline_model::{SchedulerConfiguration, Str};
+
+use crate::Outcome;
+use crate::digest::Digest;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+/// Who the cluster is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ClusterMetadata {
+    /// A UUID.
+    #[serde(rename = "ClusterID")]
+    pub cluster_id: Str,
+    /// Unix nanoseconds.
+    pub create_time: i64,
+}
+
+impl Rules<(), SchedulerConfiguration> for tables::SchedulerConfig {
+    fn key(_row: &SchedulerConfiguration) {}
+}
+
+impl Rules<(), ClusterMetadata> for tables::ClusterMeta {
+    fn key(_row: &ClusterMetadata) {}
+}
+
+impl State {
+    /// How the cluster schedules. `None`: nobody has said, so the agents' defaults count.
+    pub fn scheduler_config(&self) -> Option<&Arc<SchedulerConfiguration>> {
+        self.tables.scheduler_config.get(&())
+    }
+
+    /// The cluster's id, once it has one.
+    pub fn cluster_metadata(&self) -> Option<&Arc<ClusterMetadata>> {
+        self.tables.cluster_meta.get(&())
+    }
+}
+
+/// A compare-and-set never succeeds on a missing row.
+pub(crate) fn set_scheduler_config(tx: &mut Tx<'_>, cmd: &SetSchedulerConfig) -> Result<Outcome, Rejected> {
+    let stored = tx.scheduler_config().cloned();
+    if let Some(wanted) = cmd.cas
+        && stored.as_ref().is_none_or(|row| row.modify_index != wanted)
+    {
+        return Ok(Outcome::Cas(false));
+    }
+    let create_index = stored.map_or(tx.index(), |row| row.create_index);
+    let row = SchedulerConfiguration { create_index, modify_index: tx.index(), ..cmd.config.clone() };
+    tx.put::<tables::SchedulerConfig>(row);
+    Ok(if cmd.cas.is_some() { Outcome::Cas(true) } else { Outcome::Done })
+}
+
+pub(crate) fn set_cluster_metadata(tx: &mut Tx<'_>, cmd: &SetClusterMetadata) -> Result<(), Rejected> {
+    if let Some(stored) = tx.cluster_metadata()
+        && stored.cluster_id != cmd.cluster_id
+    {
+        return Err(Rejected::ClusterIdTaken { previous: stored.cluster_id.clone(), new: cmd.cluster_id.clone() });
+    }
+    tx.put::<tables::ClusterMeta>(ClusterMetadata { cluster_id: cmd.cluster_id.clone(), create_time: cmd.create_time });
+    Ok(())
+}
+
+/// Compares the state as it was at the command's index. What to do about a difference is the server's own affair.
+pub(crate) fn check_digest(tx: &Tx<'_>, cmd: &CheckDigest) -> Outcome {
+    let Ok(theirs) = <[u8; 16]>::try_from(cmd.total.0.as_slice()).map(Digest::from_bytes) else {
+        return Outcome::DigestNotCompared;
+    };
+    match tx.digest_at(cmd.index) {
+        Some(ours) if cmd.schema == SCHEMA && ours == theirs => Outcome::DigestMatches,
+        Some(ours) if cmd.schema == SCHEMA => Outcome::DigestDiffers { index: cmd.index, ours, theirs },
+        Some(_) | None => Outcome::DigestNotCompared,
+    }
+}
+
+#[cfg(test)]
+mod tests;

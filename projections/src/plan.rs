@@ -1,0 +1,191 @@
+//! Plan results: allocs placed, stopped and preempted at once, with the deployment they belong to.
+//! Whether they fit is checked before the entry is proposed; here they simply are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use songline_commands::ApplyPlan;
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Job, JobKey, PreemptAlloc, StopAlloc, Time,
+};
+
+use crate::job::status::{self, After};
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Table, tables};
+use crate::tx::{Stamp, Tx};
+use crate::{alloc, deployment, eval, node};
+
+pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
+    for id in &cmd.ineligible_nodes {
+        node::refuse_work(tx, *id, Time::from_nanos(cmd.updated_at))?;
+    }
+    if let Some(row) = &cmd.deployment {
+        deployment::upsert(tx, row.clone())?;
+    }
+    for update in &cmd.deployment_updates {
+        // Somebody else may have ended it since the plan was made: that is final, and no reason to refuse the plan.
+        if tx.deployment(update.deployment_id).is_some_and(|row| row.is_active()) {
+            deployment::set_status(tx, update)?;
+        }
+    }
+    if !cmd.eval_id.is_nil() {
+        eval::touch(tx, cmd.eval_id)?;
+    }
+    let mut jobs = BTreeSet::new();
+    for stop in &cmd.stopped {
+        jobs.insert(stop_alloc(tx, stop)?);
+    }
+    let mut shared = SharedJob { plan: cmd.job.as_ref(), known: None };
+    for placed in &cmd.updated {
+        jobs.insert(upsert_alloc(tx, placed, &mut shared)?);
+    }
+    for preempt in &cmd.preempted {
+        jobs.insert(preempt_alloc(tx, preempt)?);
+    }
+    if !(cmd.stopped.is_empty() && cmd.updated.is_empty() && cmd.preempted.is_empty()) {
+        tx.bump(Table::Allocs);
+    }
+    status::refresh(tx, jobs, After::Anything);
+    eval::upsert_rows(tx, &cmd.preemption_evals);
+    Ok(())
+}
+
+/// Does to a fork what the entry would do at the next index. The fork's applied index stays, and its digests mean nothing any more.
+pub fn apply_optimistically(state: &mut State, plan: &ApplyPlan, at: Time) -> Result<(), Rejected> {
+    let stamp =
+        Stamp { raft_index: state.raft_index() + 1, index: state.applied_index() + 1, at, actor: songline_commands::Actor::Anonymous };
+    let mut tx = Tx::new(state, stamp);
+    match apply(&mut tx, plan) {
+        Ok(()) => {
+            tx.commit_to_fork();
+            Ok(())
+        }
+        Err(rejected) => {
+            tx.abandon();
+            Err(rejected)
+        }
+    }
+}
+
+fn stop_alloc(tx: &mut Tx<'_>, stop: &StopAlloc) -> Result<JobKey, Rejected> {
+    let stored = tx.alloc(stop.id).cloned().ok_or(Rejected::AllocNotFound(stop.id))?;
+    let mut row = Allocation::clone(&stored);
+    row.desired_status = AllocDesiredStatus::Stop;
+    row.desired_description = stop.desired_description.clone();
+    // Only where the servers speak for a lost node; the rest is the node's to say.
+    if let Some(spoken @ (AllocClientStatus::Lost | AllocClientStatus::Unknown)) = stop.client_status {
+        row.client_status = spoken;
+    }
+    if stop.followup_eval_id.is_some() {
+        row.followup_eval_id = stop.followup_eval_id;
+    }
+    if let Some(state) = &stop.append_state {
+        row.alloc_states.get_or_insert_default().push(state.clone());
+    }
+    if stop.modify_time != 0 {
+        row.modify_time = stop.modify_time;
+    }
+    rewrite(tx, row, &stored)
+}
+
+fn preempt_alloc(tx: &mut Tx<'_>, preempt: &PreemptAlloc) -> Result<JobKey, Rejected> {
+    let stored = tx.alloc(preempt.id).cloned().ok_or(Rejected::AllocNotFound(preempt.id))?;
+    let mut row = Allocation::clone(&stored);
+    row.desired_status = AllocDesiredStatus::Evict;
+    row.desired_description = format!("Preempted by alloc ID {}", preempt.preempted_by).into();
+    row.preempted_by_allocation = Some(preempt.preempted_by);
+    if preempt.modify_time != 0 {
+        row.modify_time = preempt.modify_time;
+    }
+    rewrite(tx, row, &stored)
+}
+
+fn rewrite(tx: &mut Tx<'_>, mut row: Allocation, stored: &Allocation) -> Result<JobKey, Rejected> {
+    row.modify_index = tx.index();
+    row.alloc_modify_index = tx.index();
+    let key = row.job_key();
+    alloc::write(tx, row, Some(stored))?;
+    Ok(key)
+}
+
+/// The version that the plan places, as its own row has it, so that all allocs share one copy.
+struct SharedJob<'a> {
+    plan: Option<&'a Arc<Job>>,
+    known: Option<Arc<Job>>,
+}
+
+impl SharedJob<'_> {
+    fn share(&mut self, tx: &Tx<'_>, job: &Arc<Job>) -> Arc<Job> {
+        let same = |row: &&Arc<Job>| {
+            (row.create_index, row.job_modify_index, row.version) == (job.create_index, job.job_modify_index, job.version)
+        };
+        if let Some(known) = self.known.as_ref().filter(|known| same(known) && known.id == job.id && known.namespace == job.namespace) {
+            return Arc::clone(known);
+        }
+        let row = tx.tables.job_version.get(&(job.key(), job.version)).filter(same).unwrap_or(job);
+        self.known = Some(Arc::clone(row));
+        Arc::clone(row)
+    }
+}
+
+fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedJob<'_>) -> Result<JobKey, Rejected> {
+    let mut row = placed.clone();
+    if row.job.is_none() && !row.terminal() {
+        row.job = shared.plan.cloned();
+    }
+    let stored = tx.alloc(row.id).cloned();
+    if row.job.is_none() {
+        row.job = stored.as_ref().and_then(|stored| stored.job.clone());
+    }
+    let job = row.job.take().ok_or(Rejected::AllocWithoutJob(row.id))?;
+    row.job = Some(shared.share(tx, &job));
+    row.modify_index = tx.index();
+    row.alloc_modify_index = tx.index();
+    match &stored {
+        None => {
+            row.create_index = tx.index();
+            if let Some(status) = &mut row.deployment_status {
+                *status = Arc::new(AllocDeploymentStatus { modify_index: tx.index(), ..AllocDeploymentStatus::clone(status) });
+            }
+        }
+        Some(stored) => keep_what_others_own(&mut row, stored),
+    }
+    let (key, id, previous) = (row.job_key(), row.id, row.previous_allocation);
+    alloc::write(tx, row, stored.as_deref())?;
+    if let Some(previous) = previous.and_then(|id| tx.alloc(id)).filter(|previous| previous.next_allocation != Some(id)) {
+        let replaced = Allocation { next_allocation: Some(id), modify_index: tx.index(), ..Allocation::clone(previous) };
+        tx.put::<tables::Allocs>(replaced);
+    }
+    Ok(key)
+}
+
+/// The scheduler's copy is older than the row: what the node and other entries wrote meanwhile stays.
+fn keep_what_others_own(row: &mut Allocation, stored: &Allocation) {
+    row.create_index = stored.create_index;
+    row.task_states.clone_from(&stored.task_states);
+    if !matches!(row.client_status, AllocClientStatus::Lost | AllocClientStatus::Unknown) {
+        row.client_status = stored.client_status;
+        row.client_description = stored.client_description.clone();
+    }
+    if stored.network_status.is_some() {
+        row.network_status.clone_from(&stored.network_status);
+    }
+    if row.next_allocation.is_none() {
+        row.next_allocation = stored.next_allocation;
+    }
+    let (mine, theirs) = (row.alloc_states.as_ref().map_or(0, Vec::len), stored.alloc_states.as_ref().map_or(0, Vec::len));
+    if theirs > mine {
+        row.alloc_states.clone_from(&stored.alloc_states);
+    }
+    // Health is of one deployment: with another one it starts anew.
+    if row.deployment_id == stored.deployment_id
+        && let Some(known) = stored.deployment_status.as_ref().filter(|known| known.healthy.is_some())
+    {
+        let canary = row.deployment_status.as_ref().map_or(known.canary, |status| status.canary);
+        row.deployment_status = Some(Arc::new(AllocDeploymentStatus { canary, ..AllocDeploymentStatus::clone(known) }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Plan results in stories.
+
+use expect_test::expect;
+
+use crate::story::check;
+
+#[test]
+fn placing_and_stopping() {
+    check(
+        "job register web groups=g eval=e1
+         plan job=web create=2 place=a1@n1:g,a2@n1:g for=e1
+         show eval e1
+         client a1@n1 running
+         plan job=web stop=a1 lose=a2
+         show alloc a1
+         show alloc a2
+         show summary web",
+        expect![[r#"
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            plan job=web create=2 place=a1@n1:g,a2@n1:g for=e1: ok [~eval:e1 +alloc:a1 ~summary:web +alloc:a2 ~job:web]
+               eval e1: pending "" create=2 modify=3
+            client a1@n1 running: ok [~summary:web ~alloc:a1]
+            plan job=web stop=a1 lose=a2: ok [~alloc:a1 ~summary:web ~alloc:a2 ~job:web]
+               alloc a1: stop/running create=3 modify=5 alloc-modify=5 version=0 "alloc not needed"
+               alloc a2: stop/lost create=3 modify=5 alloc-modify=5 version=0 "alloc is lost since its node is down" states=lost
+               summary web: g(running=1 lost=1) create=2 modify=5
+        "#]],
+    );
+}
+
+#[test]
+fn a_refused_plan_changes_nothing() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g stop=a9
+         plan job=web place=a1@n1:g
+         plan job=web create=2 place=a1@n1:nogroup
+         plan job=web create=2 place=a1@n1:g for=e9
+         plan job=web create=2 place=a1@n1:g ineligible=n9
+         show summary web
+         show tables",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g stop=a9: refused: alloc 61390000-0000-0000-0000-000000000000 doesn't exist
+            plan job=web place=a1@n1:g: refused: attempting to upsert allocation "61310000-0000-0000-0000-000000000000" without a job
+            plan job=web create=2 place=a1@n1:nogroup: refused: unable to find task group in the job summary: nogroup
+            plan job=web create=2 place=a1@n1:g for=e9: refused: unable to find eval id "65390000-0000-0000-0000-000000000000"
+            plan job=web create=2 place=a1@n1:g ineligible=n9: refused: node not found
+               summary web: g() create=2 modify=2
+               changed: jobs=2 job_summary=2 job_version=2
+        "#]],
+    );
+}
+
+#[test]
+fn an_update_in_place_keeps_the_nodes_word() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         client a1@n1 running healthy
+         job register web groups=g
+         plan job=web create=2 version=1 job-modify=5 place=a1@n1:g
+         show alloc a1
+         plan job=web place=a1@n1:g client=unknown
+         show alloc a1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running healthy: ok [~summary:web ~alloc:a1]
+            job register web groups=g: ok [~job:web +version:web.1]
+            plan job=web create=2 version=1 job-modify=5 place=a1@n1:g: ok [~alloc:a1]
+               alloc a1: run/running create=3 modify=6 alloc-modify=6 version=1 healthy=Some(true)@4 canary=true
+            plan job=web place=a1@n1:g client=unknown: ok [~summary:web ~alloc:a1]
+               alloc a1: run/unknown create=3 modify=7 alloc-modify=7 version=1 healthy=Some(true)@4 canary=true
+        "#]],
+    );
+}
+
+#[test]
+fn a_replacement_is_named_by_what_it_replaces() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         plan job=web create=2 stop=a1 place=a2@n1:g previous=a1
+         show alloc a1
+         plan job=web place=a2@n1:g previous=a1
+         show alloc a1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            plan job=web create=2 stop=a1 place=a2@n1:g previous=a1: ok [~summary:web +alloc:a2 ~alloc:a1]
+               alloc a1: stop/pending create=3 modify=4 alloc-modify=4 version=0 "alloc not needed" next=a2
+            plan job=web place=a2@n1:g previous=a1: ok [~alloc:a2]
+               alloc a1: stop/pending create=3 modify=4 alloc-modify=4 version=0 "alloc not needed" next=a2
+        "#]],
+    );
+}
+
+#[test]
+fn a_preempted_alloc_is_evicted() {
+    check(
+        "job register web groups=g
+         job register db groups=g
+         plan job=web create=2 place=a1@n1:g
+         plan job=db create=3 place=a2@n1:g preempt=a1:a2
+         show alloc a1
+         show job web",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            job register db groups=g: ok [+summary:db +job:db +version:db.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            plan job=db create=3 place=a2@n1:g preempt=a1:a2: ok [~summary:db +alloc:a2 ~alloc:a1 ~job:db ~job:web]
+               alloc a1: evict/pending create=4 modify=5 alloc-modify=5 version=0 "Preempted by alloc ID 61320000-0000-0000-0000-000000000000"
+               job web: dead version=0 create=2 modify=5 job-modify=2 groups=g:1
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_refuses_plans_takes_no_more_work() {
+    check(
+        "node register n1
+         job register web groups=g
+         plan job=web create=3 place=a1@n1:g ineligible=n1
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=3 place=a1@n1:g ineligible=n1: ok [~node:n1 ~summary:web +alloc:a1 ~job:web]
+               node n1: initializing ineligible pool=default create=2 modify=4 missed=0 told=0 events=["Node registered@0", "Node marked as ineligible for scheduling due to multiple plan rejections, refer to https://www.nomadproject.io/s/port-plan-failure for more information@4"]
+        "#]],
+    );
+}
+
+#[test]
+fn an_ended_deployment_does_not_refuse_the_plan() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g
+         plan job=web create=2 end=d1
+         plan job=web create=2 end=d1 place=a1@n1:g
+         plan job=web create=2 end=d9
+         show deployment d1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g: ok [+deployment:d1]
+            plan job=web create=2 end=d1: ok [~deployment:d1 ~version:web.0 ~job:web]
+            plan job=web create=2 end=d1 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            plan job=web create=2 end=d9: ok
+               deployment d1: successful "Deployment marked as successful" create=3 modify=4 g()
+        "#]],
+    );
+}
+
+#[test]
+fn allocs_of_an_earlier_incarnation_count_for_nobody() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g
+         job purge web
+         job register web groups=g
+         client a1@n1 running
+         show summary web
+         show job web",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            job purge web: ok [-job:web -version:web.0 -summary:web]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            client a1@n1 running: ok [~alloc:a1]
+               summary web: g() create=5 modify=5
+               job web: running version=0 create=5 modify=5 job-modify=5 groups=g:1
+        "#]],
+    );
+}

@@ -1,0 +1,164 @@
+//! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
+
+use songline_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId, NodePoolName, Str};
+
+/// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// No such node.
+    #[error("node not found")]
+    NodeNotFound(NodeId),
+    /// One of several nodes does not exist.
+    #[error("node not found: {0}")]
+    NodeOfListNotFound(NodeId),
+    /// A list of nodes was empty.
+    #[error("node ids missing")]
+    NodeIdsMissing,
+    /// Somebody else registers under a node's id.
+    #[error("node secret ID does not match. Not registering node.")]
+    NodeSecretMismatch(NodeId),
+    /// The pool that holds every node is nobody's own.
+    #[error("node is not allowed to register in node pool \"all\"")]
+    NodeInAllPool,
+    /// A draining node takes no work.
+    #[error("can not set node's scheduling eligibility to eligible while it is draining")]
+    NodeDraining(NodeId),
+
+    /// The built-in pools are as they are.
+    #[error("modifying node pool {0:?} is not allowed")]
+    NodePoolBuiltIn(NodePoolName),
+    /// The built-in pools stay.
+    #[error("deleting node pool {0:?} is not allowed")]
+    NodePoolDeleteBuiltIn(NodePoolName),
+    /// No such pool.
+    #[error("node pool {0} not found")]
+    NodePoolNotFound(NodePoolName),
+
+    /// Quotas are not built yet, so every quota is unknown.
+    #[error("namespace {namespace:?} using non-existent quota {quota:?}")]
+    NamespaceQuotaUnknown {
+        /// The namespace that asks for it.
+        namespace: NamespaceName,
+        /// What it asks for.
+        quota: Str,
+    },
+    /// The default namespace stays.
+    #[error("default namespace can not be deleted")]
+    NamespaceDefault,
+    /// Some job in it still lives.
+    #[error(
+        "namespace {namespace:?} contains at least one non-terminal job {job:?}. All jobs must be terminal in namespace before it can be deleted"
+    )]
+    NamespaceHasJob {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The first such job.
+        job: JobId,
+    },
+
+    /// The job's namespace does not exist.
+    #[error("job {job:?} is in nonexistent namespace {namespace:?}")]
+    JobNamespaceUnknown {
+        /// The job.
+        job: JobId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// The job's node pool does not exist.
+    #[error("job {job:?} is in nonexistent node pool {node_pool:?}")]
+    JobNodePoolUnknown {
+        /// The job.
+        job: JobId,
+        /// Its pool.
+        node_pool: NodePoolName,
+    },
+    /// The caller wanted to be the first.
+    #[error("Enforcing job modify index 0: job already exists")]
+    JobExists,
+    /// The caller knew another version.
+    #[error("Enforcing job modify index {wanted}: job exists with conflicting job modify index: {stored}")]
+    JobModifyIndexConflict {
+        /// What the caller knew.
+        wanted: u64,
+        /// What there is.
+        stored: u64,
+    },
+    /// The caller knew a job that is gone.
+    #[error("Enforcing job modify index {0}: job does not exist")]
+    JobGone(u64),
+    /// Nothing to stop.
+    #[error("job {job:?} in namespace {namespace:?} doesn't exist to be deregistered")]
+    JobNotDeregisterable {
+        /// The job.
+        job: JobId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// Nothing to purge.
+    #[error("job not found")]
+    JobNotFound,
+
+    /// The evaluation of a plan is gone.
+    #[error("unable to find eval id {:?}", .0.to_string())]
+    EvalNotFound(EvalId),
+    /// Evaluations may only be deleted by hand while none is worked on.
+    #[error("eval broker is enabled; eval broker must be paused to delete evals")]
+    EvalBrokerRunning,
+
+    /// A plan stops an allocation that is gone.
+    #[error("alloc {0} doesn't exist")]
+    AllocNotFound(AllocId),
+    /// A new allocation says not what it runs: its row was collected while the plan was made.
+    #[error("attempting to upsert allocation {:?} without a job", .0.to_string())]
+    AllocWithoutJob(AllocId),
+    /// A job has lost its counts.
+    #[error("job summary for job {job:?} in namespace {namespace:?} is not present")]
+    JobSummaryMissing {
+        /// The job.
+        job: JobId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// An allocation is of a group that its job never had.
+    #[error("unable to find task group in the job summary: {0}")]
+    JobSummaryGroupMissing(Str),
+
+    /// No such deployment.
+    #[error("Deployment ID {:?} couldn't be updated as it does not exist", .0.to_string())]
+    DeploymentNotFound(DeploymentId),
+    /// The deployment has ended.
+    #[error("Deployment {:?} has terminal status {:?}:", .id.to_string(), .status.as_str())]
+    DeploymentTerminal {
+        /// Which.
+        id: DeploymentId,
+        /// How it ended.
+        status: DeploymentStatus,
+    },
+    /// No such allocation.
+    #[error("unknown alloc {:?}", .0.to_string())]
+    DeploymentAllocUnknown(AllocId),
+    /// An allocation of something else.
+    #[error("alloc {:?} is not part of deployment {:?}", .alloc.to_string(), .deployment.to_string())]
+    DeploymentAllocForeign {
+        /// Which.
+        alloc: AllocId,
+        /// What it is not part of.
+        deployment: DeploymentId,
+    },
+
+    /// A cluster keeps its id.
+    #[error("set cluster metadata failed: refusing to set new cluster id, previous: {previous}, new: {new}")]
+    ClusterIdTaken {
+        /// What it is.
+        previous: Str,
+        /// What it was to be.
+        new: Str,
+    },
+    /// The bytes of an archive are not those that were proposed, or are no state.
+    #[error("restoring the archive: {0}")]
+    ArchiveUnreadable(String),
+
+    /// A key that belongs to another write.
+    #[error("idempotency key {0:?} was used with another request")]
+    IdempotencyKeyReused(Str),
+}

@@ -1,0 +1,73 @@
+//! Restoring an archive: the whole state at once, under indexes that never go back.
+
+use songline_commands::{Idempotency, RestoreArchive};
+use songline_model::{Deployment, DeploymentStatus};
+
+use crate::change::Change;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{TABLES, tables};
+use crate::tx::{Stamp, Tx};
+use crate::{Applied, Outcome, idempotency};
+
+/// Replaces the state, or refuses and leaves it. Streams end here: what a caller knew of rows before is worth nothing after.
+pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>, cmd: &RestoreArchive) -> Applied {
+    let answer = |index, result, repeated| Applied { index, result, changes: Vec::new(), frames: Vec::new(), repeated };
+    let tx = Tx::new(state, stamp.clone());
+    match sent.map_or(Ok(None), |sent| idempotency::repeated(&tx, sent)) {
+        Ok(None) => {}
+        Ok(Some((first, outcome))) => return answer(first, Ok(outcome), true),
+        Err(rejected) => return answer(stamp.index, Err(rejected), false),
+    }
+    let mut restored = match read(cmd) {
+        Ok(restored) => restored,
+        Err(rejected) => return answer(stamp.index, Err(rejected), false),
+    };
+    let archive_index = restored.applied_index();
+    let highest = archive_index.max(restored.latest_index());
+    let stamp = Stamp { index: stamp.index.max(highest + 1), ..stamp.clone() };
+    restored.base = stamp.index - stamp.raft_index;
+    cancel_orphaned_deployments(&mut restored, &stamp);
+    let outcome = Outcome::Restored { archive_index };
+    if let Some(sent) = sent {
+        let mut tx = Tx::new(&mut restored, stamp.clone());
+        idempotency::remember(&mut tx, sent, &outcome);
+        tx.commit();
+    }
+    // Every table may be another one, so whoever waits for a change has waited long enough.
+    restored.table_index = [stamp.index; TABLES];
+    *state = restored;
+    Applied { index: stamp.index, result: Ok(outcome), changes: vec![Change::Restored], frames: Vec::new(), repeated: false }
+}
+
+fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
+    let digest = blake3::hash(&cmd.archive.0).to_hex();
+    if digest.as_str() != cmd.digest {
+        return Err(Rejected::ArchiveUnreadable(format!("its digest is {digest}, not {}", cmd.digest)));
+    }
+    State::read_checkpoint(&mut cmd.archive.0.as_slice()).map_err(|error| {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Rejected::ArchiveUnreadable(text)
+    })
+}
+
+/// An archive may be from the moment between a job's purge and the end of its deployment; nobody would end it any more.
+fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
+    let mut tx = Tx::new(restored, stamp.clone());
+    let orphaned: Vec<_> =
+        tx.deployments().filter(|row| row.is_active() && tx.job(&row.namespace, &row.job_id).is_none()).cloned().collect();
+    for row in orphaned {
+        tx.put::<tables::Deployment>(Deployment {
+            status: DeploymentStatus::Cancelled,
+            status_description: "Cancelled because job is stopped".into(),
+            modify_index: stamp.index,
+            ..Deployment::clone(&row)
+        });
+    }
+    tx.commit();
+}

@@ -1,0 +1,156 @@
+//! The state at one index: rows, indexes, digests. Cloning it is O(1), and a clone never changes: it is a view.
+//!
+//! Reading a noun is in the noun's file; changing anything is `Tx`.
+
+use std::fmt;
+
+use imbl::{OrdMap, OrdSet, Vector};
+use songline_commands::Envelope;
+use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
+
+use crate::alloc::Counts;
+use crate::digest::Digest;
+use crate::table::{TABLES, Table, Tables};
+use crate::tx::Stamp;
+
+/// The index of the rows that are there before any entry.
+pub const BUILT_IN_INDEX: u64 = 1;
+
+/// How many past totals are remembered, so that a digest that was taken some entries ago can be compared.
+const HISTORY_MAX: usize = 4096;
+
+/// All tables at one index.
+#[derive(Clone)]
+pub struct State {
+    pub(crate) raft_index: u64,
+    pub(crate) base: u64,
+    pub(crate) at: Time,
+    pub(crate) table_index: [u64; TABLES],
+    pub(crate) digests: [Digest; TABLES],
+    /// User index and total of the last entries, oldest first.
+    pub(crate) history: Vector<(u64, Digest)>,
+    pub(crate) tables: Tables,
+    pub(crate) by: Indexes,
+}
+
+/// Secondary indexes. The nested maps hold rows because readers walk many rows of one key.
+#[derive(Clone, Default)]
+pub(crate) struct Indexes {
+    pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
+    pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
+    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<(u64, EvalId)>>,
+    pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
+    pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
+    pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
+    pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
+    pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,
+    pub(crate) allocs_by_deployment: OrdSet<(DeploymentId, AllocId)>,
+    pub(crate) job_counts: OrdMap<JobKey, Counts>,
+    pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
+    pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
+    pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("State");
+        out.field("applied_index", &self.applied_index()).field("base", &self.base).field("at", &self.at);
+        out.field("digest", &self.digest()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The state before the first entry: the default namespace and the built-in node pools, at index 1.
+    pub fn new() -> Self {
+        let mut state = Self::empty();
+        crate::tx::built_in(&mut state);
+        state
+    }
+
+    /// A state without any row.
+    pub(crate) fn empty() -> Self {
+        Self {
+            raft_index: 0,
+            base: 0,
+            at: Time::default(),
+            table_index: [0; TABLES],
+            digests: [Digest::ZERO; TABLES],
+            history: Vector::new(),
+            tables: Tables::default(),
+            by: Indexes::default(),
+        }
+    }
+
+    /// Index of the last applied entry, as users see it.
+    pub fn applied_index(&self) -> u64 {
+        self.raft_index + self.base
+    }
+
+    /// Index of the last applied entry in the log of consensus.
+    pub fn raft_index(&self) -> u64 {
+        self.raft_index
+    }
+
+    /// What is added to an index of the log to get the index that users see. It rises when an archive is restored.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// When the last applied entry was proposed. Never earlier than that of the entry before.
+    pub fn applied_at(&self) -> Time {
+        self.at
+    }
+
+    /// Index of the last entry that changed a row of the table.
+    pub fn table_index(&self, table: Table) -> u64 {
+        self.table_index[table as usize]
+    }
+
+    /// Index of the last entry that changed any row.
+    pub fn latest_index(&self) -> u64 {
+        self.table_index.iter().copied().max().unwrap_or(0)
+    }
+
+    /// How many rows the table has.
+    pub fn table_len(&self, table: Table) -> usize {
+        self.tables.len(table)
+    }
+
+    /// The digest of all tables.
+    pub fn digest(&self) -> Digest {
+        self.digests.iter().fold(Digest::ZERO, |sum, digest| sum.plus(*digest))
+    }
+
+    /// The digest of each table.
+    pub fn table_digests(&self) -> Vec<(Table, Digest)> {
+        Table::ALL.iter().map(|&table| (table, self.digests[table as usize])).collect()
+    }
+
+    /// The total as it was after the entry at `index` (as users see it), if that is not long ago.
+    pub(crate) fn digest_at(&self, index: u64) -> Option<Digest> {
+        let at = self.history.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+        self.history.get(at).map(|(_, digest)| *digest)
+    }
+
+    /// Where and when the entry at `raft_index` applies.
+    pub(crate) fn next_stamp(&self, raft_index: u64, envelope: &Envelope) -> Stamp {
+        assert!(raft_index > self.raft_index, "entries apply in order, once");
+        Stamp { raft_index, index: raft_index + self.base, at: envelope.at.max(self.at), actor: envelope.actor.clone() }
+    }
+
+    /// Counts the entry at `raft_index` as applied.
+    pub(crate) fn passed(&mut self, raft_index: u64, at: Time) {
+        self.raft_index = raft_index;
+        self.at = at;
+        if self.history.len() >= HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.history.push_back((self.applied_index(), self.digest()));
+    }
+}

@@ -1,0 +1,579 @@
+//! Stories for tests: one command a line, by short names; printed are the answers, the changes and the rows that a story asks to see.
+//!
+//! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
+//! after the one before, unless it is a `show`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use songline_commands::*;
+use songline_model::*;
+
+use crate::{Applied, Change, Outcome, State, apply};
+
+/// Runs a story on a fresh state and compares what it tells.
+pub(crate) fn check(story: &str, expected: expect_test::Expect) {
+    let mut teller = Teller::default();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        teller.line(line);
+    }
+    crate::check::consistent(&teller.state);
+    expected.assert_eq(&teller.told);
+}
+
+pub(crate) fn id(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+pub(crate) fn name(id: &[u8; 16]) -> String {
+    String::from_utf8_lossy(id).trim_end_matches('\0').to_owned()
+}
+
+pub(crate) fn job_key(id: &str) -> JobKey {
+    match id.split_once('/') {
+        Some((namespace, id)) => JobKey::new(namespace, id),
+        None => JobKey::new(DEFAULT_NAMESPACE, id),
+    }
+}
+
+#[derive(Default)]
+struct Teller {
+    state: State,
+    told: String,
+    key: Option<Idempotency>,
+}
+
+/// The words of a line: plain ones in order, and `name=value` ones.
+struct Words<'a> {
+    plain: Vec<&'a str>,
+    named: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn new(line: &'a str) -> Self {
+        let (named, plain): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
+        Self { plain, named: named.into_iter().filter_map(|word| word.split_once('=')).collect() }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.plain.contains(&word)
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.named.get(name).copied()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.get(name).map(|text| text.parse().expect("a number"))
+    }
+
+    fn list(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.get(name).into_iter().flat_map(|list| list.split(','))
+    }
+}
+
+impl Teller {
+    fn line(&mut self, line: &str) {
+        let words = Words::new(line);
+        if words.plain[0] == "show" {
+            let row = self.show(words.plain[1], words.plain.get(2).copied().unwrap_or_default());
+            writeln!(self.told, "   {row}").expect("writes");
+            return;
+        }
+        self.key = words.get("key").map(|key| Idempotency { key: key.into(), body_hash: id(words.get("body").unwrap_or_default()) });
+        let command = command(&words);
+        let raft_index = self.state.raft_index() + 1;
+        // The first entry has index 2, so that built-in rows can be told from it.
+        let raft_index = raft_index.max(2);
+        let at = Time::from_secs(words.number("at").unwrap_or(raft_index).cast_signed());
+        let mut envelope = Envelope::new(at, Actor::Anonymous, command);
+        envelope.idempotency = self.key.take();
+        let before = self.state.clone();
+        let applied = apply(&mut self.state, raft_index, &envelope);
+        if applied.changes.is_empty() {
+            assert_eq!(before.digest(), self.state.digest(), "{line}: what has no change changed nothing");
+        }
+        let told = tell(&applied);
+        writeln!(self.told, "{line}: {told}").expect("writes");
+    }
+
+    fn show(&self, noun: &str, what: &str) -> String {
+        let state = &self.state;
+        let gone = || format!("{noun} {what}: none");
+        match noun {
+            "node" => state.node(NodeId::from_bytes(id(what))).map_or_else(gone, |row| show_node(row)),
+            "job" => {
+                let key = job_key(what);
+                state.job_by_key(&key).map_or_else(gone, |row| show_job(row))
+            }
+            "versions" => {
+                let key = job_key(what);
+                let versions = state.job_versions(&key.namespace, &key.id);
+                versions.iter().map(|row| format!("{}{}", row.version, if row.stable { "*" } else { "" })).collect::<Vec<_>>().join(" ")
+            }
+            "sources" => {
+                let key = job_key(what);
+                let source =
+                    |version| state.job_submission(&key.namespace, &key.id, version).map(|row| format!("{version}:{}", row.source));
+                (0..20).filter_map(source).collect::<Vec<_>>().join(" ")
+            }
+            "summary" => {
+                let key = job_key(what);
+                state.job_summary(&key.namespace, &key.id).map_or_else(gone, |row| show_summary(row))
+            }
+            "eval" => state.eval(EvalId::from_bytes(id(what))).map_or_else(gone, |row| {
+                format!("eval {what}: {} {:?} create={} modify={}", row.status, row.status_description, row.create_index, row.modify_index)
+            }),
+            "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
+            "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "config" => state.scheduler_config().map_or_else(gone, |row| {
+                format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
+            }),
+            "tables" => {
+                let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
+                crate::Table::ALL
+                    .iter()
+                    .filter(|table| state.table_index(**table) > 1)
+                    .map(index)
+                    .fold("changed:".to_owned(), |told, index| told + " " + &index)
+            }
+            other => panic!("no noun {other}"),
+        }
+    }
+}
+
+fn tell(applied: &Applied) -> String {
+    let mut told = match &applied.result {
+        Ok(Outcome::Done) => "ok".to_owned(),
+        Ok(other) => format!("{other:?}"),
+        Err(rejected) => format!("refused: {rejected}"),
+    };
+    if applied.repeated {
+        write!(told, " (as at {})", applied.index).expect("writes");
+    }
+    let changes: Vec<String> = applied.changes.iter().map(show_change).collect();
+    if !changes.is_empty() {
+        write!(told, " [{}]", changes.join(" ")).expect("writes");
+    }
+    if !applied.frames.is_empty() {
+        let frames: Vec<String> = applied.frames.iter().map(|frame| frame.iter().map(show_change).collect::<Vec<_>>().join(" ")).collect();
+        write!(told, " = {}", frames.join(" | ")).expect("writes");
+    }
+    told
+}
+
+pub(crate) fn show_change(change: &Change) -> String {
+    fn mark<R>(before: &Option<Arc<R>>, after: &Option<Arc<R>>, noun: &str, name: impl Fn(&R) -> String) -> String {
+        let sign = match (before, after) {
+            (None, _) => "+",
+            (_, None) => "-",
+            _ => "~",
+        };
+        let row = after.as_ref().or(before.as_ref()).expect("a change has a row");
+        format!("{sign}{noun}:{}", name(row))
+    }
+    match change {
+        Change::Node { before, after } => mark(before, after, "node", |row| name(row.id.as_bytes())),
+        Change::NodePool { before, after } => mark(before, after, "pool", |row| row.name.to_string()),
+        Change::Job { before, after } => mark(before, after, "job", |row| row.id.to_string()),
+        Change::JobSummary { before, after } => mark(before, after, "summary", |row| row.job_id.to_string()),
+        Change::JobVersion { before, after } => mark(before, after, "version", |row| format!("{}.{}", row.id, row.version)),
+        Change::JobSubmission { before, after } => mark(before, after, "source", |row| format!("{}.{}", row.job_id, row.version)),
+        Change::Deployment { before, after } => mark(before, after, "deployment", |row| name(row.id.as_bytes())),
+        Change::Eval { before, after } => mark(before, after, "eval", |row| name(row.id.as_bytes())),
+        Change::Alloc { before, after } => mark(before, after, "alloc", |row| name(row.id.as_bytes())),
+        Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
+        Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
+        Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
+        Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
+        Change::Restored => "restored".into(),
+    }
+}
+
+fn show_node(row: &Node) -> String {
+    let mut out = format!("node {}: {} {}", name(row.id.as_bytes()), row.status, row.scheduling_eligibility);
+    write!(out, " pool={} create={} modify={}", row.node_pool, row.create_index, row.modify_index).expect("writes");
+    write!(out, " missed={} told={}", row.last_missed_heartbeat_index, row.last_alloc_update_index).expect("writes");
+    if let Some(drain) = &row.last_drain {
+        write!(out, " drain={} by={:?} meta={:?}", drain.status, drain.accessor_id, drain.meta.iter().flatten().collect::<Vec<_>>())
+            .expect("writes");
+    }
+    let events: Vec<String> = row.events.iter().flatten().map(|event| format!("{}@{}", event.message, event.create_index)).collect();
+    write!(out, " events={events:?}").expect("writes");
+    out
+}
+
+fn show_job(row: &Job) -> String {
+    let groups: Vec<String> = row.groups().map(|group| format!("{}:{}", group.name, group.count)).collect();
+    let flags = [(row.stop, " stopped"), (row.stable, " stable")].iter().filter(|(set, _)| *set).map(|(_, text)| *text).collect::<String>();
+    format!(
+        "job {}: {}{flags} version={} create={} modify={} job-modify={} groups={}",
+        row.id,
+        row.status,
+        row.version,
+        row.create_index,
+        row.modify_index,
+        row.job_modify_index,
+        groups.join(",")
+    )
+}
+
+fn show_summary(row: &JobSummary) -> String {
+    let mut out = format!("summary {}:", row.job_id);
+    for (name, group) in row.summary.iter().flatten() {
+        let counts = [
+            ("queued", group.queued),
+            ("starting", group.starting),
+            ("running", group.running),
+            ("complete", group.complete),
+            ("failed", group.failed),
+            ("lost", group.lost),
+            ("unknown", group.unknown),
+        ];
+        write!(out, " {name}({})", nonzero(&counts)).expect("writes");
+    }
+    if let Some(children) = row.children.as_ref().filter(|children| **children != JobChildrenSummary::default()) {
+        let counts = [("pending", children.pending), ("running", children.running), ("dead", children.dead)];
+        write!(out, " children({})", nonzero(&counts)).expect("writes");
+    }
+    write!(out, " create={} modify={}", row.create_index, row.modify_index).expect("writes");
+    out
+}
+
+fn nonzero(counts: &[(&str, i64)]) -> String {
+    counts.iter().filter(|(_, count)| *count != 0).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
+}
+
+fn show_alloc(row: &Allocation) -> String {
+    let mut out = format!("alloc {}: {}/{}", name(row.id.as_bytes()), row.desired_status, row.client_status);
+    write!(out, " create={} modify={} alloc-modify={}", row.create_index, row.modify_index, row.alloc_modify_index).expect("writes");
+    write!(out, " version={}", row.job.as_ref().map_or(0, |job| job.version)).expect("writes");
+    if !row.desired_description.is_empty() {
+        write!(out, " {:?}", row.desired_description).expect("writes");
+    }
+    if let Some(next) = row.next_allocation {
+        write!(out, " next={}", name(next.as_bytes())).expect("writes");
+    }
+    if let Some(status) = &row.deployment_status {
+        write!(out, " healthy={:?}@{} canary={}", status.healthy, status.modify_index, status.canary).expect("writes");
+    }
+    if row.desired_transition != DesiredTransition::default() {
+        write!(out, " migrate={:?} skip-delay={:?}", row.desired_transition.migrate, row.desired_transition.no_shutdown_delay)
+            .expect("writes");
+    }
+    let states: Vec<&str> = row.alloc_states.iter().flatten().map(|state| state.value.as_str()).collect();
+    if !states.is_empty() {
+        write!(out, " states={}", states.join(",")).expect("writes");
+    }
+    out
+}
+
+fn show_deployment(row: &Deployment) -> String {
+    let mut out = format!("deployment {}: {} {:?}", name(row.id.as_bytes()), row.status, row.status_description);
+    write!(out, " create={} modify={}", row.create_index, row.modify_index).expect("writes");
+    for (name_of, group) in row.task_groups.iter().flatten() {
+        let counts = [("placed", group.placed_allocs), ("healthy", group.healthy_allocs), ("unhealthy", group.unhealthy_allocs)];
+        write!(out, " {name_of}({})", nonzero(&counts)).expect("writes");
+        if let Some(by) = group.require_progress_by {
+            write!(out, " by={}s", by.secs()).expect("writes");
+        }
+        let canaries: Vec<String> = group.placed_canaries.iter().flatten().map(|id| name(id.as_bytes())).collect();
+        if !canaries.is_empty() {
+            write!(out, " canaries={}", canaries.join(",")).expect("writes");
+        }
+    }
+    out
+}
+
+fn command(words: &Words<'_>) -> Command {
+    let what = words.plain.get(2).copied().unwrap_or_default();
+    match (words.plain[0], words.plain.get(1).copied().unwrap_or_default()) {
+        ("namespace", "upsert") => {
+            let quota = words.get("quota").unwrap_or_default().into();
+            UpsertNamespaces { namespaces: vec![Namespace { name: what.into(), quota, ..Namespace::default() }] }.into()
+        }
+        ("namespace", "delete") => DeleteNamespaces { names: words.plain[2..].iter().map(NamespaceName::from).collect() }.into(),
+        ("pool", "upsert") => UpsertNodePools { node_pools: vec![NodePool { name: what.into(), ..NodePool::default() }] }.into(),
+        ("pool", "delete") => DeleteNodePools { names: words.plain[2..].iter().map(NodePoolName::from).collect() }.into(),
+        ("node", verb) => node_command(words, verb, what),
+        ("job", verb) => job_command(words, verb, what),
+        ("eval", "reap") => ReapEvals {
+            evals: words.list("evals").map(|name| EvalId::from_bytes(id(name))).collect(),
+            allocs: words.list("allocs").map(|name| AllocId::from_bytes(id(name))).collect(),
+            user_initiated: words.has("by-hand"),
+        }
+        .into(),
+        ("eval", _) => UpdateEvals { evals: vec![eval(words)] }.into(),
+        ("plan", _) => plan(words).into(),
+        ("client", name_of) => client(words, name_of).into(),
+        ("transition", name_of) => {
+            let transition = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
+            SetDesiredTransitions { allocs: [(AllocId::from_bytes(id(name_of)), transition)].into(), evals: Vec::new() }.into()
+        }
+        ("deployment", "status") => UpdateDeploymentStatus {
+            update: deployment_update(what, words.plain[3]),
+            job: words.get("back-to").map(|job_id| Arc::new(job(words, job_id))),
+            ..UpdateDeploymentStatus::default()
+        }
+        .into(),
+        ("deployment", "health") => SetDeploymentAllocHealth {
+            deployment_id: DeploymentId::from_bytes(id(what)),
+            healthy: words.list("healthy").map(|name| AllocId::from_bytes(id(name))).collect(),
+            unhealthy: words.list("unhealthy").map(|name| AllocId::from_bytes(id(name))).collect(),
+            timestamp: 100_000_000_000,
+            update: words.has("failed").then(|| deployment_update(what, "failed")),
+            ..SetDeploymentAllocHealth::default()
+        }
+        .into(),
+        ("deployment", "delete") => {
+            DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
+        }
+        ("config", _) => SetSchedulerConfig {
+            config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
+            cas: words.number("cas"),
+        }
+        .into(),
+        ("cluster", name_of) => SetClusterMetadata { cluster_id: name_of.into(), create_time: 1 }.into(),
+        ("reconcile", _) => {
+            ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
+        }
+        (noun, verb) => panic!("no command {noun} {verb}"),
+    }
+}
+
+fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
+    let node_id = NodeId::from_bytes(id(what));
+    let updated_at = words.number("at").unwrap_or(7).cast_signed();
+    let event = words.get("event").map(|message| NodeEvent { message: message.into(), ..NodeEvent::default() });
+    match verb {
+        "register" => RegisterNode {
+            node: Node {
+                id: node_id,
+                name: what.into(),
+                secret_id: Secret::new(words.get("secret").unwrap_or_default()),
+                node_pool: words.get("pool").unwrap_or_default().into(),
+                status: words.get("status").and_then(NodeStatus::from_word).unwrap_or_default(),
+                ..Node::default()
+            },
+            create_node_pool: words.has("create-pool"),
+        }
+        .into(),
+        "deregister" => DeregisterNodes { node_ids: words.plain[2..].iter().map(|name| NodeId::from_bytes(id(name))).collect() }.into(),
+        "status" => {
+            let status = NodeStatus::from_word(words.plain[3]).expect("a node status");
+            UpdateNodeStatus { node_id, status, event, updated_at }.into()
+        }
+        "drain" => UpdateNodeDrain {
+            node_id,
+            drain_strategy: (!words.has("off")).then(|| DrainStrategy { deadline: Dur::from_hours(1), ..DrainStrategy::default() }),
+            mark_eligible: words.has("mark-eligible"),
+            event,
+            updated_at,
+            meta: words.get("meta").map(|text| [(Str::new("why"), Str::new(text))].into()),
+            updated_by: words.get("by").unwrap_or_default().into(),
+        }
+        .into(),
+        "drained" => FinishNodeDrains { node_ids: vec![node_id], event, updated_at }.into(),
+        "eligible" | "ineligible" => {
+            let eligibility = Eligibility::from_word(verb).expect("a word of it");
+            UpdateNodeEligibility { node_id, eligibility, event, updated_at }.into()
+        }
+        "events" => {
+            let events = (0..words.number("count").unwrap_or(1))
+                .map(|n| NodeEvent { message: format!("e{n}").into(), ..NodeEvent::default() })
+                .collect();
+            AddNodeEvents { events: [(node_id, events)].into() }.into()
+        }
+        other => panic!("no command node {other}"),
+    }
+}
+
+pub(crate) fn group(name: &str, count: i64) -> TaskGroup {
+    TaskGroup { name: name.into(), count, ..TaskGroup::default() }
+}
+
+fn job(words: &Words<'_>, what: &str) -> Job {
+    let key = job_key(what);
+    let groups = words.list("groups").map(|text| text.split_once(':').unwrap_or((text, "1")));
+    Job {
+        namespace: key.namespace,
+        id: key.id,
+        name: what.into(),
+        kind: JobType::from(words.get("type").unwrap_or("service")),
+        priority: 50,
+        node_pool: words.get("pool").unwrap_or_default().into(),
+        parent_id: words.get("parent").unwrap_or_default().into(),
+        version: words.number("version").unwrap_or(0),
+        stable: words.has("stable"),
+        periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
+        task_groups: Some(groups.map(|(name, count)| group(name, count.parse().expect("a count"))).collect()),
+        ..Job::default()
+    }
+}
+
+fn job_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
+    let key = job_key(what);
+    let eval = words.get("eval").map(|name| Evaluation {
+        id: EvalId::from_bytes(id(name)),
+        namespace: key.namespace.clone(),
+        job_id: key.id.clone(),
+        ..Evaluation::default()
+    });
+    let versions_max = words.number("keep").unwrap_or(6);
+    match verb {
+        "register" => RegisterJob {
+            job: Arc::new(job(words, what)),
+            submission: words.get("source").map(|source| JobSubmission { source: source.into(), ..JobSubmission::default() }),
+            enforce_index: words.get("enforce").is_some(),
+            job_modify_index: words.number("enforce").unwrap_or(0),
+            preserve_counts: words.has("preserve"),
+            eval,
+            deployment: words.get("deployment").map(|name| deployment(words, name, &key)),
+            versions_max,
+        }
+        .into(),
+        "stop" | "purge" => DeregisterJob {
+            job: key,
+            purge: verb == "purge",
+            no_shutdown_delay: words.has("no-shutdown-delay"),
+            submit_time: 0,
+            eval,
+            versions_max,
+        }
+        .into(),
+        "stop-all" => DeregisterJobs {
+            jobs: words.plain[2..].iter().map(|id| (job_key(id), false)).collect(),
+            versions_max,
+            ..DeregisterJobs::default()
+        }
+        .into(),
+        "stable" => SetJobStability { job: key, version: words.number("version").unwrap_or(0), stable: !words.has("not") }.into(),
+        other => panic!("no command job {other}"),
+    }
+}
+
+fn queued(groups: &str) -> BTreeMap<Str, i64> {
+    let pairs = groups.split(',').filter_map(|group| group.split_once(':'));
+    pairs.map(|(group, count)| (group.into(), count.parse().expect("a count"))).collect()
+}
+
+fn eval(words: &Words<'_>) -> Evaluation {
+    let key = job_key(words.get("job").unwrap_or_default());
+    Evaluation {
+        id: EvalId::from_bytes(id(words.plain[1])),
+        namespace: key.namespace,
+        job_id: key.id,
+        status: words.plain.get(2).and_then(|word| EvalStatus::from_word(word)).unwrap_or_default(),
+        queued_allocations: words.get("queued").map(|text| Arc::new(queued(text))),
+        failed_tg_allocs: words.has("unplaced").then(|| Arc::new([(Str::new("g"), AllocMetric::default())].into())),
+        leader_acl: Secret::new("token"),
+        modify_time: 5,
+        ..Evaluation::default()
+    }
+}
+
+fn deployment(words: &Words<'_>, name_of: &str, key: &JobKey) -> Deployment {
+    let state = |words: &Words<'_>| DeploymentState {
+        desired_total: 2,
+        progress_deadline: Dur::from_secs(words.number("deadline").unwrap_or(0).cast_signed()),
+        ..DeploymentState::default()
+    };
+    Deployment {
+        id: DeploymentId::from_bytes(id(name_of)),
+        namespace: key.namespace.clone(),
+        job_id: key.id.clone(),
+        job_version: words.number("deploys").unwrap_or(0),
+        task_groups: Some(
+            words.list("groups").map(|text| text.split(':').next().unwrap_or(text)).map(|name| (Str::new(name), state(words))).collect(),
+        ),
+        ..Deployment::default()
+    }
+}
+
+fn deployment_update(name_of: &str, status: &str) -> DeploymentStatusUpdate {
+    DeploymentStatusUpdate {
+        deployment_id: DeploymentId::from_bytes(id(name_of)),
+        status: DeploymentStatus::from_word(status).expect("a deployment status"),
+        status_description: format!("Deployment marked as {status}").into(),
+    }
+}
+
+/// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first for the second.
+fn plan(words: &Words<'_>) -> ApplyPlan {
+    let key = job_key(words.get("job").unwrap_or_default());
+    let place = |text: &str| {
+        let (alloc, place) = text.split_once('@').expect("alloc@node:group");
+        let (node, group) = place.split_once(':').expect("alloc@node:group");
+        Arc::new(Allocation {
+            id: AllocId::from_bytes(id(alloc)),
+            namespace: key.namespace.clone(),
+            job_id: key.id.clone(),
+            node_id: Some(NodeId::from_bytes(id(node))),
+            eval_id: Some(EvalId::from_bytes(id("e"))),
+            task_group: group.into(),
+            deployment_id: words.get("deployment").map(|name| DeploymentId::from_bytes(id(name))),
+            deployment_status: words
+                .has("canary")
+                .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
+            previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
+            client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
+            modify_time: 50_000_000_000,
+            ..Allocation::default()
+        })
+    };
+    let stop = |name: &str, lost: bool| StopAlloc {
+        id: AllocId::from_bytes(id(name)),
+        desired_description: if lost { "alloc is lost since its node is down" } else { "alloc not needed" }.into(),
+        client_status: Some(if lost { AllocClientStatus::Lost } else { AllocClientStatus::Complete }),
+        append_state: lost.then(|| AllocState { value: "lost".into(), ..AllocState::default() }),
+        ..StopAlloc::default()
+    };
+    ApplyPlan {
+        job: words.number("create").map(|create_index| {
+            let (version, job_modify_index) = (words.number("version").unwrap_or(0), words.number("job-modify").unwrap_or(create_index));
+            Arc::new(Job { create_index, version, job_modify_index, ..job(words, words.get("job").unwrap_or_default()) })
+        }),
+        stopped: words.list("stop").map(|name| stop(name, false)).chain(words.list("lose").map(|name| stop(name, true))).collect(),
+        updated: words.list("place").map(place).collect(),
+        preempted: words
+            .list("preempt")
+            .filter_map(|text| text.split_once(':'))
+            .map(|(alloc, by)| PreemptAlloc {
+                id: AllocId::from_bytes(id(alloc)),
+                preempted_by: AllocId::from_bytes(id(by)),
+                modify_time: 0,
+            })
+            .collect(),
+        deployment: words.get("deploy").map(|name| deployment(words, name, &key)),
+        deployment_updates: words.get("end").map(|name| deployment_update(name, "successful")).into_iter().collect(),
+        eval_id: words.get("for").map_or(EvalId::NIL, |name| EvalId::from_bytes(id(name))),
+        ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
+        updated_at: 9_000_000_000,
+        ..ApplyPlan::default()
+    }
+}
+
+/// `client a1@n1 running`: what node n1 says of alloc a1.
+fn client(words: &Words<'_>, place: &str) -> UpdateAllocsFromClient {
+    let (alloc, node) = place.split_once('@').expect("alloc@node");
+    let healthy = if words.has("healthy") { Some(true) } else { words.has("unhealthy").then_some(false) };
+    UpdateAllocsFromClient {
+        allocs: vec![ClientAlloc {
+            id: AllocId::from_bytes(id(alloc)),
+            node_id: NodeId::from_bytes(id(node)),
+            client_status: AllocClientStatus::from_word(words.plain[2]).expect("a client status"),
+            deployment_status: healthy.map(|healthy| AllocDeploymentStatus {
+                healthy: Some(healthy),
+                timestamp: Some(Time::from_secs(60)),
+                canary: true,
+                ..AllocDeploymentStatus::default()
+            }),
+            modify_time: 70_000_000_000,
+            ..ClientAlloc::default()
+        }],
+        evals: Vec::new(),
+    }
+}

@@ -1,0 +1,258 @@
+//! The only writer of the state. Everything an entry does goes through one `Tx`, which sees its own writes, notes one change per
+//! written row and keeps indexes, the `index` row of the table and digests in step. Given up, it leaves the state as it was.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use songline_commands::Actor;
+use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NAMESPACE, DEFAULT_NODE_POOL, Namespace, NodePool, Time};
+
+use crate::change::{Boundary, Change, RowKey, Visitor};
+use crate::digest::{self, Digest};
+use crate::state::{BUILT_IN_INDEX, State};
+use crate::table::{Entry, Table, TableType, tables};
+
+/// Where and when an entry applies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stamp {
+    /// Index in the log of consensus.
+    pub raft_index: u64,
+    /// Index as users see it.
+    pub index: u64,
+    /// When it was proposed, never earlier than the entry before.
+    pub at: Time,
+    /// Who proposed it.
+    pub actor: Actor,
+}
+
+/// The first state of a row that the entry wrote, and its change so far.
+struct Pending {
+    change: Change,
+    before_hash: Digest,
+}
+
+/// One entry's writes, so far.
+pub(crate) struct Tx<'a> {
+    state: &'a mut State,
+    stamp: Stamp,
+    /// In the order of the last write; moved ones leave a hole.
+    pending: Vec<Option<Pending>>,
+    positions: BTreeMap<RowKey, usize>,
+    touched: [bool; crate::table::TABLES],
+    kept_though_refused: bool,
+    /// How many writes there were when the first batch of events ended.
+    boundary: Option<(usize, Boundary)>,
+}
+
+/// What a committed entry changed.
+#[derive(Default)]
+pub(crate) struct Committed {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) frames: Vec<Vec<Change>>,
+}
+
+impl Deref for Tx<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        self.state
+    }
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(state: &'a mut State, stamp: Stamp) -> Self {
+        Self {
+            state,
+            stamp,
+            pending: Vec::new(),
+            positions: BTreeMap::new(),
+            touched: [false; crate::table::TABLES],
+            kept_though_refused: false,
+            boundary: None,
+        }
+    }
+
+    /// The index of this entry, as users see it.
+    pub(crate) fn index(&self) -> u64 {
+        self.stamp.index
+    }
+
+    /// The time of this entry.
+    pub(crate) fn at(&self) -> Time {
+        self.stamp.at
+    }
+
+    /// Makes or replaces a row.
+    pub(crate) fn put<T: TableType>(&mut self, row: impl Into<Arc<T::Row>>) {
+        let row = row.into();
+        let key = T::key(&row);
+        let entry = Entry { row: Arc::clone(&row), hash: Digest::ZERO };
+        let old = T::rows_mut(self.state).0.insert(key.clone(), entry);
+        self.wrote::<T>(&key, old, Some(row));
+    }
+
+    /// Drops a row. Answers whether it was there.
+    pub(crate) fn delete<T: TableType>(&mut self, key: &T::Key) -> bool {
+        let Some(old) = T::rows_mut(self.state).0.remove(key) else {
+            return false;
+        };
+        self.wrote::<T>(key, Some(old), None);
+        true
+    }
+
+    /// Counts the table as changed though none of its rows is.
+    pub(crate) fn bump(&mut self, table: Table) {
+        self.touched[table as usize] = true;
+    }
+
+    /// What is written stays even though the command answers with a refusal.
+    pub(crate) fn keep_though_refused(&mut self) {
+        self.kept_though_refused = true;
+    }
+
+    pub(crate) fn is_kept_though_refused(&self) -> bool {
+        self.kept_though_refused
+    }
+
+    fn wrote<T: TableType>(&mut self, key: &T::Key, old: Option<Entry<T::Row>>, after: Option<Arc<T::Row>>) {
+        self.touched[T::TABLE as usize] = true;
+        let (old, old_hash) = match old {
+            Some(entry) => (Some(entry.row), entry.hash),
+            None => (None, Digest::ZERO),
+        };
+        T::reindex(self.state, old.as_ref(), after.as_ref());
+        let next = self.pending.len();
+        let (before, before_hash) = match self.positions.entry(T::row_key(key)) {
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(next);
+                (old, old_hash)
+            }
+            std::collections::btree_map::Entry::Occupied(mut occupied) => {
+                let first = self.pending[*occupied.get()].take().expect("a position points at a change until it moves");
+                occupied.insert(next);
+                (T::before(first.change), first.before_hash)
+            }
+        };
+        self.pending.push(Some(Pending { change: T::change(before, after), before_hash }));
+    }
+
+    /// What is written from here on is a batch of events of its own for those who know the reference's stream.
+    pub(crate) fn end_frame(&mut self) {
+        let row = |(key, at): (&RowKey, &usize)| Some((key.clone(), self.pending[*at].as_ref()?.change.clone()));
+        let by_row = self.positions.iter().filter_map(row).collect();
+        let so_far = self.pending.iter().flatten().map(|pending| &pending.change);
+        self.boundary = Some((self.pending.len(), Boundary::new(so_far, by_row)));
+    }
+
+    /// Makes the writes final: hashes what was written, sets the tables' indexes, and answers the changes in the order of the last writes.
+    pub(crate) fn commit(self) -> Committed {
+        let Tx { state, stamp, pending, positions, touched, boundary, .. } = self;
+        let frames = boundary.map_or_else(Vec::new, |(start, boundary)| {
+            let mut later: Vec<(usize, &RowKey)> = positions.iter().map(|(key, at)| (*at, key)).filter(|(at, _)| *at >= start).collect();
+            later.sort_unstable();
+            boundary.frames(later.into_iter().filter_map(|(at, key)| Some((key, &pending[at].as_ref()?.change))))
+        });
+        let mut seal = Seal { state, scratch: Vec::new(), before_hash: Digest::ZERO };
+        let mut changes = Vec::with_capacity(positions.len());
+        for pending in pending.into_iter().flatten() {
+            if !pending.change.is_void() {
+                seal.before_hash = pending.before_hash;
+                pending.change.visit(&mut seal);
+                changes.push(pending.change);
+            }
+        }
+        for (index, _) in seal.state.table_index.iter_mut().zip(touched).filter(|(_, touched)| *touched) {
+            *index = stamp.index;
+        }
+        Committed { changes, frames }
+    }
+
+    /// Makes the writes final on a fork that nobody will ever compare: without hashes, so its digests mean nothing any more.
+    pub(crate) fn commit_to_fork(self) {
+        for (index, _) in self.state.table_index.iter_mut().zip(self.touched).filter(|(_, touched)| *touched) {
+            *index = self.stamp.index;
+        }
+    }
+
+    /// Takes the writes back.
+    pub(crate) fn abandon(self) {
+        for pending in self.pending.into_iter().rev().flatten() {
+            pending.change.visit(&mut TakeBack { state: self.state, before_hash: pending.before_hash });
+        }
+    }
+}
+
+/// Moves digests from the rows before to the rows after.
+struct Seal<'a> {
+    state: &'a mut State,
+    scratch: Vec<u8>,
+    before_hash: Digest,
+}
+
+impl Visitor for Seal<'_> {
+    fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+        let mut sum = self.state.digests[T::TABLE as usize];
+        if before.is_some() {
+            sum = sum.minus(self.before_hash);
+        }
+        if let Some(row) = after {
+            let key = T::key(row);
+            let hash = digest::row::<T>(&key, row, &mut self.scratch);
+            sum = sum.plus(hash);
+            T::rows_mut(self.state).0.get_mut(&key).expect("the last write of the row put it there").hash = hash;
+        }
+        self.state.digests[T::TABLE as usize] = sum;
+    }
+}
+
+/// Puts back the rows before.
+struct TakeBack<'a> {
+    state: &'a mut State,
+    before_hash: Digest,
+}
+
+impl Visitor for TakeBack<'_> {
+    fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+        match (before, after) {
+            (Some(row), _) => {
+                let entry = Entry { row: Arc::clone(row), hash: self.before_hash };
+                T::rows_mut(self.state).0.insert(T::key(row), entry);
+            }
+            (None, Some(row)) => {
+                T::rows_mut(self.state).0.remove(&T::key(row));
+            }
+            (None, None) => {}
+        }
+        T::reindex(self.state, after, before);
+    }
+}
+
+/// BLAKE2b-256 over the built-in namespace's name and description, as clients expect it.
+const DEFAULT_NAMESPACE_HASH: [u8; 32] = [
+    11, 181, 27, 140, 60, 1, 43, 71, 74, 243, 4, 42, 236, 140, 224, 237, 34, 72, 205, 165, 126, 148, 138, 54, 95, 188, 17, 183, 54, 55,
+    165, 44,
+];
+
+/// Puts the rows in that every cluster starts with.
+pub(crate) fn built_in(state: &mut State) {
+    let stamp = Stamp { raft_index: 0, index: BUILT_IN_INDEX, at: Time::default(), actor: Actor::Anonymous };
+    let mut tx = Tx::new(state, stamp);
+    tx.put::<tables::Namespaces>(Namespace {
+        name: DEFAULT_NAMESPACE.into(),
+        description: "Default shared namespace".into(),
+        hash: Some(Blob(DEFAULT_NAMESPACE_HASH.to_vec())),
+        create_index: BUILT_IN_INDEX,
+        modify_index: BUILT_IN_INDEX,
+        ..Namespace::default()
+    });
+    for (name, description) in [(ALL_NODE_POOL, "Node pool with all nodes in the cluster."), (DEFAULT_NODE_POOL, "Default node pool.")] {
+        tx.put::<tables::NodePools>(NodePool {
+            name: name.into(),
+            description: description.into(),
+            create_index: BUILT_IN_INDEX,
+            modify_index: BUILT_IN_INDEX,
+            ..NodePool::default()
+        });
+    }
+    tx.commit();
+}

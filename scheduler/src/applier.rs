@@ -1,0 +1,143 @@
+//! Checks plans against the newest view: what still fits is accepted, node by node. Submitting and waiting are the shell's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_commands::ApplyPlan;
+use songline_model::{
+    AllocClientStatus, AllocId, Allocation, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeStatus,
+    Plan, PlanResult, Time,
+};
+use songline_projections::{State, Table};
+
+/// What of a plan can be applied on `view`, and which nodes refused with what reason.
+pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, String>) {
+    let mut result =
+        PlanResult { deployment: plan.deployment.clone(), deployment_updates: plan.deployment_updates.clone(), ..PlanResult::default() };
+    let mut refused = BTreeMap::new();
+    let nodes: BTreeSet<_> = plan.node_update.keys().chain(plan.node_allocation.keys()).copied().collect();
+    for id in nodes {
+        if let Err(reason) = node_fits(view, plan, id) {
+            refused.insert(id, reason);
+            if plan.all_at_once {
+                result = PlanResult::default();
+                break;
+            }
+            continue;
+        }
+        if let Some(stops) = plan.node_update.get(&id) {
+            result.node_update.insert(id, stops.clone());
+        }
+        if let Some(allocs) = plan.node_allocation.get(&id) {
+            result.node_allocation.insert(id, allocs.clone());
+        }
+        if let Some(preempted) = plan.node_preemptions.get(&id) {
+            let still = preempted.iter().filter(|preempt| view.alloc(preempt.id).is_some_and(|alloc| !alloc.terminal()));
+            result.node_preemptions.insert(id, still.cloned().collect());
+        }
+    }
+    if !refused.is_empty() {
+        result.refresh_index = view.table_index(Table::Nodes).max(view.table_index(Table::Allocs)).max(1);
+        forget_unplaced_canaries(&mut result);
+    }
+    (result, refused)
+}
+
+/// Whether nothing of the result would change the state.
+pub fn is_no_op(result: &PlanResult) -> bool {
+    result.ineligible_nodes.is_empty()
+        && result.node_update.is_empty()
+        && result.node_allocation.is_empty()
+        && result.deployment_updates.is_empty()
+        && result.deployment.is_none()
+}
+
+/// The log entry that applies a result. `fresh_eval` names the evaluations of jobs that lost allocations to others.
+pub fn command(view: &State, plan: &Plan, result: &PlanResult, now: Time, mut fresh_eval: impl FnMut() -> EvalId) -> ApplyPlan {
+    let updated = result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now)).collect();
+    let preempted: Vec<_> = result.node_preemptions.values().flatten().cloned().collect();
+    let losers: BTreeSet<JobKey> = preempted.iter().filter_map(|preempt| view.alloc(preempt.id)).map(|alloc| alloc.job_key()).collect();
+    let preemption_evals = losers
+        .into_iter()
+        .filter_map(|key| view.job(&key.namespace, &key.id))
+        .map(|job| Evaluation {
+            id: fresh_eval(),
+            namespace: job.namespace.clone(),
+            priority: job.priority,
+            kind: job.kind.clone(),
+            triggered_by: EvalTrigger::Preemption,
+            job_id: job.id.clone(),
+            status: EvalStatus::Pending,
+            create_time: now.nanos(),
+            modify_time: now.nanos(),
+            ..Evaluation::default()
+        })
+        .collect();
+    ApplyPlan {
+        job: plan.job.clone(),
+        stopped: result.node_update.values().flatten().cloned().collect(),
+        updated,
+        preempted,
+        deployment: result.deployment.clone(),
+        deployment_updates: result.deployment_updates.clone(),
+        eval_id: plan.eval_id,
+        preemption_evals,
+        ineligible_nodes: result.ineligible_nodes.clone(),
+        updated_at: now.nanos(),
+    }
+}
+
+/// The row as the log carries it: times set, and without the job when that is the plan's own.
+fn stamped(alloc: &Arc<Allocation>, plan: &Plan, now: Time) -> Arc<Allocation> {
+    let mut row = (**alloc).clone();
+    if row.create_time == 0 {
+        row.create_time = now.nanos();
+    }
+    row.modify_time = now.nanos();
+    if let (Some(own), Some(job)) = (&row.job, &plan.job)
+        && (Arc::ptr_eq(own, job) || own.job_modify_index == job.job_modify_index && own.version == job.version)
+    {
+        row.job = None;
+    }
+    Arc::new(row)
+}
+
+fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
+    let Some(wanted) = plan.node_allocation.get(&id) else { return Ok(()) };
+    let Some(node) = view.node(id) else { return Err("node does not exist".into()) };
+    match node.status {
+        NodeStatus::Disconnected => {
+            let only_unknown = wanted.iter().all(|alloc| alloc.client_status == AllocClientStatus::Unknown);
+            return if only_unknown { Ok(()) } else { Err("node is disconnected and contains invalid updates".into()) };
+        }
+        NodeStatus::Ready => {}
+        NodeStatus::Initializing | NodeStatus::Down => return Err("node is not ready for placements".into()),
+    }
+    let only_known = wanted.iter().all(|alloc| view.alloc(alloc.id).is_some_and(|known| known.node_id == Some(id) && !known.terminal()));
+    if only_known {
+        return Ok(());
+    }
+    if node.scheduling_eligibility == Eligibility::Ineligible || node.drain_strategy.is_some() {
+        return Err("node is not eligible".into());
+    }
+    resources_fit(view, plan, node, wanted)
+}
+
+fn resources_fit(view: &State, plan: &Plan, node: &Node, wanted: &[Arc<Allocation>]) -> Result<(), String> {
+    let mut leaving: BTreeSet<AllocId> = wanted.iter().map(|alloc| alloc.id).collect();
+    leaving.extend(plan.node_update.get(&node.id).into_iter().flatten().map(|stop| stop.id));
+    leaving.extend(plan.node_preemptions.get(&node.id).into_iter().flatten().map(|preempt| preempt.id));
+    let staying = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
+    let then: Vec<&Allocation> = staying.map(|alloc| &**alloc).chain(wanted.iter().map(|alloc| &**alloc)).collect();
+    crate::fit::allocs_fit(node, then).map(|_| ())
+}
+
+fn forget_unplaced_canaries(result: &mut PlanResult) {
+    let placed: BTreeSet<AllocId> = result.node_allocation.values().flatten().map(|alloc| alloc.id).collect();
+    let Some(deployment) = &mut result.deployment else { return };
+    for group in deployment.task_groups.iter_mut().flat_map(|groups| groups.values_mut()) {
+        if let Some(canaries) = &mut group.placed_canaries {
+            canaries.retain(|id| placed.contains(id));
+        }
+    }
+}

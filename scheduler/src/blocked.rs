@@ -1,0 +1,161 @@
+//! Evaluations that wait for capacity, and what wakes them. The eval broker takes them from here.
+//!
+//! Capacity is counted by computed node class: an evaluation that found a class unfit need not look at it again. It keeps nothing that
+//! must survive; a new leader fills it from the tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, NodeId, Str};
+
+use crate::broker::Token;
+
+/// Evaluations that failed to place something.
+#[derive(Debug, Default)]
+pub struct BlockedEvals {
+    enabled: bool,
+    evals: BTreeMap<EvalId, Blocked>,
+    by_job: BTreeMap<Slot, EvalId>,
+    /// For each class: the index at which it last gained capacity.
+    unblocked: BTreeMap<Str, u64>,
+    duplicates: Vec<Arc<Evaluation>>,
+}
+
+#[derive(Debug)]
+struct Blocked {
+    eval: Arc<Evaluation>,
+    token: Option<Token>,
+}
+
+/// One blocked evaluation per job; system jobs wait for each node on its own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    job: JobKey,
+    node: Option<NodeId>,
+}
+
+/// An evaluation to run again, with the token of its delivery when it is still being worked on.
+pub type Wake = (Arc<Evaluation>, Option<Token>);
+
+impl BlockedEvals {
+    /// An empty, disabled tracker.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Switches it on or off. Off forgets everything.
+    pub fn set_enabled(&mut self, enabled: bool) {
+        if self.enabled && !enabled {
+            *self = Self::default();
+        }
+        self.enabled = enabled;
+    }
+
+    /// Tracks a blocked evaluation. When capacity came while it was being worked on, it is given back to run at once.
+    pub fn block(&mut self, eval: Arc<Evaluation>, token: Option<Token>) -> Option<Wake> {
+        if !self.enabled {
+            return None;
+        }
+        let slot = slot(&eval);
+        if let Some(existing) = self.by_job.get(&slot).copied()
+            && existing != eval.id
+        {
+            let existing_age = self.evals.get(&existing).map_or(0, |blocked| age(&blocked.eval));
+            if existing_age > age(&eval) {
+                self.duplicates.push(eval);
+                return None;
+            }
+            if let Some(older) = self.remove(existing) {
+                self.duplicates.push(older.eval);
+            }
+        }
+        if self.missed_unblock(&eval) {
+            return Some((eval, token));
+        }
+        self.by_job.insert(slot, eval.id);
+        self.evals.insert(eval.id, Blocked { eval, token });
+        None
+    }
+
+    /// Capacity of a class has grown at `index`: whoever may fit there runs again.
+    pub fn unblock(&mut self, class: &Str, index: u64) -> Vec<Wake> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        self.unblocked.insert(class.clone(), index);
+        self.take(|eval| eval.escaped_computed_class || eligibility(eval, class) != Some(false))
+    }
+
+    /// A node has become ready or has room again: system evaluations that wait for it run.
+    pub fn unblock_node(&mut self, node: NodeId) -> Vec<Wake> {
+        self.take(|eval| eval.kind == JobType::System && eval.node_id == Some(node))
+    }
+
+    /// Evaluations that ran out of attempts are tried again now and then.
+    pub fn unblock_failed(&mut self) -> Vec<Wake> {
+        self.take(|eval| eval.triggered_by == EvalTrigger::MaxPlans)
+    }
+
+    /// Forgets the evaluations of a job: a newer one placed everything, or they were canceled.
+    pub fn untrack(&mut self, job: &JobKey) {
+        let ids: Vec<_> =
+            self.by_job.range(Slot { job: job.clone(), node: None }..).take_while(|(s, _)| s.job == *job).map(|(_, id)| *id).collect();
+        for id in ids {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets one evaluation.
+    pub fn forget(&mut self, id: EvalId) {
+        self.remove(id);
+    }
+
+    /// Evaluations that another one of their job made needless.
+    pub fn take_duplicates(&mut self) -> Vec<Arc<Evaluation>> {
+        std::mem::take(&mut self.duplicates)
+    }
+
+    /// How many are blocked, and how many of them wait for any class.
+    pub fn stats(&self) -> (usize, usize) {
+        (self.evals.len(), self.evals.values().filter(|blocked| blocked.eval.escaped_computed_class).count())
+    }
+
+    fn take(&mut self, wanted: impl Fn(&Evaluation) -> bool) -> Vec<Wake> {
+        let ids: Vec<_> = self.evals.values().filter(|blocked| wanted(&blocked.eval)).map(|blocked| blocked.eval.id).collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).map(|blocked| (blocked.eval, blocked.token)).collect()
+    }
+
+    fn remove(&mut self, id: EvalId) -> Option<Blocked> {
+        let blocked = self.evals.remove(&id)?;
+        let slot = slot(&blocked.eval);
+        if self.by_job.get(&slot) == Some(&id) {
+            self.by_job.remove(&slot);
+        }
+        Some(blocked)
+    }
+
+    /// Whether a class that the evaluation may fit gained capacity after the view that it was computed on.
+    fn missed_unblock(&self, eval: &Evaluation) -> bool {
+        let newer = |index: &u64| eval.snapshot_index < *index;
+        if eval.escaped_computed_class {
+            return self.unblocked.values().any(newer);
+        }
+        self.unblocked.iter().any(|(class, index)| newer(index) && eligibility(eval, class) != Some(false))
+    }
+}
+
+fn slot(eval: &Evaluation) -> Slot {
+    let node = if eval.kind == JobType::System { eval.node_id } else { None };
+    Slot { job: JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }, node }
+}
+
+fn age(eval: &Evaluation) -> u64 {
+    eval.create_index.max(eval.snapshot_index)
+}
+
+fn eligibility(eval: &Evaluation, class: &Str) -> Option<bool> {
+    eval.class_eligibility.as_ref()?.get(class).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Which evaluation is worked on next: one at a time per job, by priority, delivered at least once.
+//!
+//! A machine without a clock: the shell says what time it is, hands out deliveries and carries the answers back. It keeps nothing that
+//! must survive; a new leader fills it from the tables. Evaluations that wait for capacity are in [`crate::blocked`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_model::{Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Time};
+
+/// How long a delivery may be worked on before it counts as lost.
+const NACK_TIMEOUT: Dur = Dur::from_secs(60);
+/// After so many deliveries an evaluation counts as failed.
+pub const DELIVERIES_MAX: u32 = 3;
+const FIRST_NACK_DELAY: Dur = Dur::from_secs(1);
+const LATER_NACK_DELAY: Dur = Dur::from_secs(20);
+
+/// Names one delivery: an answer that comes after the delivery was given to another worker is refused by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token(u64);
+
+/// An evaluation handed to a worker.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// What to work on.
+    pub eval: Arc<Evaluation>,
+    /// For the answer.
+    pub token: Token,
+    /// How often it was delivered before.
+    pub earlier: u32,
+}
+
+/// Why an answer was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BrokerError {
+    /// It was never delivered, or was answered already.
+    #[error("Evaluation ID not found")]
+    NotOutstanding,
+    /// It was delivered again since.
+    #[error("Token does not match for Evaluation ID")]
+    TokenMismatch,
+}
+
+/// Order of the ready queue: higher priority first, then older ones.
+type ReadyKey = (std::cmp::Reverse<i64>, u64, EvalId);
+/// Order behind a busy job: higher priority first, then the newest.
+type PendingKey = (std::cmp::Reverse<i64>, std::cmp::Reverse<u64>, EvalId);
+
+/// The queue of evaluations.
+#[derive(Debug, Default)]
+pub struct EvalBroker {
+    enabled: bool,
+    next_token: u64,
+    /// Every evaluation in here, and how often it was delivered.
+    known: BTreeMap<EvalId, (Arc<Evaluation>, u32)>,
+    /// The one evaluation per job that is ready or outstanding.
+    busy: BTreeMap<JobKey, EvalId>,
+    pending: BTreeMap<JobKey, BTreeSet<PendingKey>>,
+    ready: BTreeMap<Queue, BTreeSet<ReadyKey>>,
+    outstanding: BTreeMap<EvalId, Outstanding>,
+    /// To be enqueued when the delivery with this token is acknowledged.
+    requeue: BTreeMap<Token, Arc<Evaluation>>,
+    waiting: BTreeSet<(Time, EvalId)>,
+    cancelable: Vec<Arc<Evaluation>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Queue {
+    Of(JobType),
+    Failed,
+}
+
+#[derive(Debug)]
+struct Outstanding {
+    token: Token,
+    /// `None` while a plan of this delivery is in the plan queue.
+    nack_at: Option<Time>,
+}
+
+/// How many evaluations are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BrokerStats {
+    /// Ready to be delivered.
+    pub ready: usize,
+    /// Delivered and not answered.
+    pub unacked: usize,
+    /// Behind another evaluation of their job.
+    pub pending: usize,
+    /// Waiting for their time.
+    pub waiting: usize,
+    /// Made useless by newer ones, to be canceled.
+    pub cancelable: usize,
+}
+
+impl EvalBroker {
+    /// An empty, disabled broker.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Switches it on or off. Off forgets everything: the tables still have it.
+    pub fn set_enabled(&mut self, enabled: bool) {
+        if self.enabled && !enabled {
+            *self = Self { next_token: self.next_token, ..Self::default() };
+        }
+        self.enabled = enabled;
+    }
+
+    /// Whether it takes and gives evaluations.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Takes a pending evaluation. A known one is ignored.
+    pub fn enqueue(&mut self, eval: Arc<Evaluation>, now: Time) {
+        if !self.enabled || self.known.contains_key(&eval.id) {
+            return;
+        }
+        let id = eval.id;
+        let due = if eval.wait > Dur::ZERO { Some(now.plus(eval.wait)) } else { eval.wait_until };
+        self.known.insert(id, (eval, 0));
+        match due {
+            Some(at) if at > now => {
+                self.waiting.insert((at, id));
+            }
+            _ => self.make_ready(id),
+        }
+    }
+
+    /// Takes an evaluation again that a worker has not answered yet: it comes back once that delivery is acknowledged.
+    pub fn enqueue_again(&mut self, eval: Arc<Evaluation>, token: Token, now: Time) {
+        match self.outstanding.get(&eval.id) {
+            Some(current) if current.token == token => {
+                self.requeue.insert(token, eval);
+            }
+            Some(_) => {}
+            None => self.enqueue(eval, now),
+        }
+    }
+
+    /// The best evaluation for a worker that can run these types.
+    pub fn dequeue(&mut self, types: &[JobType], now: Time) -> Option<Delivery> {
+        let best = types
+            .iter()
+            .filter_map(|kind| {
+                let queue = Queue::Of(kind.clone());
+                let first = self.ready.get(&queue)?.first()?;
+                Some((first.clone(), queue))
+            })
+            .min()?;
+        self.deliver(best.1, &best.0, now)
+    }
+
+    /// The next evaluation that was delivered too often; its reaper gives it up.
+    pub fn dequeue_failed(&mut self, now: Time) -> Option<Delivery> {
+        let first = self.ready.get(&Queue::Failed)?.first()?.clone();
+        self.deliver(Queue::Failed, &first, now)
+    }
+
+    fn deliver(&mut self, queue: Queue, key: &ReadyKey, now: Time) -> Option<Delivery> {
+        self.ready.get_mut(&queue)?.remove(key);
+        let (eval, count) = self.known.get_mut(&key.2)?;
+        let earlier = *count;
+        *count += 1;
+        self.next_token += 1;
+        let token = Token(self.next_token);
+        self.outstanding.insert(key.2, Outstanding { token, nack_at: Some(now.plus(NACK_TIMEOUT)) });
+        Some(Delivery { eval: Arc::clone(eval), token, earlier })
+    }
+
+    /// The worker is done. The job's next evaluation becomes ready; all others behind it are useless.
+    pub fn ack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
+        self.check(id, token)?;
+        self.outstanding.remove(&id);
+        let Some((eval, _)) = self.known.remove(&id) else { return Err(BrokerError::NotOutstanding) };
+        let job = job_key(&eval);
+        self.busy.remove(&job);
+        if let Some(mut behind) = self.pending.remove(&job) {
+            let next = behind.pop_first();
+            for (_, _, useless) in behind {
+                if let Some((eval, _)) = self.known.remove(&useless) {
+                    self.cancelable.push(eval);
+                }
+            }
+            if let Some((_, _, next)) = next {
+                self.make_ready(next);
+            }
+        }
+        if let Some(again) = self.requeue.remove(&token) {
+            self.enqueue(again, now);
+        }
+        Ok(())
+    }
+
+    /// The worker gives up: the evaluation is delivered again after a while, or fails for good.
+    pub fn nack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
+        self.check(id, token)?;
+        self.requeue.remove(&token);
+        self.outstanding.remove(&id);
+        let Some((eval, count)) = self.known.get(&id) else { return Err(BrokerError::NotOutstanding) };
+        if *count >= DELIVERIES_MAX {
+            let key = ready_key(eval);
+            self.ready.entry(Queue::Failed).or_default().insert(key);
+            return Ok(());
+        }
+        let delay = match count {
+            0 => Dur::ZERO,
+            1 => FIRST_NACK_DELAY,
+            more => Dur(LATER_NACK_DELAY.nanos() * i64::from(more - 1)),
+        };
+        self.waiting.insert((now.plus(delay), id));
+        Ok(())
+    }
+
+    /// Whether this delivery is still the worker's; restarts its time.
+    pub fn reset_nack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
+        self.check(id, token)?;
+        self.set_nack(id, Some(now.plus(NACK_TIMEOUT)));
+        Ok(())
+    }
+
+    /// Stops the delivery's time while its plan waits in the plan queue.
+    pub fn pause_nack(&mut self, id: EvalId, token: Token) -> Result<(), BrokerError> {
+        self.check(id, token)?;
+        self.set_nack(id, None);
+        Ok(())
+    }
+
+    fn set_nack(&mut self, id: EvalId, at: Option<Time>) {
+        if let Some(outstanding) = self.outstanding.get_mut(&id) {
+            outstanding.nack_at = at;
+        }
+    }
+
+    fn check(&self, id: EvalId, token: Token) -> Result<(), BrokerError> {
+        let outstanding = self.outstanding.get(&id).ok_or(BrokerError::NotOutstanding)?;
+        if outstanding.token == token { Ok(()) } else { Err(BrokerError::TokenMismatch) }
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let nack = self.outstanding.values().filter_map(|o| o.nack_at).min();
+        let wait = self.waiting.first().map(|(at, _)| *at);
+        nack.into_iter().chain(wait).min()
+    }
+
+    /// Makes ready what waited for this time, and takes back deliveries that were not answered.
+    pub fn on_time(&mut self, now: Time) {
+        while let Some(&(at, id)) = self.waiting.first() {
+            if at > now {
+                break;
+            }
+            self.waiting.remove(&(at, id));
+            self.make_ready(id);
+        }
+        let lost: Vec<_> =
+            self.outstanding.iter().filter(|(_, o)| o.nack_at.is_some_and(|at| at <= now)).map(|(id, o)| (*id, o.token)).collect();
+        for (id, token) in lost {
+            // The token was read under the same borrow, so this cannot be refused.
+            let _ = self.nack(id, token, now);
+        }
+    }
+
+    /// Evaluations that newer ones made useless, at most `max` of them.
+    pub fn take_cancelable(&mut self, max: usize) -> Vec<Arc<Evaluation>> {
+        let rest = self.cancelable.split_off(max.min(self.cancelable.len()));
+        std::mem::replace(&mut self.cancelable, rest)
+    }
+
+    /// Whether something could be dequeued for one of these types.
+    pub fn has_ready(&self, types: &[JobType]) -> bool {
+        types.iter().any(|kind| self.ready.get(&Queue::Of(kind.clone())).is_some_and(|queue| !queue.is_empty()))
+    }
+
+    /// Whether an evaluation was delivered too often.
+    pub fn has_failed(&self) -> bool {
+        self.ready.get(&Queue::Failed).is_some_and(|queue| !queue.is_empty())
+    }
+
+    /// How many are where.
+    pub fn stats(&self) -> BrokerStats {
+        BrokerStats {
+            ready: self.ready.values().map(BTreeSet::len).sum(),
+            unacked: self.outstanding.len(),
+            pending: self.pending.values().map(BTreeSet::len).sum(),
+            waiting: self.waiting.len(),
+            cancelable: self.cancelable.len(),
+        }
+    }
+
+    fn make_ready(&mut self, id: EvalId) {
+        let Some((eval, _)) = self.known.get(&id) else { return };
+        let job = job_key(eval);
+        match self.busy.get(&job) {
+            Some(other) if *other != id => {
+                let key = (std::cmp::Reverse(eval.priority), std::cmp::Reverse(eval.modify_index), id);
+                self.pending.entry(job).or_default().insert(key);
+            }
+            _ => {
+                let (queue, key) = (Queue::Of(eval.kind.clone()), ready_key(eval));
+                self.busy.insert(job, id);
+                self.ready.entry(queue).or_default().insert(key);
+            }
+        }
+    }
+}
+
+fn job_key(eval: &Evaluation) -> JobKey {
+    JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }
+}
+
+fn ready_key(eval: &Evaluation) -> ReadyKey {
+    (std::cmp::Reverse(eval.priority), eval.create_index, eval.id)
+}
+
+/// The two rows that give up an evaluation that was delivered too often: itself as failed, and its follow-up after `wait`.
+pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, now: Time) -> [Evaluation; 2] {
+    let failed = Evaluation {
+        status: EvalStatus::Failed,
+        status_description: format!("evaluation reached delivery limit ({DELIVERIES_MAX})").into(),
+        next_eval: Some(follow_up),
+        modify_time: now.nanos(),
+        ..eval.clone()
+    };
+    let next = Evaluation {
+        id: follow_up,
+        namespace: eval.namespace.clone(),
+        priority: eval.priority,
+        kind: eval.kind.clone(),
+        triggered_by: EvalTrigger::FailedFollowUp,
+        job_id: eval.job_id.clone(),
+        job_modify_index: eval.job_modify_index,
+        status: EvalStatus::Pending,
+        wait,
+        previous_eval: Some(eval.id),
+        create_time: now.nanos(),
+        modify_time: now.nanos(),
+        ..Evaluation::default()
+    };
+    [failed, next]
+}
+
+#[cfg(test)]
+mod tests;

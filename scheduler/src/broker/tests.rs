@@ -1,0 +1,189 @@
+//! Stories of the eval broker: each line is a call, each answer what came of it.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn eval(name: &str, job: &str, priority: i64, index: u64) -> Arc<Evaluation> {
+    let mut id = [0; 16];
+    id[..name.len()].copy_from_slice(name.as_bytes());
+    Arc::new(Evaluation {
+        id: EvalId::from_bytes(id),
+        namespace: "default".into(),
+        job_id: job.into(),
+        priority,
+        create_index: index,
+        modify_index: index,
+        ..Evaluation::default()
+    })
+}
+
+fn name(id: EvalId) -> String {
+    String::from_utf8_lossy(id.as_bytes()).trim_end_matches('\0').to_owned()
+}
+
+/// Runs lines such as `add a web 50`, `take`, `ack a`, `nack a`, `at 20`, `wait b web 5`.
+fn check(story: &str, expected: Expect) {
+    let (mut broker, mut now, mut index, mut tokens) = (EvalBroker::new(), Time::from_secs(1), 0, BTreeMap::new());
+    broker.set_enabled(true);
+    let mut seen = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<_> = line.split(' ').collect();
+        let answer = match words[..] {
+            ["add", id, job, priority] => {
+                index += 1;
+                broker.enqueue(eval(id, job, priority.parse().unwrap(), index), now);
+                String::new()
+            }
+            ["wait", id, job, secs] => {
+                index += 1;
+                let mut waiting = (*eval(id, job, 50, index)).clone();
+                waiting.wait_until = Some(now.plus(Dur::from_secs(secs.parse().unwrap())));
+                broker.enqueue(Arc::new(waiting), now);
+                String::new()
+            }
+            ["take"] => match broker.dequeue(&[JobType::Service], now) {
+                Some(delivery) => {
+                    tokens.insert(name(delivery.eval.id), (delivery.eval.id, delivery.token));
+                    name(delivery.eval.id)
+                }
+                None => "nothing".into(),
+            },
+            ["failed"] => broker.dequeue_failed(now).map_or("nothing".into(), |delivery| name(delivery.eval.id)),
+            ["ack", id] => {
+                let (id, token) = tokens[id];
+                broker.ack(id, token, now).map_or_else(|e| e.to_string(), |()| "ok".into())
+            }
+            ["nack", id] => {
+                let (id, token) = tokens[id];
+                broker.nack(id, token, now).map_or_else(|e| e.to_string(), |()| "ok".into())
+            }
+            ["at", secs] => {
+                now = Time::from_secs(1).plus(Dur::from_secs(secs.parse().unwrap()));
+                broker.on_time(now);
+                String::new()
+            }
+            ["useless"] => broker.take_cancelable(10).iter().map(|eval| name(eval.id)).collect::<Vec<_>>().join(" "),
+            _ => panic!("no such line: {line}"),
+        };
+        seen.push_str(format!("{line}: {answer}").trim_end());
+        seen.push('\n');
+    }
+    expected.assert_eq(&seen);
+}
+
+#[test]
+fn higher_priorities_go_first_and_older_ones_among_equals() {
+    check(
+        "add a one 50
+         add b two 90
+         add c three 50
+         take
+         take
+         take
+         take",
+        expect![[r#"
+            add a one 50:
+            add b two 90:
+            add c three 50:
+            take: b
+            take: a
+            take: c
+            take: nothing
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_is_worked_on_by_one_at_a_time_and_only_the_newest_of_those_behind_it_remains() {
+    check(
+        "add a web 50
+         add b web 50
+         add c web 50
+         take
+         take
+         ack a
+         take
+         useless",
+        expect![[r#"
+            add a web 50:
+            add b web 50:
+            add c web 50:
+            take: a
+            take: nothing
+            ack a: ok
+            take: c
+            useless: b
+        "#]],
+    );
+}
+
+#[test]
+fn an_unanswered_delivery_comes_back_and_the_late_answer_is_refused() {
+    check(
+        "add a web 50
+         take
+         at 61
+         take
+         at 63
+         ack a
+         take
+         ack a",
+        expect![[r#"
+            add a web 50:
+            take: a
+            at 61:
+            take: nothing
+            at 63:
+            ack a: Evaluation ID not found
+            take: a
+            ack a: ok
+        "#]],
+    );
+}
+
+#[test]
+fn what_fails_three_times_goes_to_the_failed_queue() {
+    check(
+        "add a web 50
+         take
+         nack a
+         at 2
+         take
+         nack a
+         at 30
+         take
+         nack a
+         take
+         failed",
+        expect![[r#"
+            add a web 50:
+            take: a
+            nack a: ok
+            at 2:
+            take: a
+            nack a: ok
+            at 30:
+            take: a
+            nack a: ok
+            take: nothing
+            failed: a
+        "#]],
+    );
+}
+
+#[test]
+fn a_delayed_evaluation_waits_for_its_time() {
+    check(
+        "wait a web 5
+         take
+         at 5
+         take",
+        expect![[r#"
+            wait a web 5:
+            take: nothing
+            at 5:
+            take: a
+        "#]],
+    );
+}

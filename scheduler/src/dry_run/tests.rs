@@ -1,0 +1,60 @@
+//! What a registration would do, without any of it.
+
+use std::collections::BTreeMap;
+
+use songline_model::Time;
+
+use super::dry_run;
+use crate::generic::tests::cluster::{Cluster, job};
+
+fn words(text: &'static str) -> BTreeMap<&'static str, &'static str> {
+    text.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, ""))).collect()
+}
+
+fn cluster(story: &str) -> Cluster {
+    let mut cluster = Cluster::new();
+    story.lines().map(str::trim).for_each(|line| cluster.line(line));
+    cluster
+}
+
+/// Tries job `j` and tells what would come of it; nothing may change.
+#[track_caller]
+fn check(story: &str, tried: &'static str, expected: &[&str]) {
+    let cluster = cluster(story);
+    let before = cluster.state.digest();
+    let dry = dry_run(&cluster.state, job("j", &words(tried)), 5, Time::from_secs(1_000_000));
+    assert_eq!(before, cluster.state.digest());
+    let mut told = vec![format!("check index {}", dry.job_modify_index)];
+    for (group, desired) in &dry.annotations.desired_tg_updates {
+        let counts = [desired.ignore, desired.place, desired.stop, desired.in_place_update, desired.destructive_update];
+        told.push(format!(
+            "{group} ignore {} place {} stop {} in place {} destructive {}",
+            counts[0], counts[1], counts[2], counts[3], counts[4]
+        ));
+    }
+    told.extend(dry.failed.keys().map(|group| format!("{group} fails")));
+    told.extend(dry.created_evals.iter().map(|eval| format!("eval {} {}", eval.triggered_by, eval.status)));
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_new_job() {
+    check("node a", "count=2", &["check index 0", "web ignore 0 place 2 stop 0 in place 0 destructive 0"]);
+}
+
+#[test]
+fn a_job_without_room() {
+    check(
+        "node a cpu=100",
+        "count=2",
+        &["check index 0", "web ignore 0 place 2 stop 0 in place 0 destructive 0", "web fails", "eval queued-allocs blocked"],
+    );
+}
+
+#[test]
+fn a_change_of_what_runs() {
+    let story = "node a\njob j count=3\nrun j";
+    check(story, "count=2 kill=9", &["check index 2", "web ignore 0 place 0 stop 1 in place 2 destructive 0"]);
+    check(story, "count=3 env=2", &["check index 2", "web ignore 0 place 0 stop 0 in place 0 destructive 3"]);
+    check(story, "count=3", &["check index 2", "web ignore 3 place 0 stop 0 in place 0 destructive 0"]);
+}

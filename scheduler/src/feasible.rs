@@ -1,0 +1,170 @@
+//! Whether a node may run a group at all: drivers, constraints, networks. How well it suits and whether there is room is in `rank`.
+
+mod constraint;
+mod eligibility;
+
+use std::collections::BTreeSet;
+
+use songline_model::{Constraint, Job, Node, Str, TaskGroup};
+
+pub use constraint::{Rule, resolve, satisfied};
+pub use eligibility::{ClassStatus, Eligibility};
+
+use crate::class::escapes_class;
+use crate::network;
+
+/// Everything that a group and its job demand of a node, made ready for checking many nodes.
+#[derive(Debug)]
+pub struct Demands {
+    job: Vec<Rule>,
+    group: Vec<Rule>,
+    drivers: BTreeSet<Str>,
+    network: Option<songline_model::NetworkResource>,
+    /// Whether constraints of the job tell apart nodes of one class.
+    pub job_escapes: bool,
+    /// Whether constraints of the group or its tasks do.
+    pub group_escapes: bool,
+    /// What cannot be told from the node alone.
+    pub distinct: Distinct,
+}
+
+/// Demands that depend on what runs elsewhere.
+#[derive(Debug, Default)]
+pub struct Distinct {
+    /// No two allocations of the job on one node.
+    pub hosts_of_job: bool,
+    /// No two allocations of the group on one node.
+    pub hosts_of_group: bool,
+    /// At most so many allocations per value of a property.
+    pub properties: Vec<DistinctProperty>,
+}
+
+/// One `distinct_property` constraint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DistinctProperty {
+    /// Which property of nodes.
+    pub target: Str,
+    /// At most so many per value; the text when it was no number.
+    pub limit: Result<u64, Str>,
+    /// Counts allocations of the whole job instead of those of the group.
+    pub whole_job: bool,
+}
+
+impl Demands {
+    /// The demands of `group` of `job`.
+    pub fn of(job: &Job, group: &TaskGroup) -> Self {
+        let of_job: Vec<&Constraint> = job.constraints.iter().flatten().collect();
+        let of_tasks = group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
+        let of_group: Vec<&Constraint> = group.constraints.iter().flatten().chain(of_tasks).collect();
+        let escapes = |constraints: &[&Constraint]| constraints.iter().any(|c| escapes_class(&c.l_target) || escapes_class(&c.r_target));
+        let distinct_hosts = |constraints: &[&Constraint]| constraints.iter().any(|constraint| is_distinct_hosts(constraint));
+        let mut distinct =
+            Distinct { hosts_of_job: distinct_hosts(&of_job), hosts_of_group: distinct_hosts(&of_group), properties: Vec::new() };
+        for (constraints, whole_job) in [(&of_job, true), (&of_group, false)] {
+            for constraint in constraints.iter().filter(|constraint| constraint.operand == "distinct_property") {
+                let limit = constraint.r_target.trim();
+                let limit = if limit.is_empty() { Ok(1) } else { limit.parse().map_err(|_| constraint.r_target.clone()) };
+                distinct.properties.push(DistinctProperty { target: constraint.l_target.clone(), limit, whole_job });
+            }
+        }
+        Self {
+            job_escapes: escapes(&of_job),
+            group_escapes: escapes(&of_group),
+            job: of_job.into_iter().map(Rule::new).collect(),
+            group: of_group.into_iter().map(Rule::new).collect(),
+            drivers: group.tasks.iter().flatten().map(|task| task.driver.clone()).collect(),
+            network: group.networks.iter().flatten().next().cloned(),
+            distinct,
+        }
+    }
+
+    /// Checks what the job demands; `Err` is the filter text.
+    pub fn check_job(&self, node: &Node) -> Result<(), Str> {
+        check_rules(&self.job, node)
+    }
+
+    /// Checks the drivers of the tasks; `Err` is the filter text.
+    pub fn check_drivers(&self, node: &Node) -> Result<(), Str> {
+        if self.drivers.iter().all(|driver| has_driver(node, driver)) { Ok(()) } else { Err("missing drivers".into()) }
+    }
+
+    /// Checks what else the group and its tasks demand; `Err` is the filter text.
+    pub fn check_group(&self, node: &Node) -> Result<(), Str> {
+        check_rules(&self.group, node)?;
+        self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
+    }
+}
+
+fn check_rules(rules: &[Rule], node: &Node) -> Result<(), Str> {
+    match rules.iter().find(|rule| !rule.holds(node)) {
+        Some(broken) => Err(broken.text()),
+        None => Ok(()),
+    }
+}
+
+fn is_distinct_hosts(constraint: &Constraint) -> bool {
+    // Anything but a clear "no" switches it on.
+    constraint.operand == "distinct_hosts" && !matches!(constraint.r_target.as_str(), "false" | "False" | "FALSE" | "f" | "F" | "0")
+}
+
+/// Whether the node says that it has a working driver of this name.
+pub fn has_driver(node: &Node, driver: &str) -> bool {
+    match node.drivers.as_ref().and_then(|drivers| drivers.get(driver)) {
+        Some(info) => info.detected && info.healthy,
+        // Nodes that do not tell of their drivers' health have an attribute for each.
+        None => node
+            .attribute(&format!("driver.{driver}"))
+            .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True")),
+    }
+}
+
+fn check_network(ask: &songline_model::NetworkResource, node: &Node) -> Result<(), Str> {
+    let mode = if ask.mode.is_empty() { "host" } else { ask.mode.as_str() };
+    if mode == "none" {
+        return Ok(());
+    }
+    let resources = node.node_resources.as_deref();
+    let modes = resources.into_iter().flat_map(|resources| {
+        let new_form = resources.node_networks.iter().flatten().map(|network| network.mode.as_str());
+        new_form.chain(resources.networks.iter().flatten().map(|network| network.mode.as_str()))
+    });
+    let mut modes = modes.map(|mode| if mode.is_empty() { "host" } else { mode });
+    if !modes.any(|has| has == mode) {
+        return Err("missing network".into());
+    }
+    for port in ask.reserved_ports.iter().flatten().chain(ask.dynamic_ports.iter().flatten()) {
+        if port.host_network.is_empty() {
+            continue;
+        }
+        let network = network::host_network(port, node);
+        if network.is_empty() {
+            return Err(format!("invalid host network {:?} template for port {:?}", port.host_network, port.label).into());
+        }
+        if !network::addresses(node).any(|(alias, ..)| alias == network) {
+            return Err(format!("missing host network {network:?} for port {:?}", port.label).into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether the node is in one of the datacenters, which may be patterns with `*`.
+pub fn in_datacenters(node: &Node, datacenters: &[Str]) -> bool {
+    datacenters.iter().any(|pattern| glob(pattern, &node.datacenter))
+}
+
+/// Whether the text is what the pattern says; `*` stands for any text.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((before, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(before) else { return false };
+    let Some((middle, last)) = rest.rsplit_once('*') else { return left.ends_with(rest) };
+    for part in middle.split('*') {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests;

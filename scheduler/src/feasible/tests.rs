@@ -1,0 +1,133 @@
+//! Operands, targets, drivers, networks and datacenters.
+
+use std::sync::Arc;
+
+use songline_model::{Constraint, DriverInfo, Node, NodeId};
+
+use super::{Eligibility, Rule, glob, has_driver, resolve, satisfied};
+
+/// `lines`: left, operand, right; `-` is a missing value. Each must hold or not.
+#[track_caller]
+fn check(holds: bool, lines: &[(&str, &str, &str)]) {
+    for (left, operand, right) in lines {
+        let value = |text: &'static str| (text != "-").then_some(text);
+        let (left, right): (&'static str, &'static str) = (leak(left), leak(right));
+        assert_eq!(satisfied(operand, value(left), value(right)), holds, "{left} {operand} {right}");
+    }
+}
+
+fn leak(text: &str) -> &'static str {
+    String::leak(text.to_owned())
+}
+
+#[test]
+fn equality_and_presence() {
+    check(true, &[("a", "=", "a"), ("a", "is", "a"), ("a", "!=", "b"), ("-", "!=", "foo"), ("a", "is_set", "-"), ("-", "is_not_set", "-")]);
+    check(false, &[("a", "=", "b"), ("-", "=", "-"), ("a", "not", "a"), ("-", "!=", "-"), ("-", "is_set", "-"), ("a", "nonsense", "a")]);
+}
+
+#[test]
+fn order_is_of_numbers_where_both_are_numbers() {
+    check(true, &[("1", "<", "10"), ("1.5", "<", "10.5"), ("10", ">=", "10"), ("b", ">", "a"), ("9", "<", "10")]);
+    check(false, &[("10", "<", "1"), ("10.5", "<", "1.5"), ("1", ">", "foo"), ("-", "<", "1")]);
+}
+
+#[test]
+fn versions() {
+    check(true, &[("1.2.3", "version", "~> 1.0"), ("1.3.0-beta1+ent", "version", "= 1.3.0-beta1"), ("1.3.0-beta1", "semver", ">= 0.6.1")]);
+    check(
+        false,
+        &[("2.0.1", "version", "~> 1.0"), ("1.3.0-beta1", "version", ">= 0.6.1"), ("1.2.3", "semver", "~> 1.0"), ("x", "version", "> 1")],
+    );
+}
+
+#[test]
+fn sets_and_expressions() {
+    check(
+        true,
+        &[("foo,bar,baz", "set_contains", "foo,  bar  "), ("a,b", "set_contains_any", "z,b"), ("linux-5", "regexp", "^lin.*[0-9]")],
+    );
+    check(
+        false,
+        &[("foo,bar,baz", "set_contains_all", "foo,bam"), ("a,b", "set_contains_any", "y,z"), ("a", "regexp", "("), ("-", "regexp", ".")],
+    );
+}
+
+fn node() -> Node {
+    Node {
+        id: NodeId::from_bytes([1; 16]),
+        datacenter: "dc1".into(),
+        name: "n1".into(),
+        attributes: Some(Arc::new([("kernel.name".into(), "linux".into()), ("driver.old".into(), "1".into())].into())),
+        meta: Some([("rack".into(), "r1".into())].into()),
+        drivers: Some(
+            [
+                ("well".into(), DriverInfo { detected: true, healthy: true, ..DriverInfo::default() }),
+                ("sick".into(), DriverInfo { detected: true, healthy: false, ..DriverInfo::default() }),
+            ]
+            .into(),
+        ),
+        ..Node::default()
+    }
+}
+
+#[test]
+fn targets_are_of_the_node_or_stand_for_themselves() {
+    let node = node();
+    let target = |text: &'static str| resolve(text, &node).map(|value| value.into_owned());
+    assert_eq!(target("${node.datacenter}").as_deref(), Some("dc1"));
+    assert_eq!(target("${node.unique.id}").as_deref(), Some("01010101-0101-0101-0101-010101010101"));
+    assert_eq!(target("${attr.kernel.name}").as_deref(), Some("linux"));
+    assert_eq!(target("${meta.rack}").as_deref(), Some("r1"));
+    assert_eq!(target("plain").as_deref(), Some("plain"));
+    assert_eq!((target("${meta.none}"), target("${node.nothing}"), target("${x}")), (None, None, None));
+}
+
+#[test]
+fn rules_with_ready_expressions_answer_as_their_operands_do() {
+    let node = node();
+    let holds = |left: &str, operand: &str, right: &str| {
+        Rule::new(&Constraint { l_target: left.into(), operand: operand.into(), r_target: right.into() }).holds(&node)
+    };
+    assert!(holds("${attr.kernel.name}", "regexp", "^lin"));
+    assert!(!holds("${attr.kernel.name}", "regexp", "("));
+    assert!(!holds("${attr.none}", "regexp", ".*"));
+    assert!(holds("1.2.3", "version", ">= 1.0, < 2"));
+    assert!(holds("${meta.rack}", "=", "r1"));
+}
+
+#[test]
+fn drivers_are_there_when_the_node_says_so() {
+    let has = |driver| has_driver(&node(), driver);
+    assert_eq!([has("well"), has("sick"), has("old"), has("none")], [true, false, true, false]);
+}
+
+#[test]
+fn patterns_of_datacenters() {
+    for (pattern, text, fits) in [
+        ("*", "dc1", true),
+        ("dc1", "dc1", true),
+        ("dc1", "dc12", false),
+        ("dc*", "dc12", true),
+        ("*-1", "eu-1", true),
+        ("eu-*-1", "eu-west-1", true),
+        ("a*b*c", "axxbyyc", true),
+        ("a*b*c", "axxc", false),
+        ("a*a", "a", false),
+    ] {
+        assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn a_class_is_eligible_when_any_group_can_use_it_and_the_job_allows_it() {
+    let mut known = Eligibility::default();
+    for (group, class, eligible) in [("g", "a", true), ("h", "a", false), ("g", "b", false), ("h", "b", false), ("g", "c", true)] {
+        known.record_group(&group.into(), &class.into(), eligible);
+    }
+    known.record_job(&"c".into(), false);
+    known.record_job(&"b".into(), true);
+    known.record_job(&"d".into(), true);
+    let classes: Vec<_> = known.classes().into_iter().map(|(class, eligible)| format!("{class} {eligible}")).collect();
+    assert_eq!(classes, ["a true", "b false", "c false", "d true"]);
+}

@@ -1,0 +1,267 @@
+//! The scheduler of service and batch jobs: one attempt as a function, and the attempts of one evaluation as a machine without a clock.
+//! Who runs it, and who accepts its plans, is the leader's part.
+
+mod attempt;
+mod blocked_eval;
+mod stack;
+mod tasks;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use songline_model::{AllocId, AllocMetric, DeploymentId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, Plan, PlanResult, Str, Time};
+use songline_projections::State;
+
+pub use tasks::tasks_updated;
+
+use crate::seed::Seed;
+
+/// Attempts without progress before a service evaluation fails.
+const SERVICE_ATTEMPTS_MAX: u32 = 5;
+/// Attempts without progress before a batch evaluation fails.
+const BATCH_ATTEMPTS_MAX: u32 = 2;
+/// Which numbers of an attempt's seed are for the evaluation that waits for room.
+const SEED_OF_BLOCKED: u64 = 3;
+
+/// What one attempt decided.
+#[derive(Debug, Clone, Default)]
+pub struct Decision {
+    /// What to change.
+    pub plan: Plan,
+    /// Groups that found no node, with the reasons.
+    pub failed: BTreeMap<Str, AllocMetric>,
+    /// Allocations still to be placed per group, as if nothing of the plan were accepted.
+    pub queued: BTreeMap<Str, i64>,
+    /// The group of each new allocation of the plan.
+    pub placed: BTreeMap<AllocId, Str>,
+    /// Evaluations that look again later; they have to exist before the plan is applied.
+    pub followups: Vec<Evaluation>,
+    /// Classes of nodes with whether they could help; `None`: that cannot be told by class.
+    pub class_eligibility: Option<BTreeMap<Str, bool>>,
+    /// The deployment that the evaluation belongs to.
+    pub deployment_id: Option<DeploymentId>,
+}
+
+/// One attempt: compares what `eval`'s job wants with what `view` has. The same arguments give the same decision.
+pub fn schedule(view: &State, eval: &Evaluation, seed: u64, now: Time) -> Decision {
+    let job = view.job(&eval.namespace, &eval.job_id);
+    attempt::run(view, job, eval, &Seed::of_attempt(seed, eval.id, view.applied_index(), 0), now)
+}
+
+/// The attempts of one evaluation. Call [`Scheduler::step`] until it says [`Step::Done`].
+#[derive(Debug)]
+pub struct Scheduler {
+    eval: Evaluation,
+    seed: u64,
+    /// How many attempts were made; each shuffles nodes anew.
+    attempts: u64,
+    /// How many of the last ones made no progress.
+    stuck: u32,
+    /// Index of the first view.
+    snapshot_index: Option<u64>,
+    last: Option<Decision>,
+    blocked: Option<Evaluation>,
+    /// Takes the place of the view's job in a dry run.
+    instead: Option<Arc<Job>>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Create these evaluations, then submit this plan; then call again, with its result and a view that is at least as new as the
+    /// result's `refresh_index`.
+    Submit {
+        /// In one entry, before the plan.
+        create: Vec<Evaluation>,
+        /// To the plan queue.
+        plan: Box<Plan>,
+    },
+    /// The evaluation is over.
+    Done {
+        /// To create, if any.
+        create: Vec<Evaluation>,
+        /// What becomes of the evaluation itself.
+        done: Box<Done>,
+    },
+}
+
+/// How an evaluation ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Done {
+    /// Write the evaluation so.
+    Update(Evaluation),
+    /// It was blocked and still is: give it back to the blocked ones, with what it learnt. Its row need only be written when the numbers
+    /// of its job's summary differ from its `QueuedAllocations`.
+    Reblock(Evaluation),
+}
+
+impl Scheduler {
+    /// Starts on an evaluation.
+    pub fn new(eval: Evaluation, seed: u64) -> Self {
+        Self { eval, seed, attempts: 0, stuck: 0, snapshot_index: None, last: None, blocked: None, instead: None }
+    }
+
+    /// Schedules this version of the job instead of the view's: a dry run.
+    #[must_use]
+    pub fn with_job(mut self, job: Arc<Job>) -> Self {
+        self.instead = Some(job);
+        self
+    }
+
+    /// Goes on. `result` is the answer to the plan of the step before.
+    pub fn step(&mut self, view: &State, now: Time, result: Option<&PlanResult>) -> Step {
+        if !accepts(self.eval.triggered_by) {
+            let why = format!("scheduler cannot handle '{}' evaluation reason", self.eval.triggered_by);
+            return self.end(EvalStatus::Failed, why.into(), now, Vec::new());
+        }
+        self.snapshot_index.get_or_insert(view.applied_index());
+        if let (Some(last), Some(result)) = (&mut self.last, result) {
+            let accepted = last.accept(result);
+            if accepted && result.refresh_index == 0 {
+                return self.complete(now, Vec::new());
+            }
+            self.stuck = if made_progress(result) { 0 } else { self.stuck + 1 };
+            let most = self.attempts_max();
+            if self.stuck >= most {
+                return self.give_up(view, most, now);
+            }
+        }
+        self.attempt(view, now)
+    }
+
+    /// The decision of the last attempt.
+    pub fn decision(&self) -> Option<&Decision> {
+        self.last.as_ref()
+    }
+
+    fn attempt(&mut self, view: &State, now: Time) -> Step {
+        let seed = Seed::of_attempt(self.seed, self.eval.id, view.applied_index(), self.attempts);
+        self.attempts += 1;
+        let instead = self.instead.clone();
+        let job = instead.as_ref().or_else(|| view.job(&self.eval.namespace, &self.eval.job_id));
+        let mut decision = attempt::run(view, job, &self.eval, &seed, now);
+        let mut create = std::mem::take(&mut decision.followups);
+        // Room may come before any of the follow-ups is due, so a failed placement blocks whether or not there are any.
+        let waits = !decision.failed.is_empty() && self.eval.status != EvalStatus::Blocked && self.blocked.is_none();
+        if waits && waits_for_room(job) {
+            let blocked = blocked_eval::create(&self.eval, &decision, &mut seed.branch(SEED_OF_BLOCKED), now, EvalTrigger::QueuedAllocs);
+            create.push(blocked.clone());
+            self.blocked = Some(blocked);
+        }
+        let mut plan = std::mem::take(&mut decision.plan);
+        plan.snapshot_index = self.snapshot_index.unwrap_or_default();
+        for eval in &mut create {
+            eval.snapshot_index = plan.snapshot_index;
+        }
+        self.last = Some(decision);
+        if plan.is_no_op() && !self.eval.annotate_plan {
+            return self.complete(now, create);
+        }
+        Step::Submit { create, plan: Box::new(plan) }
+    }
+
+    fn attempts_max(&self) -> u32 {
+        match self.eval.kind {
+            JobType::Batch | JobType::SysBatch => BATCH_ATTEMPTS_MAX,
+            JobType::Service | JobType::System | JobType::Other(_) => SERVICE_ATTEMPTS_MAX,
+        }
+    }
+
+    fn complete(&mut self, now: Time, create: Vec<Evaluation>) -> Step {
+        let decision = self.last.clone().unwrap_or_default();
+        if self.eval.status == EvalStatus::Blocked && !decision.failed.is_empty() {
+            let mut eval = self.eval.clone();
+            eval.escaped_computed_class = decision.class_eligibility.is_none();
+            eval.class_eligibility = decision.class_eligibility.map(Arc::new);
+            eval.failed_tg_allocs = Some(Arc::new(decision.failed));
+            eval.queued_allocations = Some(Arc::new(decision.queued));
+            eval.snapshot_index = self.snapshot_index.unwrap_or_default();
+            touch(&mut eval, now);
+            return Step::Done { create, done: Box::new(Done::Reblock(eval)) };
+        }
+        self.end(EvalStatus::Complete, Str::default(), now, create)
+    }
+
+    fn give_up(&mut self, view: &State, attempts: u32, now: Time) -> Step {
+        let decision = self.last.clone().unwrap_or_default();
+        let mut seed = Seed::of_attempt(self.seed, self.eval.id, view.applied_index(), self.attempts);
+        let mut blocked = blocked_eval::create(&self.eval, &decision, &mut seed, now, EvalTrigger::MaxPlans);
+        blocked.snapshot_index = self.snapshot_index.unwrap_or_default();
+        self.blocked = Some(blocked.clone());
+        self.end(EvalStatus::Failed, format!("maximum attempts reached ({attempts})").into(), now, vec![blocked])
+    }
+
+    fn end(&mut self, status: EvalStatus, description: Str, now: Time, create: Vec<Evaluation>) -> Step {
+        let mut eval = self.eval.clone();
+        eval.status = status;
+        eval.status_description = description;
+        eval.snapshot_index = self.snapshot_index.unwrap_or_default();
+        if let Some(blocked) = &self.blocked {
+            eval.blocked_eval = Some(blocked.id);
+        }
+        if let Some(decision) = self.last.take() {
+            eval.deployment_id = decision.deployment_id;
+            eval.failed_tg_allocs = (!decision.failed.is_empty()).then(|| Arc::new(decision.failed));
+            eval.queued_allocations = Some(Arc::new(decision.queued));
+        }
+        touch(&mut eval, now);
+        Step::Done { create, done: Box::new(Done::Update(eval)) }
+    }
+}
+
+impl Decision {
+    /// Counts what was accepted; whether that is all of the new allocations.
+    fn accept(&mut self, result: &PlanResult) -> bool {
+        let mut accepted = 0;
+        for alloc in result.node_allocation.values().flatten() {
+            let Some(group) = self.placed.get(&alloc.id) else { continue };
+            accepted += 1;
+            if let Some(queued) = self.queued.get_mut(group) {
+                *queued -= 1;
+            }
+        }
+        accepted == self.placed.len()
+    }
+}
+
+/// Jobs of types that nothing here runs wait for no room.
+fn waits_for_room(job: Option<&Arc<Job>>) -> bool {
+    job.is_some_and(|job| matches!(job.kind, JobType::Service | JobType::Batch))
+}
+
+fn made_progress(result: &PlanResult) -> bool {
+    !result.node_update.is_empty()
+        || !result.node_allocation.is_empty()
+        || result.deployment.is_some()
+        || !result.deployment_updates.is_empty()
+}
+
+fn accepts(trigger: EvalTrigger) -> bool {
+    match trigger {
+        EvalTrigger::None | EvalTrigger::Scheduled => false,
+        EvalTrigger::JobRegister
+        | EvalTrigger::JobDeregister
+        | EvalTrigger::PeriodicJob
+        | EvalTrigger::NodeDrain
+        | EvalTrigger::NodeUpdate
+        | EvalTrigger::AllocStop
+        | EvalTrigger::RollingUpdate
+        | EvalTrigger::DeploymentWatcher
+        | EvalTrigger::FailedFollowUp
+        | EvalTrigger::MaxPlans
+        | EvalTrigger::RetryFailedAlloc
+        | EvalTrigger::QueuedAllocs
+        | EvalTrigger::Preemption
+        | EvalTrigger::JobScaling
+        | EvalTrigger::MaxDisconnectTimeout
+        | EvalTrigger::Reconnect => true,
+    }
+}
+
+fn touch(eval: &mut Evaluation, now: Time) {
+    eval.modify_time = if now.nanos() <= eval.create_time { eval.create_time + 1 } else { now.nanos() };
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

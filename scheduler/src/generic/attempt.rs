@@ -1,0 +1,312 @@
+//! One attempt: reconcile, then find nodes for what is to be placed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_model::{
+    AllocClientStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType, NodeStatus, Plan, PlanAnnotations, StopAlloc,
+    Str, TaskGroup, Time,
+};
+use songline_projections::State;
+
+use super::stack::{Selected, Stack};
+use super::{Decision, tasks_updated};
+use crate::rank::exhaust_resources;
+use crate::reconcile::{self, Placement, Reconciled, Reconciler, Stop, Tainted, Update, why};
+use crate::reschedule;
+use crate::seed::Seed;
+use crate::unbuilt;
+
+/// Which numbers of the seed are for what.
+const SEED_OF_NODES: u64 = 1;
+const SEED_OF_IDS: u64 = 2;
+
+pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
+    let live = job.filter(|job| !job.stop);
+    let batch = matches!(eval.kind, JobType::Batch | JobType::SysBatch);
+    // Only services have deployments; for others the reconciler never sees one.
+    let deployment = if batch { None } else { view.latest_deployment(&eval.namespace, &eval.job_id) };
+    let allocs: Vec<Arc<Allocation>> = view.allocs_of_job(&eval.namespace, &eval.job_id).cloned().collect();
+    let tainted = reconcile::tainted(&allocs, |id| view.node(id));
+    let plan = Plan {
+        eval_id: eval.id,
+        priority: eval.priority,
+        all_at_once: job.is_some_and(|job| job.all_at_once),
+        job: job.cloned(),
+        snapshot_index: view.applied_index(),
+        ..Plan::default()
+    };
+    let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
+    let missing = live.map(|job| missing_features(job)).unwrap_or_default();
+    let mut attempt = Attempt {
+        eval,
+        job,
+        stack,
+        missing,
+        deployment: None,
+        decision: Decision { plan, ..Decision::default() },
+        now,
+        seed: seed.branch(SEED_OF_IDS),
+    };
+    attempt.stop_unreachable(&allocs, &tainted);
+    let reconciler = Reconciler {
+        job,
+        eval,
+        batch,
+        deployment: deployment.map(Arc::as_ref),
+        allocs,
+        tainted: &tainted,
+        // Every server of ours knows what a disconnected client is.
+        disconnects: true,
+        now,
+    };
+    let found = attempt.reconcile(reconciler);
+    attempt.carry_out(found, deployment.map(Arc::as_ref));
+    attempt.finish()
+}
+
+/// Groups that ask for something that is not built, with the texts that say so.
+fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
+    job.groups().map(|group| (group.name.clone(), unbuilt::missing(job, group))).filter(|(_, missing)| !missing.is_empty()).collect()
+}
+
+struct Attempt<'a> {
+    eval: &'a Evaluation,
+    job: Option<&'a Arc<Job>>,
+    /// `None`: the job is stopped, nothing is placed.
+    stack: Option<Stack<'a>>,
+    missing: BTreeMap<Str, Vec<Str>>,
+    /// The deployment that new allocations belong to, if it goes on.
+    deployment: Option<Deployment>,
+    decision: Decision,
+    now: Time,
+    seed: Seed,
+}
+
+impl Attempt<'_> {
+    /// Calls lost what was told to stop and whose node cannot say that it did.
+    fn stop_unreachable(&mut self, allocs: &[Arc<Allocation>], tainted: &Tainted) {
+        for alloc in allocs {
+            let down = match alloc.node_id.and_then(|id| tainted.get(&id)) {
+                Some(None) => true,
+                Some(Some(node)) => node.status == NodeStatus::Down,
+                None => false,
+            };
+            let live = matches!(alloc.client_status, AllocClientStatus::Running | AllocClientStatus::Pending);
+            if down && live && alloc.server_terminal() {
+                let client_status = Some(AllocClientStatus::Lost);
+                self.stop(&Stop { alloc: alloc.clone(), description: why::LOST, client_status, followup: None });
+            }
+        }
+    }
+
+    fn reconcile(&mut self, reconciler: Reconciler<'_>) -> Reconciled {
+        let (job, stack, missing, eval) = (self.job, &mut self.stack, &self.missing, self.eval);
+        let mut update_of = |alloc: &Arc<Allocation>, group: &TaskGroup| match (job, stack.as_mut()) {
+            (Some(job), Some(stack)) => update_of(alloc, job, group, stack, missing.contains_key(&group.name), eval),
+            _ => Update::Ignore,
+        };
+        reconciler.run(&mut update_of, &mut self.seed)
+    }
+
+    fn carry_out(&mut self, mut found: Reconciled, latest: Option<&Deployment>) {
+        let ended: BTreeSet<_> =
+            found.deployment_updates.iter().filter(|update| !update.status.is_active()).map(|u| u.deployment_id).collect();
+        // A deployment that this plan ends takes no more allocations.
+        let current = found.deployment.as_ref().or_else(|| latest.filter(|latest| !ended.contains(&latest.id)));
+        self.decision.deployment_id = current.or(latest).map(|deployment| deployment.id);
+        self.deployment = current.cloned();
+        for stop in &found.stop {
+            self.stop(stop);
+        }
+        let rows = [&mut found.disconnect_updates, &mut found.reconnect_updates, &mut found.attribute_updates];
+        for row in rows.into_iter().flat_map(std::mem::take).map(|(_, row)| row) {
+            self.write(row);
+        }
+        for mut row in std::mem::take(&mut found.in_place) {
+            let of = self.deployment.as_ref().map(|deployment| deployment.id);
+            if row.deployment_id != of {
+                row.deployment_id = of;
+                row.deployment_status = None;
+            }
+            self.write(row);
+        }
+        let plan = &mut self.decision.plan;
+        plan.deployment = found.deployment.take();
+        plan.deployment_updates = std::mem::take(&mut found.deployment_updates);
+        if self.eval.annotate_plan {
+            plan.annotations = Some(PlanAnnotations { desired_tg_updates: std::mem::take(&mut found.desired) });
+        }
+        self.decision.followups = std::mem::take(&mut found.followups);
+
+        let Some(job) = self.job else { return };
+        if found.place.is_empty() && found.destructive.is_empty() {
+            self.decision.queued = job.groups().map(|group| (group.name.clone(), 0)).collect();
+            return;
+        }
+        // Replacing what runs comes first: it needs the places that it frees itself.
+        let mut names = found.names;
+        for placement in found.destructive.into_iter().chain(found.place) {
+            *self.decision.queued.entry(placement.group.clone()).or_insert(0) += 1;
+            let Some(group) = job.group(&placement.group) else { continue };
+            self.place(job, group, placement, &mut names);
+        }
+    }
+
+    fn place(&mut self, job: &Arc<Job>, group: &TaskGroup, placement: Placement, names: &mut BTreeMap<Str, reconcile::NameIndex>) {
+        if let Some(metric) = self.decision.failed.get_mut(&group.name) {
+            metric.coalesced_failures += 1;
+            exhaust_resources(metric, group);
+            return;
+        }
+        let Some(stack) = self.stack.as_mut() else { return };
+        if let Some(reasons) = self.missing.get(&group.name) {
+            let metric = stack.refuse(group, reasons);
+            self.decision.failed.insert(group.name.clone(), metric);
+            return;
+        }
+        let previous = placement.previous.as_ref();
+        let gives_way = previous.filter(|_| placement.stop_previous.is_some());
+        if let Some(previous) = gives_way {
+            stack.stop(previous);
+        }
+        let penalties = previous.filter(|_| placement.rescheduling).map(|previous| reschedule::penalty_nodes(previous)).unwrap_or_default();
+        let selected = match stack.select(group, &penalties) {
+            Ok(selected) => selected,
+            Err(mut metric) => {
+                if let Some(previous) = gives_way {
+                    stack.resume(previous);
+                }
+                exhaust_resources(&mut metric, group);
+                self.decision.failed.insert(group.name.clone(), *metric);
+                return;
+            }
+        };
+        stack.place(group, &selected.node, &selected.resources);
+        if let (Some(previous), Some(description)) = (gives_way, placement.stop_previous) {
+            // The servers repeat what the node said of a failed one.
+            let client_status = None;
+            self.plan_stop(&Stop { alloc: previous.clone(), description, client_status, followup: None });
+        }
+        let name = match names.get_mut(&group.name) {
+            Some(names) => names.unique(&placement.name, number_of(&placement.name)),
+            None => placement.name.clone(),
+        };
+        let alloc = self.new_alloc(job, group, &placement, name, selected);
+        self.decision.placed.insert(alloc.id, group.name.clone());
+        self.write(alloc);
+    }
+
+    fn new_alloc(&mut self, job: &Arc<Job>, group: &TaskGroup, placement: &Placement, name: Str, selected: Selected) -> Allocation {
+        let previous = placement.previous.as_deref();
+        let tracker = previous.filter(|_| placement.rescheduling).map(|previous| {
+            let policy = reschedule::policy(previous);
+            Arc::new(reschedule::next_tracker(previous, policy, self.now))
+        });
+        Allocation {
+            id: self.seed.alloc_id(),
+            namespace: job.namespace.clone(),
+            eval_id: Some(self.eval.id),
+            name,
+            node_id: Some(selected.node.id),
+            node_name: selected.node.name.clone(),
+            job_id: job.id.clone(),
+            // The plan's job; it is attached when the plan is applied.
+            job: None,
+            task_group: group.name.clone(),
+            allocated_resources: Some(selected.resources),
+            metrics: Some(Arc::new(selected.metric)),
+            desired_status: AllocDesiredStatus::Run,
+            client_status: AllocClientStatus::Pending,
+            previous_allocation: previous.map(|previous| previous.id),
+            deployment_id: self.deployment.as_ref().filter(|deployment| deployment.is_active()).map(|deployment| deployment.id),
+            reschedule_tracker: tracker,
+            create_time: self.now.nanos(),
+            modify_time: self.now.nanos(),
+            ..Allocation::default()
+        }
+    }
+
+    fn stop(&mut self, stop: &Stop) {
+        if let Some(stack) = self.stack.as_mut() {
+            stack.stop(&stop.alloc);
+        }
+        self.plan_stop(stop);
+    }
+
+    fn plan_stop(&mut self, stop: &Stop) {
+        let stops = self.decision.plan.node_update.entry(stop.alloc.node_id.unwrap_or_default()).or_default();
+        let planned: StopAlloc = stop.planned(self.now);
+        match stops.iter_mut().find(|other| other.id == planned.id) {
+            // The later reason is the more exact one.
+            Some(other) => *other = planned,
+            None => stops.push(planned),
+        }
+    }
+
+    fn write(&mut self, mut alloc: Allocation) {
+        // Rows of the plan's own version need not carry it.
+        let of_plan = alloc.job.as_ref().zip(self.decision.plan.job.as_ref()).is_some_and(|(own, job)| {
+            own.version == job.version && own.create_index == job.create_index && own.job_modify_index == job.job_modify_index
+        });
+        if of_plan {
+            alloc.job = None;
+        }
+        alloc.modify_time = self.now.nanos();
+        self.decision.plan.node_allocation.entry(alloc.node_id.unwrap_or_default()).or_default().push(Arc::new(alloc));
+    }
+
+    fn finish(mut self) -> Decision {
+        self.decision.class_eligibility = match &self.stack {
+            Some(stack) if stack.eligibility.has_escaped() => None,
+            Some(stack) => Some(stack.eligibility.classes()),
+            None => Some(BTreeMap::new()),
+        };
+        self.decision
+    }
+}
+
+/// What becomes of an allocation of a group whose job may have changed.
+fn update_of(
+    alloc: &Arc<Allocation>,
+    job: &Arc<Job>,
+    group: &TaskGroup,
+    stack: &mut Stack<'_>,
+    unbuilt: bool,
+    eval: &Evaluation,
+) -> Update {
+    let Some(own) = &alloc.job else { return Update::Destructive };
+    if own.job_modify_index == job.job_modify_index {
+        return Update::Ignore;
+    }
+    // What is not built cannot come into force by itself: the old version runs until the new one can.
+    if unbuilt || tasks_updated(own, job, &group.name) {
+        return Update::Destructive;
+    }
+    if alloc.terminal() {
+        return Update::Ignore;
+    }
+    let Some(resources) = stack.fits_in_place(alloc, group) else { return Update::Destructive };
+    let mut changed = (**alloc).clone();
+    if let Some(old) = &alloc.allocated_resources {
+        let mut new = (*resources).clone();
+        new.shared.networks = old.shared.networks.clone();
+        new.shared.ports = old.shared.ports.clone();
+        for (name, task) in new.tasks.iter_mut().flatten() {
+            if let Some(had) = old.tasks.as_ref().and_then(|tasks| tasks.get(name)) {
+                task.networks = had.networks.clone();
+                task.devices = had.devices.clone();
+            }
+        }
+        changed.allocated_resources = Some(if new == **old { old.clone() } else { Arc::new(new) });
+    }
+    changed.eval_id = Some(eval.id);
+    changed.job = None;
+    Update::InPlace(Box::new(changed))
+}
+
+/// The number in the brackets of a name.
+fn number_of(name: &str) -> u64 {
+    let inside = name.rsplit_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+    inside.and_then(|number| number.parse().ok()).unwrap_or(0)
+}

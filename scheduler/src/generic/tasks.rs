@@ -1,0 +1,98 @@
+//! Whether a change of a group can only be made by starting its tasks anew.
+
+use std::collections::BTreeMap;
+
+use songline_model::{Job, NetworkResource, Port, Resources, Str, Task, TaskGroup};
+
+/// Whether allocations of group `name` that run `old` have to be replaced to run `new`. Constraints, counts, policies, affinities and
+/// spreads do not matter: they are for the next placement.
+pub fn tasks_updated(old: &Job, new: &Job, name: &str) -> bool {
+    let (Some(was), Some(is)) = (old.group(name), new.group(name)) else { return true };
+    group_differs(was, is) || {
+        let tasks = |group: &TaskGroup| group.tasks.as_ref().map_or(0, Vec::len);
+        tasks(was) != tasks(is)
+            || was.tasks.iter().flatten().any(|task| match is.task(&task.name) {
+                Some(other) => task_differs(task, other) || meta(old, was, task) != meta(new, is, other),
+                None => true,
+            })
+    }
+}
+
+fn group_differs(was: &TaskGroup, is: &TaskGroup) -> bool {
+    was.ephemeral_disk != is.ephemeral_disk
+        || networks_differ(&was.networks, &is.networks)
+        || was.consul.as_ref().map(|consul| &consul.namespace) != is.consul.as_ref().map(|consul| &consul.namespace)
+        || maps_differ(&was.volumes, &is.volumes)
+        || renders_templates(&was.restart_policy) != renders_templates(&is.restart_policy)
+}
+
+fn task_differs(was: &Task, is: &Task) -> bool {
+    was.driver != is.driver
+        || was.user != is.user
+        || maps_differ(&was.config, &is.config)
+        || maps_differ(&was.env, &is.env)
+        || lists_differ(&was.artifacts, &is.artifacts)
+        || was.vault != is.vault
+        || lists_differ(&was.templates, &is.templates)
+        || was.csi_plugin_config != is.csi_plugin_config
+        || lists_differ(&was.volume_mounts, &is.volume_mounts)
+        || was.identity != is.identity
+        || logs_disabled(was) != logs_disabled(is)
+        || renders_templates(&was.restart_policy) != renders_templates(&is.restart_policy)
+        || resources_differ(was.resources.as_ref(), is.resources.as_ref())
+}
+
+fn resources_differ(was: Option<&Resources>, is: Option<&Resources>) -> bool {
+    let none = Resources::default();
+    let (was, is) = (was.unwrap_or(&none), is.unwrap_or(&none));
+    was.cpu != is.cpu
+        || was.cores != is.cores
+        || was.memory_mb != is.memory_mb
+        || was.memory_max_mb != is.memory_max_mb
+        || lists_differ(&was.devices, &is.devices)
+        || networks_differ(&was.networks, &is.networks)
+}
+
+fn networks_differ(was: &Option<Vec<NetworkResource>>, is: &Option<Vec<NetworkResource>>) -> bool {
+    let (was, is) = (was.as_deref().unwrap_or_default(), is.as_deref().unwrap_or_default());
+    was.len() != is.len()
+        || was.iter().zip(is).any(|(was, is)| {
+            was.mode != is.mode || was.mbits != is.mbits || was.hostname != is.hostname || was.dns != is.dns || ports(was) != ports(is)
+        })
+}
+
+/// What of its ports was asked for. The value of a dynamic port is an answer, not a question.
+fn ports(network: &NetworkResource) -> BTreeMap<&Str, (i64, i64, &Str)> {
+    let asked = |port: &'_ Port, value| (value, port.to);
+    let fixed = network.reserved_ports.iter().flatten().map(|port| (port, asked(port, port.value)));
+    let dynamic = network.dynamic_ports.iter().flatten().map(|port| (port, asked(port, -1)));
+    fixed.chain(dynamic).map(|(port, (value, to))| (&port.label, (value, to, &port.host_network))).collect()
+}
+
+/// What a task sees as its meta: the job's, the group's over it, its own over both.
+fn meta<'a>(job: &'a Job, group: &'a TaskGroup, task: &'a Task) -> BTreeMap<&'a Str, &'a Str> {
+    [&job.meta, &group.meta, &task.meta].into_iter().flatten().flatten().collect()
+}
+
+fn logs_disabled(task: &Task) -> bool {
+    task.log_config.as_ref().is_some_and(|logs| logs.disabled)
+}
+
+fn renders_templates(policy: &Option<songline_model::RestartPolicy>) -> bool {
+    policy.as_ref().is_some_and(|policy| policy.render_templates)
+}
+
+fn maps_differ<K: Ord, V: PartialEq>(was: &Option<BTreeMap<K, V>>, is: &Option<BTreeMap<K, V>>) -> bool {
+    match (was, is) {
+        (Some(was), Some(is)) => was != is,
+        (Some(one), None) | (None, Some(one)) => !one.is_empty(),
+        (None, None) => false,
+    }
+}
+
+fn lists_differ<T: PartialEq>(was: &Option<Vec<T>>, is: &Option<Vec<T>>) -> bool {
+    was.as_deref().unwrap_or_default() != is.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,424 @@
+//! The language of whole-scheduler stories: nodes, jobs and what happens to them as commands on a real state; each `run` schedules and
+//! commits, and tells what came of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use songline_commands::{
+    Actor, AddNodeEvents, ApplyPlan, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
+    SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
+};
+use songline_model::{
+    AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId,
+    EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, NodeStatus, Plan, PlanResult, Port, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task,
+    TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
+};
+use songline_projections::{State, apply};
+
+use crate::class::computed_class;
+use crate::generic::{Done, Scheduler, Step};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A cluster as a story builds it.
+pub(crate) struct Cluster {
+    pub(crate) state: State,
+    now: Time,
+    nodes: BTreeMap<String, NodeId>,
+    evals: u8,
+    /// What is left of the blocked evaluation of each job.
+    blocked: BTreeMap<String, Evaluation>,
+    told: String,
+}
+
+/// Runs a story and returns what it told.
+pub(crate) fn tell(story: &str) -> String {
+    let mut cluster = Cluster::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        cluster.line(line);
+    }
+    cluster.told
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::new(),
+            now: Time::from_secs(1_000_000),
+            nodes: BTreeMap::new(),
+            evals: 0,
+            blocked: BTreeMap::new(),
+            told: String::new(),
+        }
+    }
+
+    pub(crate) fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let map = |from: usize| words[from..].iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<BTreeMap<_, _>>();
+        match words[0] {
+            "node" => self.node(words[1], &map(2)),
+            "job" => {
+                let job = job(words[1], &map(2));
+                self.register(job);
+            }
+            "stop" => self.stop(words[1]),
+            "run" => self.run(words[1], words.get(2).copied()),
+            "client" => self.client(words[1], words[2]),
+            "down" => self.node_status(words[1], NodeStatus::Down),
+            "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
+            "drain" => self.drain(words[1]),
+            "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
+            "settings" => self.settings(&map(1)),
+            other => panic!("unknown line {other}"),
+        }
+    }
+
+    pub(crate) fn commit(&mut self, command: impl Into<Command>) {
+        let index = self.state.raft_index() + 1;
+        let envelope = Envelope::new(self.now, Actor::Anonymous, command);
+        let applied = apply(&mut self.state, index, &envelope);
+        applied.result.unwrap();
+    }
+
+    fn node(&mut self, name: &str, words: &BTreeMap<&str, &str>) {
+        let number = |key: &str, default: i64| words.get(key).map_or(default, |text| text.parse().unwrap());
+        let id = NodeId::from_bytes([self.nodes.len() as u8 + 1; 16]);
+        self.nodes.insert(name.to_owned(), id);
+        let mut attributes: BTreeMap<Str, Str> = [("kernel.name".into(), "linux".into())].into();
+        let mut meta: BTreeMap<Str, Str> = BTreeMap::new();
+        for (key, value) in words {
+            if let Some(key) = key.strip_prefix("attr.") {
+                attributes.insert(key.into(), (*value).into());
+            } else if let Some(key) = key.strip_prefix("meta.") {
+                meta.insert(key.into(), (*value).into());
+            }
+        }
+        let mut resources = NodeResources::default();
+        resources.cpu.cpu_shares = number("cpu", 4000);
+        resources.memory.memory_mb = number("mem", 8000);
+        resources.disk.disk_mb = 100_000;
+        let address = NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+        let network = NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+        resources.node_networks = Some(vec![network]);
+        let driver = DriverInfo { detected: true, healthy: !words.contains_key("sick"), ..DriverInfo::default() };
+        let mut node = Node {
+            id,
+            name: name.into(),
+            datacenter: words.get("dc").copied().unwrap_or("dc1").into(),
+            node_class: words.get("class").copied().unwrap_or("").into(),
+            node_pool: words.get("pool").copied().unwrap_or("default").into(),
+            attributes: Some(Arc::new(attributes)),
+            meta: Some(meta),
+            node_resources: Some(Arc::new(resources)),
+            drivers: Some([("mock_driver".into(), driver)].into()),
+            status: NodeStatus::Ready,
+            ..Node::default()
+        };
+        node.computed_class = computed_class(&node);
+        self.commit(RegisterNode { node, create_node_pool: true });
+    }
+
+    pub(crate) fn register(&mut self, job: Job) {
+        self.commit(RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() });
+    }
+
+    fn stop(&mut self, id: &str) {
+        self.commit(DeregisterJob { job: JobKey::new("default", id), versions_max: 6, ..DeregisterJob::default() });
+    }
+
+    fn node_status(&mut self, name: &str, status: NodeStatus) {
+        self.commit(UpdateNodeStatus { node_id: self.nodes[name], status, ..UpdateNodeStatus::default() });
+        self.commit(AddNodeEvents::default());
+    }
+
+    fn drain(&mut self, name: &str) {
+        let node_id = self.nodes[name];
+        let drain_strategy = Some(DrainStrategy::default());
+        self.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
+        let migrate = || DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
+        let allocs = self.state.allocs_of_node(node_id).filter(|alloc| !alloc.terminal()).map(|alloc| (alloc.id, migrate())).collect();
+        self.commit(SetDesiredTransitions { allocs, evals: Vec::new() });
+    }
+
+    fn settings(&mut self, words: &BTreeMap<&str, &str>) {
+        let config = SchedulerConfiguration {
+            scheduler_algorithm: words.get("algorithm").and_then(|word| SchedulerAlgorithm::from_word(word)).unwrap_or_default(),
+            memory_oversubscription_enabled: words.contains_key("oversubscribe"),
+            ..SchedulerConfiguration::default()
+        };
+        self.commit(SetSchedulerConfig { config, cas: None });
+    }
+
+    /// The node of every live alloc of this name says so.
+    fn client(&mut self, name: &str, status: &str) {
+        let status = AllocClientStatus::from_word(status).unwrap();
+        let allocs: Vec<Arc<Allocation>> =
+            self.state.allocs().filter(|alloc| alloc.name == *name && !alloc.client_terminal()).cloned().collect();
+        assert!(!allocs.is_empty(), "no live alloc {name}");
+        let over = status.is_terminal();
+        let task = TaskState {
+            state: if over { TaskRunState::Dead } else { TaskRunState::Running },
+            failed: status == AllocClientStatus::Failed,
+            finished_at: over.then_some(self.now),
+            ..TaskState::default()
+        };
+        let tasks = Some(Arc::new(BTreeMap::from([(Str::from("t"), task)])));
+        let said = |alloc: &Arc<Allocation>| ClientAlloc {
+            id: alloc.id,
+            node_id: alloc.node_id.unwrap(),
+            client_status: status,
+            task_states: tasks.clone(),
+            modify_time: self.now.nanos(),
+            ..ClientAlloc::default()
+        };
+        let allocs = allocs.iter().map(said).collect();
+        self.commit(UpdateAllocsFromClient { allocs, evals: Vec::new() });
+    }
+
+    /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `refused` has a planner that accepts nothing.
+    fn run(&mut self, id: &str, how: Option<&str>) {
+        let job = self.state.job("default", id).cloned();
+        let eval = if how == Some("blocked") {
+            self.blocked.remove(id).expect("a blocked evaluation")
+        } else {
+            self.evals += 1;
+            Evaluation {
+                id: EvalId::from_bytes([self.evals; 16]),
+                namespace: "default".into(),
+                priority: 50,
+                kind: job.as_ref().map_or(JobType::Service, |job| job.kind.clone()),
+                triggered_by: EvalTrigger::JobRegister,
+                job_id: id.into(),
+                status: EvalStatus::Pending,
+                annotate_plan: how == Some("annotate"),
+                ..Evaluation::default()
+            }
+        };
+        writeln!(self.told, "run {id}:").unwrap();
+        self.commit(UpdateEvals { evals: vec![eval.clone()] });
+        let mut scheduler = Scheduler::new(eval, 7);
+        let mut result = None;
+        loop {
+            match scheduler.step(&self.state, self.now, result.as_ref()) {
+                Step::Submit { create, plan } => {
+                    self.created(create);
+                    let accepted = how != Some("refused");
+                    result = Some(self.accept(*plan, accepted));
+                }
+                Step::Done { create, done } => {
+                    self.created(create);
+                    self.done(*done);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn created(&mut self, evals: Vec<Evaluation>) {
+        for eval in &evals {
+            let wait = eval.wait_until.map_or(String::new(), |at| format!(" in {}s", at.since(self.now).0 / SECOND));
+            let classes = match &eval.class_eligibility {
+                Some(classes) => {
+                    let count = |eligible| classes.values().filter(|known| **known == eligible).count();
+                    format!(", classes {} yes {} no", count(true), count(false))
+                }
+                None if eval.escaped_computed_class => ", escaped".to_owned(),
+                None => String::new(),
+            };
+            let what = if eval.status == EvalStatus::Blocked { classes } else { String::new() };
+            writeln!(self.told, "  new eval {} {}{wait}{what}", eval.triggered_by, eval.status).unwrap();
+            if eval.status == EvalStatus::Blocked {
+                self.blocked.insert(eval.job_id.to_string(), eval.clone());
+            }
+        }
+        if !evals.is_empty() {
+            self.commit(UpdateEvals { evals });
+        }
+    }
+
+    fn accept(&mut self, plan: Plan, accepted: bool) -> PlanResult {
+        if !accepted {
+            writeln!(self.told, "  plan refused").unwrap();
+            return PlanResult { refresh_index: self.state.applied_index(), ..PlanResult::default() };
+        }
+        self.tell_plan(&plan);
+        let result = PlanResult {
+            node_update: plan.node_update,
+            node_allocation: plan.node_allocation,
+            deployment: plan.deployment,
+            deployment_updates: plan.deployment_updates,
+            alloc_index: self.state.applied_index() + 1,
+            ..PlanResult::default()
+        };
+        self.commit(ApplyPlan {
+            job: plan.job,
+            stopped: result.node_update.values().flatten().cloned().collect(),
+            updated: result.node_allocation.values().flatten().cloned().collect(),
+            deployment: result.deployment.clone(),
+            deployment_updates: result.deployment_updates.clone(),
+            eval_id: plan.eval_id,
+            updated_at: self.now.nanos(),
+            ..ApplyPlan::default()
+        });
+        result
+    }
+
+    fn tell_plan(&mut self, plan: &Plan) {
+        let mut lines = Vec::new();
+        for stop in plan.node_update.values().flatten() {
+            let name = &self.state.alloc(stop.id).unwrap().name;
+            let said = stop.client_status.map_or(String::new(), |status| format!(" as {status}"));
+            lines.push(format!("stop {name}{said}: {}", stop.desired_description));
+        }
+        for alloc in plan.node_allocation.values().flatten() {
+            let ports = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.ports.clone()).unwrap_or_default();
+            let ports: String =
+                ports.iter().map(|port| format!(" {}={}", port.label, if port.value < 20_000 { port.value } else { -1 })).collect();
+            let how = match self.state.alloc(alloc.id) {
+                Some(_) => "update",
+                None if alloc.reschedule_tracker.is_some() => "place again",
+                None if alloc.previous_allocation.is_some() => "place after",
+                None => "place",
+            };
+            lines.push(format!("{how} {} on {}{ports}", alloc.name, alloc.node_name));
+        }
+        lines.sort();
+        if let Some(annotations) = &plan.annotations {
+            for (group, desired) in &annotations.desired_tg_updates {
+                lines.push(format!("would: {group} ignore {} place {} stop {}", desired.ignore, desired.place, desired.stop));
+            }
+        }
+        if let Some(deployment) = &plan.deployment {
+            lines.push(format!("deployment {}", deployment.status));
+        }
+        for line in lines {
+            writeln!(self.told, "  {line}").unwrap();
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Update(eval) => {
+                for (group, metric) in eval.failed_tg_allocs.iter().flat_map(|failed| failed.iter()) {
+                    writeln!(self.told, "  failed {group}: {}", brief(metric)).unwrap();
+                }
+                let queued: Vec<String> = eval.queued_allocations.iter().flat_map(|q| q.iter()).map(|(g, n)| format!("{g} {n}")).collect();
+                let why = if eval.status_description.is_empty() { String::new() } else { format!(" ({})", eval.status_description) };
+                writeln!(self.told, "  eval {}{why}, queued {}", eval.status, queued.join(" ")).unwrap();
+                self.commit(UpdateEvals { evals: vec![eval] });
+            }
+            Done::Reblock(eval) => {
+                writeln!(self.told, "  blocked again").unwrap();
+                self.blocked.insert(eval.job_id.to_string(), eval);
+            }
+        }
+    }
+}
+
+fn brief(metric: &AllocMetric) -> String {
+    let map = |name: &str, counts: &Option<BTreeMap<Str, i64>>| match counts {
+        Some(counts) if !counts.is_empty() => {
+            let counts: Vec<String> = counts.iter().map(|(key, n)| format!("{key}: {n}")).collect();
+            format!("; {name} {{{}}}", counts.join(", "))
+        }
+        _ => String::new(),
+    };
+    let resources: String = metric
+        .resources_exhausted
+        .iter()
+        .flatten()
+        .map(|(task, sum)| format!("; task {task} cpu {} memory {}", sum.cpu, sum.memory_mb))
+        .collect();
+    format!(
+        "evaluated {} filtered {} exhausted {} coalesced {} in pool {}{}{}{}{}{resources}",
+        metric.nodes_evaluated,
+        metric.nodes_filtered,
+        metric.nodes_exhausted,
+        metric.coalesced_failures,
+        metric.nodes_in_pool,
+        map("available", &metric.nodes_available),
+        map("constraints", &metric.constraint_filtered),
+        map("dimensions", &metric.dimension_exhausted),
+        map("classes", &metric.class_filtered),
+    )
+}
+
+/// A job of one group `web` with one task `t`, as the words say.
+pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
+    let number = |key: &str, default: i64| words.get(key).map_or(default, |text| text.parse().unwrap());
+    let constraint = |text: &str| {
+        let mut parts = text.split(',').map(str::to_owned);
+        let mut next = || Str::from(parts.next().unwrap_or_default());
+        Constraint { l_target: next(), operand: next(), r_target: next() }
+    };
+    let constraints = |key: &str| words.get(key).map(|text| vec![constraint(text)]);
+    let port = |label: &str, value| Port { label: label.into(), value, ..Port::default() };
+    let networks = (words.contains_key("port") || words.contains_key("dynamic")).then(|| {
+        vec![NetworkResource {
+            reserved_ports: words.get("port").map(|text| vec![port("http", text.parse().unwrap())]),
+            dynamic_ports: words.contains_key("dynamic").then(|| vec![port("rpc", 0)]),
+            ..NetworkResource::default()
+        }]
+    });
+    let task = Task {
+        name: "t".into(),
+        driver: words.get("driver").copied().unwrap_or("mock_driver").into(),
+        env: words.get("env").map(|value| [("E".into(), (*value).into())].into()),
+        templates: words.contains_key("template").then(|| vec![Template::default()]),
+        resources: Some(Resources {
+            cpu: number("cpu", 500),
+            memory_mb: number("mem", 256),
+            memory_max_mb: number("memmax", 0),
+            ..Resources::default()
+        }),
+        kill_timeout: Dur(number("kill", 5) * SECOND),
+        ..Task::default()
+    };
+    let update = words.get("parallel").map(|text| UpdateStrategy {
+        max_parallel: text.parse().unwrap(),
+        canary: number("canary", 0),
+        ..UpdateStrategy::default()
+    });
+    let batch = words.contains_key("batch");
+    let group = |name: &str, group_constraints| TaskGroup {
+        name: name.into(),
+        count: number("count", 1),
+        constraints: group_constraints,
+        tasks: Some(vec![task.clone()]),
+        networks: networks.clone(),
+        update: update.clone(),
+        ephemeral_disk: Some(EphemeralDisk { size_mb: 300, ..EphemeralDisk::default() }),
+        reschedule_policy: Some(ReschedulePolicy {
+            attempts: number("attempts", 3),
+            interval: Dur(3600 * SECOND),
+            delay: Dur(number("delay", 0) * SECOND),
+            delay_function: "constant".into(),
+            ..ReschedulePolicy::default()
+        }),
+        ..TaskGroup::default()
+    };
+    let mut groups = vec![group("web", constraints("group_constraint"))];
+    if words.contains_key("second_constraint") {
+        groups.push(group("second", constraints("second_constraint")));
+    }
+    Job {
+        id: id.into(),
+        namespace: "default".into(),
+        name: id.into(),
+        kind: if words.contains_key("system") {
+            JobType::System
+        } else if batch {
+            JobType::Batch
+        } else {
+            JobType::Service
+        },
+        priority: 50,
+        datacenters: Some(words.get("dcs").copied().unwrap_or("*").split(',').map(Str::from).collect()),
+        node_pool: words.get("pool").copied().unwrap_or("default").into(),
+        constraints: constraints("constraint"),
+        task_groups: Some(groups),
+        ..Job::default()
+    }
+}

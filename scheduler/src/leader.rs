@@ -1,0 +1,10 @@
+//! What time alone changes, and what follows from changes: the leader's machines.
+//!
+//! Each is without clock and IO: it sees changes and times, and says what to propose. None keeps anything that must survive; a new leader
+//! builds them from the tables and starts by doing once whatever an interrupted one may have dropped.
+
+pub mod deployments;
+pub mod drains;
+pub mod evals;
+pub mod gc;
+pub mod heartbeats;

@@ -1,0 +1,202 @@
+//! Moves deployments on: looks at the health of their allocations, asks for the next evaluation, fails them at their deadlines.
+//!
+//! Creating deployments and calling them successful is the scheduler's. Promotion of canaries is not here yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{
+    AllocId, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, DesiredTransition, Dur, EvalId,
+    EvalStatus, EvalTrigger, Evaluation, Job, Time,
+};
+use songline_projections::{Change, State};
+use std::sync::Arc;
+
+/// How long changes of one deployment are gathered before it is looked at again. Longer saves log entries and slows rollouts by as much.
+const LOOK_WAIT: Dur = Dur::from_millis(200);
+
+/// What is to be proposed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// The scheduler has to look, and these allocations may be replaced.
+    Advance {
+        /// For which deployment.
+        deployment: Arc<Deployment>,
+        /// Unhealthy allocations that may be rescheduled.
+        transitions: BTreeMap<AllocId, DesiredTransition>,
+    },
+    /// The deployment has failed.
+    Fail {
+        /// Which, and why.
+        update: DeploymentStatusUpdate,
+        /// For its evaluation.
+        deployment: Arc<Deployment>,
+        /// The stable version to go back to.
+        rollback: Option<Arc<Job>>,
+    },
+}
+
+/// Watches the active deployments.
+#[derive(Debug, Default)]
+pub struct Deployments {
+    /// When to look at which.
+    due: BTreeMap<DeploymentId, Time>,
+}
+
+impl Deployments {
+    /// Nothing is watched yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new leader looks at every active deployment once.
+    pub fn restore(&mut self, view: &State, now: Time) {
+        self.due = view.deployments().filter(|deployment| deployment.is_active()).map(|deployment| (deployment.id, now)).collect();
+    }
+
+    /// Notes which deployments have something new.
+    pub fn on_changes(&mut self, changes: &[Change], now: Time) {
+        for change in changes {
+            match change {
+                Change::Deployment { after: Some(deployment), .. } if deployment.is_active() => self.look(deployment.id, now),
+                Change::Deployment { before: Some(deployment), .. } => {
+                    self.due.remove(&deployment.id);
+                }
+                Change::Alloc { before, after: Some(alloc) } => {
+                    let news = before
+                        .as_ref()
+                        .is_none_or(|before| before.health() != alloc.health() || before.client_status != alloc.client_status);
+                    if let Some(id) = alloc.deployment_id.filter(|_| news) {
+                        self.look(id, now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.due.values().min().copied()
+    }
+
+    /// Looks at the deployments whose time has come.
+    pub fn on_time(&mut self, view: &State, now: Time) -> Vec<Effect> {
+        let ids: BTreeSet<_> = self.due.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        let mut effects = Vec::new();
+        for id in ids {
+            self.due.remove(&id);
+            let Some(deployment) = view.deployment(id).filter(|deployment| deployment.is_active()) else { continue };
+            if let Some(deadline) = next_progress_deadline(view, deployment).filter(|deadline| *deadline > now) {
+                self.due.insert(id, deadline);
+            }
+            effects.extend(step(view, deployment, now));
+        }
+        effects
+    }
+
+    fn look(&mut self, id: DeploymentId, now: Time) {
+        let soon = now.plus(LOOK_WAIT);
+        let at = self.due.entry(id).or_insert(soon);
+        *at = (*at).min(soon);
+    }
+}
+
+/// The evaluation that follows from a step of a deployment.
+pub fn evaluation(view: &State, deployment: &Deployment, id: EvalId, now: Time) -> Option<Evaluation> {
+    let job = view.job(&deployment.namespace, &deployment.job_id)?;
+    let priority = if deployment.eval_priority > 0 { deployment.eval_priority } else { job.priority };
+    Some(Evaluation {
+        id,
+        namespace: deployment.namespace.clone(),
+        priority,
+        kind: job.kind.clone(),
+        triggered_by: EvalTrigger::DeploymentWatcher,
+        job_id: job.id.clone(),
+        deployment_id: Some(deployment.id),
+        status: EvalStatus::Pending,
+        create_time: now.nanos(),
+        modify_time: now.nanos(),
+        ..Evaluation::default()
+    })
+}
+
+/// The newest stable version of a deployment's job, if going back to it would change anything, and what the description says about it.
+pub fn rollback(view: &State, deployment: &Deployment, base: &str) -> (Option<Arc<Job>>, String) {
+    let versions = view.job_versions(&deployment.namespace, &deployment.job_id);
+    let Some(stable) = versions.iter().find(|job| job.stable) else {
+        return (None, format!("{base} - no stable job version to auto revert to"));
+    };
+    let current = view.job(&deployment.namespace, &deployment.job_id);
+    let version = stable.version;
+    if current.is_some_and(|current| !current.spec_changed(stable)) {
+        let text = format!("{base} - not rolling back to stable job version {version} as current job has same specification");
+        return (None, text);
+    }
+    (Some(Arc::clone(stable)), format!("{base} - rolling back to job version {version}"))
+}
+
+fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Option<Effect> {
+    if deployment.status == DeploymentStatus::Paused {
+        return None;
+    }
+    let groups = deployment.task_groups.as_ref()?;
+    if let Some(group) = groups.iter().find(|(name, group)| deadline_missed(view, deployment, name, group, now)).map(|(name, _)| name) {
+        let revert = view.job(&deployment.namespace, &deployment.job_id).is_some_and(|job| job.group(group).is_some_and(auto_revert));
+        return Some(fail(view, deployment, "Failed due to progress deadline", revert));
+    }
+    let latest = latest_eval_index(view, deployment);
+    let (mut advance, mut transitions) = (false, BTreeMap::new());
+    for alloc in view.allocs_of_deployment(deployment.id) {
+        let Some(group) = groups.get(&alloc.task_group) else { continue };
+        match alloc.health() {
+            Some(false) if group.progress_deadline == Dur::ZERO || !crate::reschedule::may_reschedule(alloc, now) => {
+                return Some(fail(view, deployment, "Failed due to unhealthy allocations", group.auto_revert));
+            }
+            Some(false) if !alloc.desired_transition.should_reschedule() && !alloc.server_terminal() => {
+                transitions.insert(alloc.id, DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() });
+            }
+            Some(true) => advance |= alloc.deployment_status.as_ref().is_some_and(|status| status.modify_index > latest),
+            Some(false) | None => {}
+        }
+    }
+    (advance || !transitions.is_empty()).then(|| Effect::Advance { deployment: Arc::clone(deployment), transitions })
+}
+
+fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
+    let (rollback, description) = if revert { rollback(view, deployment, base) } else { (None, base.to_owned()) };
+    let update =
+        DeploymentStatusUpdate { deployment_id: deployment.id, status: DeploymentStatus::Failed, status_description: description.into() };
+    Effect::Fail { update, deployment: Arc::clone(deployment), rollback }
+}
+
+fn auto_revert(group: &songline_model::TaskGroup) -> bool {
+    group.update.as_ref().is_some_and(|update| update.auto_revert)
+}
+
+/// A group is done when as many of its allocations are healthy as it wants, and no canary waits for promotion.
+fn is_done(group: &DeploymentState) -> bool {
+    (group.desired_canaries == 0 || group.promoted) && group.healthy_allocs >= group.desired_total
+}
+
+fn deadline_missed(view: &State, deployment: &Deployment, _name: &str, group: &DeploymentState, now: Time) -> bool {
+    let due = group.require_progress_by.is_some_and(|by| by <= now);
+    let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
+    let enough =
+        if waits_for_promotion { group.healthy_allocs >= group.desired_canaries } else { group.healthy_allocs >= group.desired_total };
+    due && !enough && view.job(&deployment.namespace, &deployment.job_id).is_some()
+}
+
+fn next_progress_deadline(_view: &State, deployment: &Deployment) -> Option<Time> {
+    let groups = deployment.task_groups.iter().flatten();
+    groups.filter(|(_, group)| !is_done(group)).filter_map(|(_, group)| group.require_progress_by).min()
+}
+
+/// Evaluations at or after this index have seen what the deployment looked like then.
+fn latest_eval_index(view: &State, deployment: &Deployment) -> u64 {
+    let evals = view.evals_of_job(&deployment.namespace, &deployment.job_id);
+    evals
+        .filter(|eval| eval.status != EvalStatus::Canceled)
+        .map(|eval| if eval.snapshot_index > 0 { eval.snapshot_index } else { eval.create_index })
+        .max()
+        .unwrap_or(0)
+}

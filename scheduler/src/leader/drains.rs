@@ -1,0 +1,186 @@
+//! Empties draining nodes: moves their allocations group by group as far as their migrate blocks allow, and ends the drains.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_model::{
+    AllocId, Allocation, DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NodeEvent, NodeId, Str,
+    Time,
+};
+use songline_projections::{Change, State};
+
+/// How long changes are gathered before the drains are looked at again.
+const LOOK_WAIT: Dur = Dur::from_millis(200);
+
+/// What is to be proposed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// These allocations have to move; one evaluation per job.
+    Migrate {
+        /// Which.
+        allocs: BTreeMap<AllocId, DesiredTransition>,
+        /// Whose.
+        jobs: BTreeSet<JobKey>,
+    },
+    /// The drain of this node has come to its end.
+    Complete {
+        /// Which node.
+        node: NodeId,
+        /// What its events say.
+        event: NodeEvent,
+    },
+}
+
+/// Watches the draining nodes.
+#[derive(Debug, Default)]
+pub struct Drains {
+    draining: BTreeSet<NodeId>,
+    look_at: Option<Time>,
+}
+
+impl Drains {
+    /// Nothing is watched yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new leader looks at every draining node once.
+    pub fn restore(&mut self, view: &State, now: Time) {
+        self.draining = view.nodes().filter(|node| node.drain_strategy.is_some()).map(|node| node.id).collect();
+        self.look_at = (!self.draining.is_empty()).then_some(now);
+    }
+
+    /// Notes what concerns draining nodes.
+    pub fn on_changes(&mut self, changes: &[Change], now: Time) {
+        for change in changes {
+            match change {
+                Change::Node { after: Some(node), .. } if node.drain_strategy.is_some() => {
+                    self.draining.insert(node.id);
+                    self.look_at.get_or_insert(now);
+                }
+                Change::Node { before: Some(node), .. } => {
+                    self.draining.remove(&node.id);
+                }
+                Change::Alloc { .. } if !self.draining.is_empty() => {
+                    let soon = now.plus(LOOK_WAIT);
+                    self.look_at = Some(self.look_at.map_or(soon, |at| at.min(soon)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    /// Looks at all draining nodes.
+    pub fn on_time(&mut self, view: &State, now: Time) -> Vec<Effect> {
+        if self.look_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.look_at = None;
+        let nodes: Vec<_> = self.draining.iter().filter_map(|id| view.node(*id)).filter(|node| node.drain_strategy.is_some()).collect();
+        let mut moving = Moving::default();
+        let mut ended = Vec::new();
+        let mut open = BTreeSet::new();
+        for node in nodes {
+            let Some(strategy) = &node.drain_strategy else { continue };
+            let forced = strategy.deadline < Dur::ZERO || strategy.force_deadline.is_some_and(|at| at <= now);
+            let must_end = |alloc: &Allocation| !is_system(alloc);
+            let done = view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
+            if !forced && !done {
+                open.insert(node.id);
+                if let Some(deadline) = strategy.force_deadline {
+                    self.look_at = Some(self.look_at.map_or(deadline, |at| at.min(deadline)));
+                }
+                continue;
+            }
+            for alloc in view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal()) {
+                if !(strategy.ignore_system_jobs && is_system(alloc)) {
+                    moving.add(alloc);
+                }
+            }
+            ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
+        }
+        for job in jobs_on(view, &open) {
+            migrate_job(view, &job, &open, &mut moving);
+        }
+        moving.into_effect().into_iter().chain(ended).collect()
+    }
+}
+
+/// The evaluation that moves the allocations of a job.
+pub fn evaluation(job: &Job, id: EvalId, now: Time) -> Evaluation {
+    Evaluation {
+        id,
+        namespace: job.namespace.clone(),
+        priority: job.priority,
+        kind: job.kind.clone(),
+        triggered_by: EvalTrigger::NodeDrain,
+        job_id: job.id.clone(),
+        job_modify_index: job.modify_index,
+        status: EvalStatus::Pending,
+        create_time: now.nanos(),
+        modify_time: now.nanos(),
+        ..Evaluation::default()
+    }
+}
+
+#[derive(Default)]
+struct Moving {
+    allocs: BTreeMap<AllocId, DesiredTransition>,
+    jobs: BTreeSet<JobKey>,
+}
+
+impl Moving {
+    fn add(&mut self, alloc: &Allocation) {
+        if alloc.desired_transition.should_migrate() {
+            return;
+        }
+        self.allocs.insert(alloc.id, DesiredTransition { migrate: Some(true), ..DesiredTransition::default() });
+        self.jobs.insert(alloc.job_key());
+    }
+
+    fn into_effect(self) -> Option<Effect> {
+        (!self.allocs.is_empty()).then_some(Effect::Migrate { allocs: self.allocs, jobs: self.jobs })
+    }
+}
+
+fn is_system(alloc: &Allocation) -> bool {
+    alloc.job.as_ref().is_some_and(|job| job.kind == JobType::System)
+}
+
+fn end_event(deadline_reached: bool, now: Time) -> NodeEvent {
+    let details = deadline_reached.then(|| [(Str::new("deadline_reached"), Str::new("true"))].into());
+    NodeEvent { message: "Node drain complete".into(), subsystem: "Drain".into(), details, timestamp: Some(now), create_index: 0 }
+}
+
+fn jobs_on(view: &State, nodes: &BTreeSet<NodeId>) -> BTreeSet<JobKey> {
+    let allocs = nodes.iter().flat_map(|node| view.allocs_of_node(*node));
+    allocs.filter(|alloc| !alloc.terminal() && !is_system(alloc)).map(|alloc| alloc.job_key()).collect()
+}
+
+/// Batch allocations are left to run until the deadline; others move while enough of their group stay healthy.
+fn migrate_job(view: &State, key: &JobKey, draining: &BTreeSet<NodeId>, moving: &mut Moving) {
+    let Some(job) = view.job(&key.namespace, &key.id) else { return };
+    for group in job.groups() {
+        let Some(migrate) = &group.migrate else { continue };
+        let mut healthy = 0;
+        let mut drainable: Vec<&Arc<Allocation>> = Vec::new();
+        for alloc in view.allocs_of_job(&key.namespace, &key.id).filter(|alloc| alloc.task_group == group.name) {
+            if !alloc.terminal() && alloc.health().is_some() {
+                healthy += 1;
+            }
+            let leaving = alloc.node_id.is_some_and(|node| draining.contains(&node));
+            if leaving && !alloc.terminal() && !alloc.desired_transition.should_migrate() {
+                drainable.push(alloc);
+            }
+        }
+        let spare = healthy - (group.count - migrate.max_parallel);
+        for alloc in drainable.into_iter().take(usize::try_from(spare).unwrap_or(0)) {
+            moving.add(alloc);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What applied changes mean for the queues of evaluations: new ones are queued, capacity wakes blocked ones, success cancels them.
+
+use std::sync::Arc;
+
+use songline_model::{AllocClientStatus, EvalStatus, Evaluation, JobKey, Node, Time};
+use songline_projections::{Change, State};
+
+use crate::blocked::{BlockedEvals, Wake};
+use crate::broker::EvalBroker;
+
+/// The eval broker and the blocked evaluations, fed by what the log applies.
+#[derive(Debug, Default)]
+pub struct EvalQueues {
+    /// What can be worked on.
+    pub broker: EvalBroker,
+    /// What waits for capacity.
+    pub blocked: BlockedEvals,
+}
+
+impl EvalQueues {
+    /// Empty and switched off.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Switches both on and fills them from the tables, or switches them off and empties them.
+    pub fn set_enabled(&mut self, enabled: bool, view: &State, now: Time) {
+        self.broker.set_enabled(enabled);
+        self.blocked.set_enabled(enabled);
+        if enabled {
+            for eval in view.evals() {
+                self.on_eval(eval, now);
+            }
+        }
+    }
+
+    /// Looks at the changes of the entry at `index`, after which the state is `view`.
+    pub fn on_changes(&mut self, view: &State, index: u64, changes: &[Change], now: Time) {
+        for change in changes {
+            match change {
+                Change::Eval { after: Some(eval), .. } => self.on_eval(eval, now),
+                Change::Eval { before: Some(eval), after: None } => self.blocked.forget(eval.id),
+                Change::Node { before, after: Some(node) } => self.on_node(before.as_deref(), node, index, now),
+                Change::Alloc { before: Some(before), after: Some(after) } => {
+                    let ended = matches!(after.client_status, AllocClientStatus::Complete | AllocClientStatus::Failed);
+                    if ended
+                        && before.client_status != after.client_status
+                        && let Some(node) = after.node_id.and_then(|id| view.node(id))
+                    {
+                        self.unblock(node, index, now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Puts an evaluation that a worker still holds back among the blocked ones.
+    pub fn reblock(&mut self, eval: Arc<Evaluation>, token: crate::broker::Token, now: Time) {
+        let wake = self.blocked.block(eval, Some(token));
+        self.run_again(wake, now);
+    }
+
+    /// Tries those again that ran out of attempts.
+    pub fn unblock_failed(&mut self, now: Time) {
+        let wakes = self.blocked.unblock_failed();
+        self.run_again(wakes, now);
+    }
+
+    fn on_eval(&mut self, eval: &Arc<Evaluation>, now: Time) {
+        match eval.status {
+            EvalStatus::Pending => self.broker.enqueue(Arc::clone(eval), now),
+            EvalStatus::Blocked => {
+                let wake = self.blocked.block(Arc::clone(eval), None);
+                self.run_again(wake, now);
+            }
+            EvalStatus::Complete => {
+                if eval.failed_tg_allocs.as_ref().is_none_or(|failed| failed.is_empty()) {
+                    self.blocked.untrack(&JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() });
+                }
+            }
+            EvalStatus::Failed | EvalStatus::Canceled => self.blocked.forget(eval.id),
+        }
+    }
+
+    fn on_node(&mut self, before: Option<&Node>, after: &Node, index: u64, now: Time) {
+        if !after.is_ready() {
+            return;
+        }
+        let gained = before.is_none_or(|before| {
+            !before.is_ready() || before.computed_class != after.computed_class || before.node_resources != after.node_resources
+        });
+        if gained {
+            self.unblock(after, index, now);
+        }
+    }
+
+    fn unblock(&mut self, node: &Node, index: u64, now: Time) {
+        let mut wakes = self.blocked.unblock(&node.computed_class, index);
+        wakes.extend(self.blocked.unblock_node(node.id));
+        self.run_again(wakes, now);
+    }
+
+    fn run_again(&mut self, wakes: impl IntoIterator<Item = Wake>, now: Time) {
+        for (eval, token) in wakes {
+            match token {
+                Some(token) => self.broker.enqueue_again(eval, token, now),
+                None => self.broker.enqueue(eval, now),
+            }
+        }
+    }
+}

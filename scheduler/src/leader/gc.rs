@@ -1,0 +1,227 @@
+//! What nobody needs any more: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down.
+//!
+//! The tables say when rows changed by index, people by age; a small table of (time, index) pairs joins the two.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use songline_commands::{Command, DeleteDeployments, DeregisterJobs, DeregisterNodes, ReapEvals};
+use songline_model::{
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus, JobType, NodeStatus, Time,
+};
+use songline_projections::State;
+
+/// How many rows one entry drops at most.
+const ROWS_MAX: usize = 7281;
+/// How far apart the known times are.
+const GRANULARITY: Dur = Dur::from_mins(5);
+/// How far back times are known.
+const KEPT: Dur = Dur::from_hours(72);
+
+/// How old rows have to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GcAges {
+    /// Evaluations of services and system jobs.
+    pub eval: Dur,
+    /// Evaluations of batch jobs.
+    pub batch_eval: Dur,
+    /// Jobs.
+    pub job: Dur,
+    /// Nodes that are down.
+    pub node: Dur,
+    /// Deployments.
+    pub deployment: Dur,
+}
+
+impl Default for GcAges {
+    fn default() -> Self {
+        Self {
+            eval: Dur::from_hours(1),
+            batch_eval: Dur::from_hours(24),
+            job: Dur::from_hours(4),
+            node: Dur::from_hours(24),
+            deployment: Dur::from_hours(1),
+        }
+    }
+}
+
+/// Rows that last changed at or before these indexes are old enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cutoffs {
+    eval: u64,
+    batch_eval: u64,
+    job: u64,
+    node: u64,
+    deployment: u64,
+}
+
+impl Cutoffs {
+    /// Everything is old enough: somebody asked for it.
+    pub const ALL: Cutoffs = Cutoffs { eval: u64::MAX, batch_eval: u64::MAX, job: u64::MAX, node: u64::MAX, deployment: u64::MAX };
+}
+
+/// Which index the log was at when.
+#[derive(Debug, Default)]
+pub struct TimeTable {
+    known: VecDeque<(Time, u64)>,
+}
+
+impl TimeTable {
+    /// Notes that the log is at `index` now.
+    pub fn witness(&mut self, index: u64, now: Time) {
+        if self.known.back().is_some_and(|(at, _)| now.since(*at) < GRANULARITY) {
+            return;
+        }
+        self.known.push_back((now, index));
+        while self.known.front().is_some_and(|(at, _)| now.since(*at) > KEPT) {
+            self.known.pop_front();
+        }
+    }
+
+    /// Where the log was at `at`, or somewhat before; 0 when that is too long ago.
+    pub fn index_at(&self, at: Time) -> u64 {
+        self.known.iter().rev().find(|(known, _)| *known <= at).map_or(0, |(_, index)| *index)
+    }
+
+    /// The cutoffs of these ages, now.
+    pub fn cutoffs(&self, ages: &GcAges, now: Time) -> Cutoffs {
+        let before = |age: Dur| self.index_at(Time::from_nanos(now.nanos() - age.nanos()));
+        Cutoffs {
+            eval: before(ages.eval),
+            batch_eval: before(ages.batch_eval),
+            job: before(ages.job),
+            node: before(ages.node),
+            deployment: before(ages.deployment),
+        }
+    }
+}
+
+/// The commands that drop all that is old enough, in the order in which they have to be applied.
+pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64) -> Vec<Command> {
+    let mut found = Garbage::default();
+    jobs(view, cutoffs, now, &mut found);
+    evals(view, cutoffs, now, &mut found);
+    let mut commands = Vec::new();
+    let mut reap = ReapEvals::default();
+    for alloc in found.allocs {
+        reap.allocs.push(alloc);
+        flush(&mut reap, &mut commands);
+    }
+    for eval in found.evals {
+        reap.evals.push(eval);
+        flush(&mut reap, &mut commands);
+    }
+    if !reap.evals.is_empty() || !reap.allocs.is_empty() {
+        commands.push(reap.into());
+    }
+    let purged: Vec<_> = found.jobs.into_iter().collect();
+    for page in purged.chunks(ROWS_MAX) {
+        let jobs = page.iter().cloned().map(|job| (job, true)).collect();
+        commands.push(DeregisterJobs { jobs, evals: Vec::new(), submit_time: now.nanos(), versions_max: job_versions_max }.into());
+    }
+    let old_deployments: Vec<_> = view
+        .deployments()
+        .filter(|deployment| deployment.modify_index <= cutoffs.deployment && !deployment.is_active())
+        .filter(|deployment| view.allocs_of_deployment(deployment.id).all(|alloc| alloc.terminal()))
+        .map(|deployment| deployment.id)
+        .collect();
+    for page in old_deployments.chunks(ROWS_MAX) {
+        commands.push(DeleteDeployments { ids: page.to_vec() }.into());
+    }
+    let silent: Vec<_> = view
+        .nodes()
+        .filter(|node| node.status == NodeStatus::Down && node.modify_index <= cutoffs.node)
+        .filter(|node| view.allocs_of_node(node.id).all(|alloc| alloc.terminal()))
+        .map(|node| node.id)
+        .collect();
+    for page in silent.chunks(ROWS_MAX) {
+        commands.push(DeregisterNodes { node_ids: page.to_vec() }.into());
+    }
+    commands
+}
+
+#[derive(Default)]
+struct Garbage {
+    jobs: BTreeSet<JobKey>,
+    evals: BTreeSet<EvalId>,
+    allocs: BTreeSet<AllocId>,
+}
+
+fn flush(reap: &mut ReapEvals, commands: &mut Vec<Command>) {
+    if reap.evals.len() + reap.allocs.len() >= ROWS_MAX {
+        commands.push(std::mem::take(reap).into());
+    }
+}
+
+/// Dead jobs go together with all their evaluations, or not at all.
+fn jobs(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
+    for job in view.jobs().filter(|job| may_go(job) && job.create_index <= cutoffs.job) {
+        let mut evals = BTreeMap::new();
+        for eval in view.evals_of_job(&job.namespace, &job.id) {
+            evals.insert(eval.id, eval_garbage(view, eval, cutoffs.job, true, now));
+        }
+        if evals.values().all(|(whole, _)| *whole) {
+            found.jobs.insert(job.key());
+            for (eval, (_, allocs)) in evals {
+                found.evals.insert(eval);
+                found.allocs.extend(allocs);
+            }
+        }
+    }
+}
+
+fn evals(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
+    for eval in view.evals() {
+        let cutoff = if eval.kind == JobType::Batch { cutoffs.batch_eval } else { cutoffs.eval };
+        let (whole, allocs) = eval_garbage(view, eval, cutoff, false, now);
+        if whole {
+            found.evals.insert(eval.id);
+        }
+        found.allocs.extend(allocs);
+    }
+}
+
+fn may_go(job: &Job) -> bool {
+    if job.is_periodic() || job.is_parameterized() {
+        return job.stop;
+    }
+    job.status == JobStatus::Dead && (job.stop || matches!(job.kind, JobType::Batch | JobType::SysBatch))
+}
+
+/// Whether the evaluation can go, and which of its allocations can.
+fn eval_garbage(view: &State, eval: &Evaluation, cutoff: u64, with_job: bool, now: Time) -> (bool, Vec<AllocId>) {
+    if !eval.status.is_terminal() || eval.modify_index > cutoff {
+        return (false, Vec::new());
+    }
+    let job = view.job(&eval.namespace, &eval.job_id);
+    let allocs: Vec<_> = view.allocs_of_eval(eval.id).collect();
+    // The latest allocations of a batch job that is still registered stay: without them it would run again.
+    let keep_latest = eval.kind == JobType::Batch && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
+    let old: Vec<_> = allocs
+        .iter()
+        .filter(|alloc| match job.filter(|_| keep_latest) {
+            Some(job) => alloc.create_index < job.job_modify_index && alloc.modify_index <= cutoff && alloc.terminal(),
+            None => alloc_may_go(alloc, job.map(|job| &**job), cutoff, now),
+        })
+        .map(|alloc| alloc.id)
+        .collect();
+    (old.len() == allocs.len(), old)
+}
+
+fn alloc_may_go(alloc: &Allocation, job: Option<&Job>, cutoff: u64, now: Time) -> bool {
+    if !alloc.terminal() || alloc.modify_index > cutoff || alloc.client_status == AllocClientStatus::Running {
+        return false;
+    }
+    let Some(job) = job.filter(|job| !job.stop && job.status != JobStatus::Dead) else { return true };
+    if alloc.desired_status == AllocDesiredStatus::Stop || alloc.client_status != AllocClientStatus::Failed {
+        return true;
+    }
+    let Some(policy) = job.group(&alloc.task_group).and_then(|group| group.reschedule_policy.as_ref()) else { return true };
+    if (policy.attempts == 0 && !policy.unlimited) || alloc.next_allocation.is_some() {
+        return true;
+    }
+    let last = alloc.reschedule_tracker.as_ref().and_then(|tracker| tracker.events.as_ref()?.last().map(|event| event.reschedule_time));
+    match last {
+        Some(at) if !policy.unlimited => now.since(Time::from_nanos(at)) > policy.interval,
+        _ => false,
+    }
+}

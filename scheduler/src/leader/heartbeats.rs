@@ -1,0 +1,153 @@
+//! Which nodes have been silent for too long. What becomes of them is decided from the tables when it is proposed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{AllocDesiredStatus, Dur, Node, NodeId, NodeStatus, Time};
+use songline_projections::State;
+
+/// How often nodes have to show up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeartbeatLimits {
+    /// The shortest time between two heartbeats of a node.
+    pub min_ttl: Dur,
+    /// All nodes together send at most so many a second.
+    pub per_second_max: u32,
+    /// How much later than promised a heartbeat may come.
+    pub grace: Dur,
+    /// How long nodes have after a change of leader.
+    pub failover_ttl: Dur,
+}
+
+impl Default for HeartbeatLimits {
+    fn default() -> Self {
+        Self { min_ttl: Dur::from_secs(10), per_second_max: 50, grace: Dur::from_secs(10), failover_ttl: Dur::from_mins(5) }
+    }
+}
+
+/// The deadlines of all nodes that are not down.
+#[derive(Debug, Default)]
+pub struct Heartbeats {
+    limits: HeartbeatLimits,
+    deadlines: BTreeMap<NodeId, Time>,
+    queue: BTreeSet<(Time, NodeId)>,
+}
+
+impl Heartbeats {
+    /// Nobody is watched yet.
+    pub fn new(limits: HeartbeatLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// A new leader gives every node that is not down the failover time.
+    pub fn restore(&mut self, view: &State, now: Time) {
+        self.deadlines.clear();
+        self.queue.clear();
+        for node in view.nodes().filter(|node| node.status != NodeStatus::Down) {
+            self.watch(node.id, now.plus(self.limits.failover_ttl));
+        }
+    }
+
+    /// A node showed up: the time until its next heartbeat. `stagger` between 0 and 1 spreads the nodes.
+    pub fn on_heartbeat(&mut self, node: NodeId, stagger: f64, now: Time) -> Dur {
+        let nodes = self.deadlines.len() as f64;
+        let rate_bound = nodes / f64::from(self.limits.per_second_max.max(1)) * 1e9;
+        let base = self.limits.min_ttl.nanos().max(rate_bound as i64);
+        let ttl = Dur(base + (base as f64 * stagger.clamp(0.0, 1.0)) as i64);
+        self.watch(node, now.plus(ttl).plus(self.limits.grace));
+        ttl
+    }
+
+    /// A node is down or gone.
+    pub fn forget(&mut self, node: NodeId) {
+        if let Some(at) = self.deadlines.remove(&node) {
+            self.queue.remove(&(at, node));
+        }
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.queue.first().map(|(at, _)| *at)
+    }
+
+    /// The nodes that missed their heartbeat. Each is named once, until it shows up or is watched again.
+    pub fn on_time(&mut self, now: Time) -> Vec<NodeId> {
+        let mut missed = Vec::new();
+        while let Some(&(at, node)) = self.queue.first() {
+            if at > now {
+                break;
+            }
+            self.queue.pop_first();
+            self.deadlines.remove(&node);
+            missed.push(node);
+        }
+        missed
+    }
+
+    /// How many nodes are watched.
+    pub fn watched(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    fn watch(&mut self, node: NodeId, at: Time) {
+        self.forget(node);
+        self.deadlines.insert(node, at);
+        self.queue.insert((at, node));
+    }
+}
+
+/// What a node becomes that missed its heartbeat: `disconnected` while one of its allocs may still wait for it, else `down`.
+pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
+    if matches!(node.status, NodeStatus::Down | NodeStatus::Initializing) {
+        return NodeStatus::Down;
+    }
+    let may_wait = view.allocs_of_node(node.id).any(|alloc| {
+        let Some(window) = alloc.group().and_then(|group| group.max_client_disconnect).filter(|window| *window > Dur::ZERO) else {
+            return false;
+        };
+        let expired = alloc
+            .last_unknown()
+            .is_some_and(|since| alloc.client_status == songline_model::AllocClientStatus::Unknown && since.plus(window) <= now);
+        alloc.desired_status == AllocDesiredStatus::Run && !expired
+    });
+    if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: NodeId = NodeId::from_bytes([1; 16]);
+
+    #[test]
+    fn a_silent_node_is_named_once_after_its_time_and_the_grace() {
+        let mut beats = Heartbeats::new(HeartbeatLimits::default());
+        let ttl = beats.on_heartbeat(NODE, 0.5, Time::from_secs(100));
+        assert_eq!(ttl, Dur::from_secs(15));
+        assert_eq!(beats.next_deadline(), Some(Time::from_secs(125)));
+        assert!(beats.on_time(Time::from_secs(124)).is_empty());
+        assert_eq!(beats.on_time(Time::from_secs(125)), [NODE]);
+        assert!(beats.on_time(Time::from_secs(999)).is_empty());
+    }
+
+    #[test]
+    fn a_heartbeat_puts_the_deadline_off() {
+        let mut beats = Heartbeats::new(HeartbeatLimits::default());
+        beats.on_heartbeat(NODE, 0.0, Time::from_secs(0));
+        beats.on_heartbeat(NODE, 0.0, Time::from_secs(10));
+        assert!(beats.on_time(Time::from_secs(25)).is_empty());
+        assert_eq!(beats.on_time(Time::from_secs(30)), [NODE]);
+    }
+
+    #[test]
+    fn many_nodes_beat_less_often() {
+        let mut beats = Heartbeats::new(HeartbeatLimits::default());
+        for n in 0..=255_u8 {
+            for m in 0..4_u8 {
+                let mut id = [n; 16];
+                id[0] = m;
+                beats.on_heartbeat(NodeId::from_bytes(id), 0.0, Time::from_secs(0));
+            }
+        }
+        assert_eq!(beats.on_heartbeat(NODE, 0.0, Time::from_secs(0)), Dur::from_millis(20_480));
+    }
+}

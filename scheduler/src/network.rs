@@ -1,0 +1,231 @@
+//! Ports: which are taken on a node, and which a new allocation gets. What a network looks like inside an allocation is the node's affair.
+
+use std::collections::BTreeMap;
+
+use songline_model::{AllocatedPortMapping, AllocatedResources, Allocation, NetworkResource, Node, Port, Str};
+
+use crate::feasible::resolve;
+use crate::seed::Seed;
+
+/// Dynamic ports come from this range (upper bound excluded) unless the node says otherwise.
+const DYNAMIC_PORTS: (i64, i64) = (20_000, 32_000);
+/// How many ports are tried by chance before all are tried in turn.
+const RANDOM_TRIES: usize = 20;
+/// The network of a port that names none.
+const DEFAULT_HOST_NETWORK: &str = "default";
+const PORTS: usize = 65_536;
+
+/// The ports of one node that are taken, per address.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    taken: BTreeMap<Str, PortSet>,
+}
+
+#[derive(Debug, Clone)]
+struct PortSet(Box<[u64; PORTS / 64]>);
+
+impl PortSet {
+    fn empty() -> Self {
+        Self(Box::new([0; PORTS / 64]))
+    }
+
+    fn has(&self, port: i64) -> bool {
+        usize::try_from(port).ok().and_then(|port| self.0.get(port / 64).map(|word| word >> (port % 64) & 1 == 1)).unwrap_or(false)
+    }
+
+    fn set(&mut self, port: i64, on: bool) {
+        let Ok(port) = usize::try_from(port) else { return };
+        let Some(word) = self.0.get_mut(port / 64) else { return };
+        if on {
+            *word |= 1 << (port % 64);
+        } else {
+            *word &= !(1 << (port % 64));
+        }
+    }
+}
+
+impl Ports {
+    /// What the node itself keeps; `Err` is a text that is not a list of ports.
+    pub fn of_node(node: &Node) -> Result<Self, String> {
+        let mut ports = Self { taken: BTreeMap::new() };
+        let everywhere = node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str());
+        let everywhere = parse_ports(everywhere)?;
+        for (_, address, kept) in addresses(node) {
+            let kept = parse_ports(kept)?;
+            let set = ports.taken.entry(address.clone()).or_insert_with(PortSet::empty);
+            for port in everywhere.iter().chain(&kept) {
+                set.set(*port, true);
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Takes the ports of an allocation; `Err` is the first one that was taken before. All of them are taken afterwards.
+    pub fn take(&mut self, alloc: &Allocation) -> Result<(), i64> {
+        alloc.allocated_resources.as_deref().map_or(Ok(()), |resources| self.take_all(resources))
+    }
+
+    /// Takes the ports of these resources, as [`Ports::take`] does.
+    pub fn take_all(&mut self, resources: &AllocatedResources) -> Result<(), i64> {
+        let mut collision = Ok(());
+        each_port(resources, |address, port| {
+            let set = self.taken.entry(address.clone()).or_insert_with(PortSet::empty);
+            if set.has(port) && collision.is_ok() {
+                collision = Err(port);
+            }
+            set.set(port, true);
+        });
+        collision
+    }
+
+    /// Gives the ports of an allocation back.
+    pub fn release(&mut self, alloc: &Allocation) {
+        let Some(resources) = alloc.allocated_resources.as_deref() else { return };
+        each_port(resources, |address, port| {
+            if let Some(set) = self.taken.get_mut(address) {
+                set.set(port, false);
+            }
+        });
+    }
+
+    /// Finds ports for what a group asks. Nothing is taken yet: see [`Ports::take_all`].
+    pub fn assign(&self, node: &Node, ask: &NetworkResource, seed: &mut Seed) -> Result<Vec<AllocatedPortMapping>, String> {
+        let mut offer: Vec<AllocatedPortMapping> = Vec::new();
+        for port in ask.reserved_ports.iter().flatten() {
+            if port.value < 0 || port.value >= PORTS as i64 {
+                return Err(format!("invalid port {} (out of range)", port.value));
+            }
+            // Only the first address of a network serves static ports.
+            let address = self.addresses_for(node, port)?.swap_remove(0);
+            if self.is_taken(&address, port.value) || offer.iter().any(|other| other.value == port.value && other.host_ip == address) {
+                return Err(format!("reserved port collision {}={}", port.label, port.value));
+            }
+            offer.push(mapping(port, port.value, address));
+        }
+        for port in ask.dynamic_ports.iter().flatten() {
+            let found = self.addresses_for(node, port)?.into_iter().find_map(|address| {
+                let value = self.free_port(node, &address, &offer, seed)?;
+                Some(mapping(port, value, address))
+            });
+            offer.push(found.ok_or("dynamic port selection failed")?);
+        }
+        Ok(offer)
+    }
+
+    fn addresses_for(&self, node: &Node, port: &Port) -> Result<Vec<Str>, String> {
+        let network = host_network(port, node);
+        let found: Vec<Str> = addresses(node).filter(|(alias, ..)| *alias == network).map(|(_, address, _)| address.clone()).collect();
+        if found.is_empty() { Err(format!("no addresses available for {network} network")) } else { Ok(found) }
+    }
+
+    fn is_taken(&self, address: &str, port: i64) -> bool {
+        self.taken.get(address).is_some_and(|set| set.has(port))
+    }
+
+    fn free_port(&self, node: &Node, address: &str, offer: &[AllocatedPortMapping], seed: &mut Seed) -> Option<i64> {
+        let (mut low, mut high) = DYNAMIC_PORTS;
+        if let Some(resources) = &node.node_resources {
+            low = if resources.min_dynamic_port > 0 { resources.min_dynamic_port } else { low };
+            high = if resources.max_dynamic_port > 0 { resources.max_dynamic_port } else { high };
+        }
+        let free = |port: i64| !self.is_taken(address, port) && offer.iter().all(|other| other.value != port);
+        let width = u64::try_from(high - low).unwrap_or(0);
+        if width > 0 {
+            for _ in 0..RANDOM_TRIES {
+                let port = low + seed.below(width) as i64;
+                if free(port) {
+                    return Some(port);
+                }
+            }
+        }
+        (low..=high).find(|port| free(*port))
+    }
+}
+
+/// Whether an allocation holds any port.
+pub fn has_ports(alloc: &Allocation) -> bool {
+    let mut any = false;
+    if let Some(resources) = &alloc.allocated_resources {
+        each_port(resources, |_, _| any = true);
+    }
+    any
+}
+
+/// The network of a group as an allocation records it: what was asked, with the ports it got.
+pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Node) -> NetworkResource {
+    let mut network = ask.clone();
+    for port in network.dynamic_ports.iter_mut().flatten() {
+        if let Some(got) = offer.iter().find(|got| got.label == port.label) {
+            port.value = got.value;
+            port.to = got.to;
+        }
+    }
+    if let Some(resources) = &node.node_resources {
+        let of_host = |mode: &str| mode == "host" || mode.is_empty();
+        let new_form = resources.node_networks.iter().flatten().find(|network| of_host(&network.mode));
+        let first = new_form.and_then(|network| network.addresses.as_ref()?.first()).map(|address| address.address.clone());
+        let old_form = || resources.networks.iter().flatten().rfind(|network| of_host(&network.mode)).map(|network| network.ip.clone());
+        if let Some(address) = first.or_else(old_form) {
+            network.ip = address;
+        }
+    }
+    network
+}
+
+/// The name of the host network that a port is asked on.
+pub fn host_network(port: &Port, node: &Node) -> Str {
+    if port.host_network.is_empty() {
+        return DEFAULT_HOST_NETWORK.into();
+    }
+    resolve(&port.host_network, node).map(Str::from).unwrap_or_default()
+}
+
+/// Every address of a node: (alias of its network, address, text of the ports it keeps).
+pub fn addresses(node: &Node) -> impl Iterator<Item = (&str, &Str, &str)> {
+    let resources = node.node_resources.as_deref();
+    let networks = resources.and_then(|resources| resources.node_networks.as_deref()).unwrap_or_default();
+    let new_form = networks.iter().flat_map(|network| network.addresses.iter().flatten()).map(|address| {
+        let alias = if address.alias.is_empty() { DEFAULT_HOST_NETWORK } else { address.alias.as_str() };
+        (alias, &address.address, address.reserved_ports.as_str())
+    });
+    // Nodes that tell only of old-style networks have one network, the default one.
+    let old = if networks.is_empty() { resources.and_then(|resources| resources.networks.as_deref()) } else { None };
+    let old_form = old.unwrap_or_default().iter().filter(|network| !network.ip.is_empty());
+    new_form.chain(old_form.map(|network| (DEFAULT_HOST_NETWORK, &network.ip, "")))
+}
+
+fn mapping(port: &Port, value: i64, host_ip: Str) -> AllocatedPortMapping {
+    AllocatedPortMapping { label: port.label.clone(), value, to: if port.to == -1 { value } else { port.to }, host_ip }
+}
+
+fn each_port(resources: &AllocatedResources, mut seen: impl FnMut(&Str, i64)) {
+    let of_network = |network: &NetworkResource, seen: &mut dyn FnMut(&Str, i64)| {
+        for port in network.reserved_ports.iter().flatten().chain(network.dynamic_ports.iter().flatten()) {
+            seen(&network.ip, port.value);
+        }
+    };
+    match &resources.shared.ports {
+        Some(ports) if !ports.is_empty() => ports.iter().for_each(|port| seen(&port.host_ip, port.value)),
+        _ => resources.shared.networks.iter().flatten().for_each(|network| of_network(network, &mut seen)),
+    }
+    for task in resources.tasks.iter().flatten().map(|(_, task)| task) {
+        task.networks.iter().flatten().for_each(|network| of_network(network, &mut seen));
+    }
+}
+
+/// Parses `22,80,8500-8600`.
+pub fn parse_ports(text: &str) -> Result<Vec<i64>, String> {
+    let number = |text: &str| text.trim().parse::<i64>().ok().filter(|port| (0..PORTS as i64).contains(port));
+    let mut ports = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        match (number(low), number(high)) {
+            (Some(low), Some(high)) if low <= high => ports.extend(low..=high),
+            _ => return Err(format!("invalid port range: {part}")),
+        }
+    }
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests;

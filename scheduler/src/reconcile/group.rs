@@ -1,0 +1,288 @@
+//! One group of a job that is wanted: the steps in their order, from what there is to what has to happen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use songline_model::{AllocClientStatus, AllocId, Allocation, DeploymentState, EvalId, Job, TaskGroup};
+
+use super::names::index_of;
+use super::set::{ByReschedule, Set};
+use super::{NameIndex, Placement, Run, Stop, Update, why};
+
+/// What remains of a group's allocations after each step.
+struct Sets {
+    all: Set,
+    untainted: Set,
+    migrate: Set,
+    lost: Set,
+    reschedule_now: Set,
+}
+
+impl Sets {
+    fn drop_stopped(&mut self, stopped: &Set) {
+        for set in [&mut self.all, &mut self.untainted, &mut self.migrate, &mut self.lost, &mut self.reschedule_now] {
+            set.minus(stopped);
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    /// Works out a group; whether nothing is left to do for it in its deployment.
+    pub(super) fn group(&mut self, job: &Arc<Job>, group: &TaskGroup, all: Set) -> bool {
+        let name = &group.name;
+        let found = all.len();
+        // Finished work of an older version is over: the new version runs anew.
+        let all = if self.input.batch { all.without(|alloc| alloc.terminal() && is_older(alloc, job)) } else { all };
+        let dropped = found - all.len();
+        let (mut state, existing) = self.deployment_state(group);
+
+        let sorted = all.by_taint(self.input);
+        let mut ignored = dropped + sorted.ignored.len();
+        let ByReschedule { untainted, now, mut later } = sorted.untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
+        let mut sets = Sets { all, untainted, migrate: sorted.migrate, lost: sorted.lost, reschedule_now: now };
+
+        let mut stopped_count = 0;
+        if !sorted.reconnecting.is_empty() {
+            let (goes_on, stopped) = self.reconnect(job, &sorted.reconnecting, &sets.all);
+            stopped_count += stopped.len();
+            sets.drop_stopped(&stopped);
+            later.retain(|later| !stopped.contains(later.alloc.id));
+            sets.untainted.add(goes_on);
+        }
+        if !sorted.disconnecting.is_empty() {
+            let disconnecting = sorted.disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
+            sets.untainted.add(disconnecting.untainted);
+            sets.reschedule_now.add(disconnecting.now);
+            later.extend(disconnecting.later);
+            self.disconnect(&sorted.disconnecting);
+        }
+        let lost_later = self.lost_later(group, &sets.lost);
+        let waits = !lost_later.is_empty() || self.still_stopping(group, &sets.all);
+        let some_later = !later.is_empty();
+        self.reschedule_later(later);
+
+        let in_use = [&sets.untainted, &sets.migrate, &sets.reschedule_now, &sets.lost];
+        let in_use = in_use.into_iter().flat_map(|set| set.iter()).map(Arc::as_ref);
+        let mut names = NameIndex::new(&self.input.eval.job_id, name, group.count, in_use);
+        let surplus = self.stop_surplus(group, &mut names, &mut sets, &lost_later);
+        stopped_count += surplus.len();
+        sets.untainted.minus(&surplus);
+
+        let (destructive, in_place, unchanged) = self.updates(group, &sets.untainted);
+        ignored += unchanged;
+        if !existing {
+            state.desired_total += (destructive.len() + in_place) as i64;
+        }
+        let mut at_once = self.under_provisioned(group, &sets, &destructive);
+        let place = if waits { Vec::new() } else { self.placements(group, &mut names, &sets) };
+        if !existing {
+            state.desired_total += place.len() as i64;
+        }
+        let complete = destructive.is_empty()
+            && in_place == 0
+            && place.is_empty()
+            && sets.migrate.is_empty()
+            && sets.reschedule_now.is_empty()
+            && !some_later;
+
+        let ready = !self.paused && !self.failed;
+        let (placed, rescheduled) = self.replacements(place, ready, &mut at_once);
+        stopped_count += rescheduled;
+        let replaced = if ready { destructive.len().min(at_once) } else { 0 };
+        ignored += destructive.len() - replaced;
+        let destructive_any = !destructive.is_empty();
+        self.destroy(group, &destructive, replaced);
+        self.migrate(group, &sets.migrate);
+
+        let desired = self.out.desired.entry(name.clone()).or_default();
+        desired.ignore += ignored as u64;
+        desired.place += placed as u64;
+        desired.stop += stopped_count as u64;
+        desired.in_place_update += in_place as u64;
+        desired.destructive_update += replaced as u64;
+        desired.migrate += sets.migrate.len() as u64;
+        self.out.names.insert(name.clone(), names);
+        self.create_deployment(job, group, existing, state, &sets.all, destructive_any);
+        complete && self.group_is_healthy(name)
+    }
+
+    /// Stops the lost ones and as many others as there are too many.
+    fn stop_surplus(&mut self, group: &TaskGroup, names: &mut NameIndex, sets: &mut Sets, followups: &BTreeMap<AllocId, EvalId>) -> Set {
+        let mut stopped = Set::default();
+        for alloc in sets.lost.iter() {
+            let stop = Stop {
+                alloc: alloc.clone(),
+                description: why::LOST,
+                client_status: Some(AllocClientStatus::Lost),
+                followup: followups.get(&alloc.id).copied(),
+            };
+            self.out.stop.push(stop);
+            stopped.insert(alloc.clone());
+        }
+        let known = sets.untainted.iter().filter(|alloc| alloc.client_status != AllocClientStatus::Unknown).count();
+        let wanted = usize::try_from(group.count).unwrap_or(0);
+        let mut surplus = (known + sets.migrate.len()).saturating_sub(wanted);
+        if surplus == 0 {
+            return stopped;
+        }
+        // Those that have to move anyhow go first, from the highest name down.
+        let migrating = sets.migrate.iter().map(Arc::as_ref);
+        let highest = NameIndex::new(&self.input.eval.job_id, &group.name, group.count, migrating).highest(surplus);
+        for alloc in sets.migrate.in_name_order().into_iter().filter(|alloc| highest.contains(&alloc.name)) {
+            if surplus == 0 {
+                return stopped;
+            }
+            self.stop(&alloc, None, why::NOT_NEEDED);
+            sets.migrate.remove(alloc.id);
+            names.release(index_of(&alloc));
+            stopped.insert(alloc);
+            surplus -= 1;
+        }
+        let highest = names.highest(surplus);
+        let live: Vec<Arc<Allocation>> = sets.untainted.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
+        let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|alloc| highest.contains(&alloc.name));
+        for (alloc, by_name) in named.into_iter().map(|alloc| (alloc, true)).chain(others.into_iter().map(|alloc| (alloc, false))) {
+            if surplus == 0 {
+                break;
+            }
+            self.stop(&alloc, None, why::NOT_NEEDED);
+            if !by_name {
+                names.release(index_of(&alloc));
+            }
+            stopped.insert(alloc);
+            surplus -= 1;
+        }
+        stopped
+    }
+
+    /// Asks of each what becomes of it: (destructive, number in place, number left alone).
+    fn updates(&mut self, group: &TaskGroup, untainted: &Set) -> (Set, usize, usize) {
+        let (mut destructive, mut in_place, mut ignored) = (Set::default(), 0, 0);
+        for alloc in untainted.iter() {
+            match (self.update_of)(alloc, group) {
+                Update::Ignore => ignored += 1,
+                Update::Destructive => destructive.insert(alloc.clone()),
+                Update::InPlace(changed) => {
+                    in_place += 1;
+                    self.out.in_place.push(*changed);
+                }
+            }
+        }
+        (destructive, in_place, ignored)
+    }
+
+    /// What is missing: replacements of failed ones, then of lost ones, then new ones.
+    fn placements(&mut self, group: &TaskGroup, names: &mut NameIndex, sets: &Sets) -> Vec<Placement> {
+        let wanted = usize::try_from(group.count).unwrap_or(0);
+        let mut existing = sets.untainted.len() + sets.migrate.len() + sets.reschedule_now.len();
+        let mut place: Vec<Placement> = Vec::new();
+        for alloc in sets.reschedule_now.in_name_order() {
+            // Disconnected ones go on until their limit; failed ones stop when their replacement has a node.
+            let waits = self.out.disconnect_updates.contains_key(&alloc.id) || alloc.client_status == AllocClientStatus::Unknown;
+            let stop_previous = if waits { None } else { Some(why::RESCHEDULED) };
+            place.push(Placement { rescheduling: true, stop_previous, ..after(group, &alloc) });
+        }
+        for alloc in sets.lost.in_name_order() {
+            if existing >= wanted {
+                break;
+            }
+            existing += 1;
+            place.push(Placement { lost: true, ..after(group, &alloc) });
+        }
+        for name in names.next(wanted.saturating_sub(existing)) {
+            place.push(Placement {
+                group: group.name.clone(),
+                name,
+                previous: None,
+                rescheduling: false,
+                lost: false,
+                stop_previous: None,
+            });
+        }
+        place
+    }
+
+    /// Passes on what may be placed now: (how many are placed, how many of the failed they stop).
+    fn replacements(&mut self, place: Vec<Placement>, ready: bool, at_once: &mut usize) -> (usize, usize) {
+        let failed_deployment = if self.failed { self.deployment.as_ref().map(|deployment| deployment.id) } else { None };
+        let mut allowed = place;
+        if ready {
+            *at_once -= allowed.len().min(*at_once);
+        } else {
+            // What was there before is replaced even so, but not what failed as part of the failed deployment.
+            allowed.retain(|placement| {
+                let of_failed = failed_deployment.is_some()
+                    && placement.previous.as_ref().is_some_and(|previous| previous.deployment_id == failed_deployment);
+                placement.lost || (placement.rescheduling && !of_failed)
+            });
+        }
+        let counts = (allowed.len(), allowed.iter().filter(|placement| placement.stop_previous.is_some()).count());
+        self.out.place.extend(allowed);
+        counts
+    }
+
+    fn destroy(&mut self, group: &TaskGroup, destructive: &Set, most: usize) {
+        for alloc in destructive.in_name_order().into_iter().take(most) {
+            let placement = Placement { stop_previous: Some(why::UPDATING), ..after(group, &alloc) };
+            self.out.destructive.push(placement);
+        }
+    }
+
+    fn migrate(&mut self, group: &TaskGroup, migrate: &Set) {
+        for alloc in migrate.in_name_order() {
+            self.stop(&alloc, None, why::MIGRATING);
+            self.out.place.push(after(group, &alloc));
+        }
+    }
+
+    /// How many may be replaced at once, given that the deployment waits for those before to become healthy.
+    fn under_provisioned(&self, group: &TaskGroup, sets: &Sets, destructive: &Set) -> usize {
+        let count = usize::try_from(group.count).unwrap_or(0);
+        let most = group.update.as_ref().map_or(0, |update| usize::try_from(update.max_parallel).unwrap_or(0));
+        if most == 0 || destructive.len() + sets.migrate.len() == 0 {
+            return count;
+        }
+        let Some(deployment) = &self.deployment else { return most };
+        if self.paused || self.failed {
+            return 0;
+        }
+        let mut left = most;
+        for alloc in sets.untainted.iter().filter(|alloc| alloc.deployment_id == Some(deployment.id)) {
+            match alloc.health() {
+                Some(true) => {}
+                Some(false) => return 0,
+                None => left = left.saturating_sub(1),
+            }
+        }
+        left
+    }
+
+    fn deployment_state(&self, group: &TaskGroup) -> (DeploymentState, bool) {
+        let known = self.deployment.as_ref().and_then(|deployment| deployment.task_groups.as_ref()?.get(&group.name));
+        if let Some(state) = known {
+            return (state.clone(), true);
+        }
+        let mut state = DeploymentState::default();
+        if let Some(update) = group.update.as_ref().filter(|update| update.max_parallel != 0) {
+            state.auto_revert = update.auto_revert;
+            state.auto_promote = update.auto_promote;
+            state.progress_deadline = update.progress_deadline;
+        }
+        (state, false)
+    }
+}
+
+fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
+    Placement {
+        group: group.name.clone(),
+        name: previous.name.clone(),
+        previous: Some(previous.clone()),
+        rescheduling: false,
+        lost: false,
+        stop_previous: None,
+    }
+}
+
+fn is_older(alloc: &Allocation, job: &Job) -> bool {
+    alloc.job.as_ref().is_some_and(|own| own.version < job.version || own.create_index < job.create_index)
+}

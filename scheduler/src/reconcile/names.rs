@@ -1,0 +1,109 @@
+//! Which numbers the names of a group's allocations use: `job.group[3]` uses 3.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{Allocation, Str};
+
+/// The numbers in use. A number that several allocations use is counted for each.
+#[derive(Debug, Clone, Default)]
+pub struct NameIndex {
+    prefix: String,
+    count: u64,
+    used: BTreeMap<u64, u64>,
+}
+
+impl NameIndex {
+    /// The numbers that these allocations of a group of `count` use.
+    pub fn new<'a>(job_id: &str, group: &str, count: i64, allocs: impl IntoIterator<Item = &'a Allocation>) -> Self {
+        let mut names = Self { prefix: format!("{job_id}.{group}"), count: u64::try_from(count).unwrap_or(0), used: BTreeMap::new() };
+        for alloc in allocs {
+            *names.used.entry(index_of(alloc)).or_insert(0) += 1;
+        }
+        names
+    }
+
+    /// Gives up the `n` highest numbers and returns their names.
+    pub fn highest(&mut self, n: usize) -> BTreeSet<Str> {
+        let taken: Vec<u64> = self.used.keys().rev().take(n).copied().collect();
+        taken
+            .into_iter()
+            .map(|index| {
+                self.used.remove(&index);
+                self.name(index)
+            })
+            .collect()
+    }
+
+    /// Takes `n` numbers: free ones below the group's count first, then 0, 1, 2 and so on again.
+    pub fn next(&mut self, n: usize) -> Vec<Str> {
+        let mut taken: Vec<u64> = Vec::with_capacity(n);
+        taken.extend((0..self.count).filter(|index| !self.used.contains_key(index)).take(n));
+        taken.extend(0..(n - taken.len()) as u64);
+        for index in &taken {
+            *self.used.entry(*index).or_insert(0) += 1;
+        }
+        taken.into_iter().map(|index| self.name(index)).collect()
+    }
+
+    /// One allocation gives up this number.
+    pub fn release(&mut self, index: u64) {
+        if let Some(users) = self.used.get_mut(&index) {
+            *users -= 1;
+            if *users == 0 {
+                self.used.remove(&index);
+            }
+        }
+    }
+
+    /// The name for a placement that would take `name`: another one while several allocations use it.
+    pub fn unique(&mut self, name: &Str, index: u64) -> Str {
+        if self.used.get(&index).is_none_or(|users| *users < 2) {
+            return name.clone();
+        }
+        self.release(index);
+        self.next(1).pop().unwrap_or_else(|| name.clone())
+    }
+
+    fn name(&self, index: u64) -> Str {
+        Str::from(format!("{}[{index}]", self.prefix))
+    }
+}
+
+/// The number in the brackets of a name, 0 when there is none.
+pub(super) fn index_of(alloc: &Allocation) -> u64 {
+    alloc.name_index().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use songline_model::Allocation;
+
+    use super::NameIndex;
+
+    fn names(count: i64, used: &[u64]) -> NameIndex {
+        let alloc = |index: &u64| Arc::new(Allocation { name: format!("j.g[{index}]").into(), ..Allocation::default() });
+        let allocs: Vec<_> = used.iter().map(alloc).collect();
+        NameIndex::new("j", "g", count, allocs.iter().map(Arc::as_ref))
+    }
+
+    #[test]
+    fn free_numbers_below_the_count_come_first() {
+        assert_eq!(names(5, &[0, 2, 9]).next(3), ["j.g[1]", "j.g[3]", "j.g[4]"]);
+        assert_eq!(names(2, &[0]).next(3), ["j.g[1]", "j.g[0]", "j.g[1]"]);
+    }
+
+    #[test]
+    fn the_highest_go_first() {
+        let highest: Vec<_> = names(5, &[0, 2, 9]).highest(2).into_iter().collect();
+        assert_eq!(highest, ["j.g[2]", "j.g[9]"]);
+    }
+
+    #[test]
+    fn a_name_that_two_use_is_not_given_to_a_third() {
+        let mut names = names(4, &[0, 0, 1]);
+        assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[2]");
+        assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[0]");
+    }
+}

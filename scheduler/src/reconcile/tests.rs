@@ -1,0 +1,16 @@
+//! The reconciler's golden cases, as stories. Canaries come with what builds them.
+
+mod deployments;
+mod disconnect;
+mod nodes;
+mod rescheduling;
+mod steady;
+mod story;
+
+use expect_test::Expect;
+
+/// Reconciles the story (see [`story::reconcile`]) and compares what comes of it.
+#[track_caller]
+fn check(story: &str, expected: Expect) {
+    expected.assert_eq(&story::reconcile(story));
+}

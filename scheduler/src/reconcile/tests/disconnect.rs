@@ -1,0 +1,297 @@
+//! Nodes that disconnect for a while, and what comes back with them.
+
+use expect_test::expect;
+
+use super::check;
+
+#[test]
+fn disconnecting_with_a_due_replacement() {
+    check(
+        "job count=3 disconnect=300 delay=1
+         alloc 0-1 node=disconnected
+         alloc 2",
+        expect![[r#"
+            place again: 0-1
+            unknown: 0-1
+            look again in 300s: max-disconnect-timeout
+            web: ignore 1, place 2
+        "#]],
+    );
+}
+
+#[test]
+fn disconnecting_with_a_replacement_later() {
+    check(
+        "job count=3 disconnect=300 delay=5
+         alloc 0-1 node=disconnected
+         alloc 2",
+        expect![[r#"
+            unknown: 0-1
+            look again in 300s: max-disconnect-timeout
+            look again in 5s: alloc-failure
+            web: ignore 3
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_allocs_are_replaced_by_their_follow_up() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0-1 node=disconnected client=unknown states=unknown@-5 followup=this
+         alloc 2",
+        expect![[r#"
+            place again: 0-1
+            web: ignore 1, place 2
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_allocs_with_replacements_are_left_alone() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0-1 node=disconnected client=unknown states=unknown@-5 next=r
+         alloc 0-1 as=r
+         alloc 2",
+        expect![[r#"
+            web: ignore 5
+        "#]],
+    );
+}
+
+#[test]
+fn allocs_come_back_without_replacement() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0-1 states=unknown",
+        expect![[r#"
+            back: 0-1
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn an_alloc_comes_back_and_its_replacement_stops() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0 states=unknown next=r score=0.5
+         alloc 0 as=r score=0.5
+         alloc 1-2",
+        expect![[r#"
+            stop, alloc not needed due to disconnected client reconnect: 0
+            back: 0
+            web: ignore 3, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_better_replacement_stays() {
+    check(
+        "job count=4 disconnect=300
+         alloc 0 states=unknown next=r score=0.5
+         alloc 0 as=r score=0.9
+         alloc 1-3",
+        expect![[r#"
+            stop, alloc not needed due to job update: 0
+            web: ignore 4, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn failed_ones_that_come_back_stop() {
+    check(
+        "job count=4 disconnect=300
+         alloc 0-1 states=unknown client=failed ended=-5 next=r
+         alloc 0-1 as=r
+         alloc 2-3",
+        expect![[r#"
+            stop as failed, alloc was rescheduled because it failed: 0-1
+            web: ignore 4, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn failed_ones_that_come_back_without_replacement_are_replaced() {
+    check(
+        "job count=4 disconnect=300
+         alloc 0-1 states=unknown client=failed ended=-5
+         alloc 2-3",
+        expect![[r#"
+            place: 0-1
+            stop as failed, alloc was rescheduled because it failed: 0-1
+            web: ignore 2, place 2, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_completed_batch_work_that_comes_back_is_not_run_again() {
+    check(
+        "job batch count=2 disconnect=300
+         alloc 0-1 states=unknown client=complete ended=-5",
+        expect![[r#"
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_a_failed_replacement_of_one_that_comes_back_stops() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0-1 states=unknown next=r
+         alloc 0-1 as=r client=failed ended=-20
+         alloc 2",
+        expect![[r#"
+            stop, alloc not needed due to disconnected client reconnect: 0-1
+            back: 0-1
+            web: ignore 3, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_replacement_that_also_comes_back_stops() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0 states=unknown next=r
+         alloc 0 as=r states=unknown
+         alloc 1",
+        expect![[r#"
+            stop, alloc not needed due to disconnected client reconnect: 0
+            back: 0
+            web: ignore 2, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_replacement_that_has_to_move_stops() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0-1 states=unknown next=r
+         alloc 0-1 as=r migrate
+         alloc 2",
+        expect![[r#"
+            stop, alloc not needed due to disconnected client reconnect: 0-1
+            back: 0-1
+            web: ignore 3, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_replacement_of_a_newer_version_stays() {
+    check(
+        "job count=5 disconnect=300
+         alloc 0-1 states=unknown next=r
+         alloc 0-1 as=r version=1
+         alloc 2-4",
+        expect![[r#"
+            stop, alloc not needed due to job update: 0-1
+            web: ignore 5, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_the_whole_chain_of_replacements_is_considered() {
+    check(
+        "job count=5 disconnect=300
+         alloc 0-1 states=unknown next=r
+         alloc 0-1 as=r version=1 client=failed desired=stop ended=-20 next=s
+         alloc 0-1 as=s
+         alloc 2-4",
+        expect![[r#"
+            stop, alloc not needed due to disconnected client reconnect: 0-1
+            back: 0-1
+            web: ignore 7, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_failed_ones_that_come_back_and_their_failed_replacements() {
+    check(
+        "job count=5 disconnect=300
+         alloc 0-1 states=unknown client=failed ended=-30 next=r
+         alloc 0-1 as=r client=failed ended=-20
+         alloc 2-4",
+        expect![[r#"
+            place again: 0-1
+            then stop, alloc was rescheduled because it failed: 0-1
+            stop as failed, alloc was rescheduled because it failed: 0-1
+            web: ignore 3, place 2, stop 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_pending_alloc_on_a_disconnected_node_is_lost() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0 node=disconnected client=pending next=r
+         alloc 0 as=r
+         alloc 1",
+        expect![[r#"
+            stop as lost, alloc is lost since its node is down: 0
+            web: ignore 2, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_allocs_past_their_limit_are_lost() {
+    check(
+        "job count=5 disconnect=300
+         alloc 0-1 node=disconnected client=unknown states=unknown@-400 next=r
+         alloc 0-1 as=r
+         alloc 2-4",
+        expect![[r#"
+            stop as lost, alloc is lost since its node is down: 0-1
+            web: ignore 5, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn after_the_reconnect_updates_apply_as_to_any() {
+    check(
+        "job count=1 disconnect=300 version=1
+         alloc 0 version=0 states=unknown@-20,running@-10 change=inplace",
+        expect![[r#"
+            change in place: 0
+            web: in place 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_terminal_allocs_on_disconnected_nodes_are_not_lost() {
+    check(
+        "job batch count=1
+         alloc 0 node=disconnected client=complete ended=-5",
+        expect![[r#"
+            web: ignore 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_failed_allocs_with_max_client_disconnect_follow_their_policy() {
+    check(
+        "job count=2 disconnect=300 delay=15
+         alloc 0 client=failed ended=0
+         alloc 1",
+        expect![[r#"
+            later: 0
+            look again in 15s: alloc-failure
+            web: ignore 2
+        "#]],
+    );
+}

@@ -1,0 +1,76 @@
+//! What a job may say and nothing here does yet. A group that uses such a feature is not placed, and its evaluation names the feature:
+//! never is a job run as if what it asks for were not there. This list shrinks to nothing.
+
+use songline_model::{Job, JobType, Str, Task, TaskGroup};
+
+/// One feature, and how to see that a group uses it.
+pub struct Feature {
+    /// As the evaluation names it.
+    pub name: &'static str,
+    /// Whether this group of this job uses it.
+    pub used: fn(&Job, &TaskGroup) -> bool,
+}
+
+/// All of them.
+pub const FEATURES: &[Feature] = &[
+    Feature { name: "type system", used: |job, _| job.kind == JobType::System },
+    Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
+    Feature { name: "periodic", used: |job, _| job.is_periodic() },
+    Feature { name: "parameterized", used: |job, _| job.is_parameterized() },
+    Feature { name: "multiregion", used: |job, _| job.multiregion.is_some() },
+    Feature {
+        name: "affinity",
+        used: |job, group| has(&job.affinities) || has(&group.affinities) || any(group, |task| has(&task.affinities)),
+    },
+    Feature { name: "spread", used: |job, group| has(&job.spreads) || has(&group.spreads) },
+    Feature { name: "update canary", used: |_, group| group.update.as_ref().is_some_and(|update| update.canary > 0) },
+    Feature {
+        name: "ephemeral_disk sticky",
+        used: |_, group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate),
+    },
+    Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
+    Feature { name: "service", used: |_, group| has(&group.services) || any(group, |task| has(&task.services)) },
+    Feature {
+        name: "network dns",
+        used: |_, group| group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty()),
+    },
+    Feature { name: "resources network", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.networks))) },
+    Feature { name: "resources device", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.devices))) },
+    Feature { name: "resources cores", used: |_, group| any(group, |task| asks(task, |asked| asked.cores > 0)) },
+    Feature { name: "lifecycle", used: |_, group| any(group, |task| task.lifecycle.is_some()) },
+    Feature { name: "artifact", used: |_, group| any(group, |task| has(&task.artifacts)) },
+    Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
+    Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
+    Feature {
+        name: "identity",
+        used: |_, group| any(group, |task| task.identity.as_ref().is_some_and(|identity| identity.env || identity.file)),
+    },
+    Feature { name: "dispatch_payload", used: |_, group| any(group, |task| task.dispatch_payload.is_some()) },
+    Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },
+    Feature { name: "csi_plugin", used: |_, group| any(group, |task| task.csi_plugin_config.is_some()) },
+    Feature { name: "connect", used: |_, group| any(group, |task| !task.kind.is_empty()) },
+];
+
+/// What of `group` is not built yet, as filter texts of its evaluation. Empty: it can be placed.
+pub fn missing(job: &Job, group: &TaskGroup) -> Vec<Str> {
+    FEATURES
+        .iter()
+        .filter(|feature| (feature.used)(job, group))
+        .map(|feature| format!("{} is not built yet", feature.name).into())
+        .collect()
+}
+
+fn has<T>(list: &Option<Vec<T>>) -> bool {
+    list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+fn any(group: &TaskGroup, used: impl Fn(&Task) -> bool) -> bool {
+    group.tasks.iter().flatten().any(used)
+}
+
+fn asks(task: &Task, used: impl Fn(&songline_model::Resources) -> bool) -> bool {
+    task.resources.as_ref().is_some_and(used)
+}
+
+#[cfg(test)]
+mod tests;

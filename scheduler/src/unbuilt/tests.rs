@@ -1,0 +1,70 @@
+//! Each feature of the list is seen in a job that uses it, and a plain job uses none.
+
+use songline_model::{
+    Affinity, DispatchPayloadConfig, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
+    PeriodicConfig, RequestedDevice, Resources, Service, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup, TaskLifecycleConfig,
+    Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+};
+
+use super::{FEATURES, missing};
+
+fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String> {
+    let mut job = Job { kind: JobType::Service, ..Job::default() };
+    let mut group = TaskGroup { update: Some(UpdateStrategy { max_parallel: 1, ..Default::default() }), ..TaskGroup::default() };
+    let mut task = Task { identity: Some(WorkloadIdentity::default()), resources: Some(Resources::default()), ..Task::default() };
+    change(&mut job, &mut group, &mut task);
+    group.tasks = Some(vec![task]);
+    missing(&job, &group).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_plain_job_misses_nothing() {
+    assert!(seen(|_, _, _| {}).is_empty());
+    assert!(seen(|job, _, _| job.kind = JobType::Batch).is_empty());
+}
+
+#[test]
+fn every_feature_is_seen_where_it_is_used() {
+    let resources = |change: fn(&mut Resources)| {
+        move |_: &mut Job, _: &mut TaskGroup, task: &mut Task| task.resources.as_mut().into_iter().for_each(change)
+    };
+    let dns = || vec![NetworkResource { dns: Some(DnsConfig::default()), ..NetworkResource::default() }];
+    let used: Vec<(&str, Vec<String>)> = vec![
+        ("type system", seen(|job, _, _| job.kind = JobType::System)),
+        ("type sysbatch", seen(|job, _, _| job.kind = JobType::SysBatch)),
+        ("periodic", seen(|job, _, _| job.periodic = Some(PeriodicConfig::default()))),
+        ("parameterized", seen(|job, _, _| job.parameterized_job = Some(ParameterizedJobConfig::default()))),
+        ("multiregion", seen(|job, _, _| job.multiregion = Some(Multiregion::default()))),
+        ("affinity", seen(|job, _, _| job.affinities = Some(vec![Affinity::default()]))),
+        ("affinity", seen(|_, _, task| task.affinities = Some(vec![Affinity::default()]))),
+        ("spread", seen(|_, group, _| group.spreads = Some(vec![Spread::default()]))),
+        ("update canary", seen(|_, group, _| group.update.as_mut().into_iter().for_each(|update| update.canary = 1))),
+        (
+            "ephemeral_disk sticky",
+            seen(|_, group, _| group.ephemeral_disk = Some(EphemeralDisk { sticky: true, ..EphemeralDisk::default() })),
+        ),
+        ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
+        ("service", seen(|_, group, _| group.services = Some(vec![Service::default()]))),
+        ("service", seen(|_, _, task| task.services = Some(vec![Service::default()]))),
+        ("network dns", seen(|_, group, _| group.networks = Some(dns()))),
+        ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
+        ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
+        ("resources cores", seen(resources(|asked| asked.cores = 1))),
+        ("lifecycle", seen(|_, _, task| task.lifecycle = Some(TaskLifecycleConfig::default()))),
+        ("artifact", seen(|_, _, task| task.artifacts = Some(vec![TaskArtifact::default()]))),
+        ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
+        ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
+        ("identity", seen(|_, _, task| task.identity = Some(WorkloadIdentity { env: true, file: false }))),
+        ("dispatch_payload", seen(|_, _, task| task.dispatch_payload = Some(DispatchPayloadConfig::default()))),
+        ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
+        ("csi_plugin", seen(|_, _, task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),
+        ("connect", seen(|_, _, task| task.kind = "connect-proxy:web".into())),
+    ];
+    for feature in FEATURES {
+        let stories: Vec<_> = used.iter().filter(|(name, _)| *name == feature.name).collect();
+        assert!(!stories.is_empty(), "no story of {}", feature.name);
+        for (name, seen) in stories {
+            assert_eq!(*seen, [format!("{name} is not built yet")]);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The command line: what can be typed, and which command it is. Each command is a file below `cli/`.
+
+mod agent;
+mod alloc;
+mod dev;
+mod event;
+mod http;
+mod job;
+mod log;
+mod node;
+mod snapshot;
+mod table;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// An open workload orchestrator whose heart is one replicated, append-only log.
+#[derive(Parser)]
+#[command(name = "songline", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an agent: a server, a node, or both.
+    Agent(agent::Options),
+    /// Start an agent for this machine, run a job file and print what happens.
+    Dev(dev::Options),
+    /// Jobs: run, status, stop.
+    #[command(subcommand)]
+    Job(job::Command),
+    /// Allocations: status, logs.
+    #[command(subcommand)]
+    Alloc(alloc::Command),
+    /// Nodes: status.
+    #[command(subcommand)]
+    Node(node::Command),
+    /// The event stream: follow.
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Snapshot archives: save, restore, inspect.
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
+    /// The log of a server that is not running: inspect, verify.
+    #[command(subcommand)]
+    Log(log::Command),
+    /// Print the version.
+    Version,
+}
+
+/// Where the agent is.
+#[derive(Args, Clone)]
+pub(crate) struct Target {
+    /// The agent's address.
+    #[arg(long, env = "NOMAD_ADDR", default_value = "http://127.0.0.1:4646")]
+    address: String,
+    /// The namespace; `*` is all of them, where a list is asked for.
+    #[arg(long, env = "NOMAD_NAMESPACE", default_value = "default")]
+    namespace: String,
+}
+
+/// Runs what the process was started with.
+pub fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    // A task's supervisor is this same program: it must do nothing but that.
+    if args.get(1).is_some_and(|arg| arg == "executor") {
+        return songline_client::executor_main(args.into_iter().skip(2));
+    }
+    if args.get(1).is_some_and(|arg| arg == "-version" || arg == "-v") {
+        return version();
+    }
+    let cli = Cli::parse_from(args.into_iter().map(two_dashes));
+    let result = match cli.command {
+        Command::Agent(options) => agent::run(options),
+        Command::Dev(options) => dev::run(options),
+        Command::Job(command) => blocking(job::run(command)),
+        Command::Alloc(command) => blocking(alloc::run(command)),
+        Command::Node(command) => blocking(node::run(command)),
+        Command::Event(command) => blocking(event::run(command)),
+        Command::Snapshot(command) => blocking(snapshot::run(command)),
+        Command::Log(command) => log::run(command),
+        Command::Version => return version(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn version() -> ExitCode {
+    println!("Songline v{} (speaks the interface of Nomad v{})", env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
+    ExitCode::SUCCESS
+}
+
+/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`.
+fn two_dashes(arg: OsString) -> OsString {
+    match arg.to_str() {
+        Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") && text.as_bytes()[1].is_ascii_alphabetic() => {
+            OsString::from(format!("-{text}"))
+        }
+        _ => arg,
+    }
+}
+
+fn blocking(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Reads a job file, HCL or JSON by its content, into the body of a registration.
+pub(crate) fn read_job(path: &PathBuf) -> anyhow::Result<serde_json::Value> {
+    use anyhow::Context;
+    let source = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let (job, format) = if source.trim_start().starts_with('{') {
+        let value: serde_json::Value = serde_json::from_str(&source).with_context(|| format!("reading {}", path.display()))?;
+        (value.get("Job").cloned().unwrap_or(value), "json")
+    } else {
+        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), ..Default::default() };
+        let job = songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
+        (job, "hcl2")
+    };
+    Ok(serde_json::json!({ "Job": job, "Submission": { "Source": source, "Format": format } }))
+}

@@ -1,0 +1,83 @@
+//! Talking to an agent over its HTTP API.
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use super::Target;
+
+/// One agent.
+pub(crate) struct Api {
+    client: reqwest::Client,
+    address: String,
+    namespace: String,
+}
+
+impl Api {
+    pub(crate) fn new(target: &Target) -> Self {
+        Self {
+            client: reqwest::Client::new(),
+            address: target.address.trim_end_matches('/').to_owned(),
+            namespace: target.namespace.clone(),
+        }
+    }
+
+    /// The JSON answer of a read.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let response = self.open(path).await?;
+        response.json().await.with_context(|| format!("reading the answer of {path}"))
+    }
+
+    /// An answer whose body is read by the caller, piece by piece.
+    pub(crate) async fn open(&self, path: &str) -> anyhow::Result<reqwest::Response> {
+        self.send(self.client.get(self.url(path))).await
+    }
+
+    /// The JSON answer of a write, null when it has none.
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let response = self.send(self.client.put(self.url(path)).json(body)).await?;
+        answer(response).await
+    }
+
+    /// A write of raw bytes.
+    pub(crate) async fn put_bytes(&self, path: &str, body: Vec<u8>) -> anyhow::Result<Value> {
+        let response = self.send(self.client.put(self.url(path)).body(body)).await?;
+        answer(response).await
+    }
+
+    /// The JSON answer of a deletion.
+    pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        let response = self.send(self.client.delete(self.url(path))).await?;
+        answer(response).await
+    }
+
+    fn url(&self, path: &str) -> String {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        format!("{}{path}{joint}namespace={}", self.address, self.namespace)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+        let response = request.send().await.with_context(|| format!("asking the agent at {}", self.address))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        bail!("Unexpected response code: {} ({})", status.as_u16(), text.trim_end());
+    }
+}
+
+async fn answer(response: reqwest::Response) -> anyhow::Result<Value> {
+    let bytes = response.bytes().await?;
+    if bytes.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_slice(&bytes)?) }
+}
+
+/// The text of a JSON string, empty for anything else.
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The first eight characters of an id: enough for people.
+pub(crate) fn short(value: &Value) -> &str {
+    let id = text(value);
+    id.get(..8).unwrap_or(id)
+}

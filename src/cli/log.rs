@@ -1,0 +1,117 @@
+//! `log inspect` and `log verify`: the log of a server that is not running, read only.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use serde_json::json;
+use songline_commands::Envelope;
+use songline_log::{Committed, Payload, Reader};
+use songline_projections::State;
+
+use super::table;
+use crate::server;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Print the commands of a log as JSON lines, without their bodies' secrets.
+    Inspect {
+        /// The agent's data directory.
+        #[arg(long)]
+        data_dir: PathBuf,
+        /// Start at this entry.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Print at most so many.
+        #[arg(long)]
+        limit: Option<usize>,
+    },
+    /// Read a log through, replay it and compare the result with its checkpoints.
+    Verify {
+        /// The agent's data directory.
+        #[arg(long)]
+        data_dir: PathBuf,
+    },
+}
+
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Inspect { data_dir, from, limit } => inspect(&data_dir, from, limit),
+        Command::Verify { data_dir } => verify(&data_dir),
+    }
+}
+
+fn open(data_dir: &std::path::Path) -> anyhow::Result<Reader> {
+    let dir = data_dir.join("server");
+    Reader::open(&dir).with_context(|| format!("opening the log in {}", dir.display()))
+}
+
+fn inspect(data_dir: &std::path::Path, from: u64, limit: Option<usize>) -> anyhow::Result<()> {
+    let reader = open(data_dir)?;
+    let first = from.max(reader.oldest_index());
+    let mut out = std::io::stdout().lock();
+    for entry in reader.entries(first..u64::MAX)?.take(limit.unwrap_or(usize::MAX)) {
+        writeln!(out, "{}", describe(&entry?))?;
+    }
+    Ok(())
+}
+
+fn describe(entry: &Committed) -> serde_json::Value {
+    let (index, term) = (entry.position.index, entry.position.term);
+    match &entry.payload {
+        Payload::Blank => json!({ "raft_index": index, "term": term, "kind": "Blank" }),
+        Payload::Membership(members) => json!({ "raft_index": index, "term": term, "kind": "Membership", "servers": members.addresses }),
+        Payload::Command(bytes) => match Envelope::decode(bytes) {
+            Ok(envelope) => json!({
+                "raft_index": index, "term": term, "kind": envelope.command.kind().name(), "schema": envelope.schema,
+                "at": envelope.at, "actor": envelope.actor.to_string(), "cause": envelope.cause,
+                "idempotency_key": envelope.idempotency.map(|key| key.key), "bytes": bytes.len(), "body": envelope.command.to_json(),
+            }),
+            Err(error) => json!({ "raft_index": index, "term": term, "kind": "unreadable", "error": error.to_string() }),
+        },
+    }
+}
+
+fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
+    let reader = open(data_dir)?;
+    let report = reader.report()?;
+    println!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
+    let server_dir = data_dir.join("server");
+    let mut state = State::new();
+    let mut waiting: Vec<(u64, State)> = Vec::new();
+    for info in &report.checkpoints {
+        let position = info.position.clone().map_err(|error| anyhow::anyhow!("{}: {error}", info.path.display()))?;
+        let mut content = reader.checkpoint(&info.path)?;
+        let checkpoint = State::read_checkpoint(&mut content).with_context(|| format!("reading {}", info.path.display()))?;
+        waiting.push((position.index, checkpoint));
+    }
+    waiting.sort_by_key(|(index, _)| *index);
+    if reader.oldest_index() > 1 {
+        let Some((index, oldest)) = waiting.first().filter(|(index, _)| *index + 1 >= reader.oldest_index()) else {
+            bail!("the log begins at entry {}, and no checkpoint reaches that far", reader.oldest_index());
+        };
+        println!("replaying from the checkpoint at entry {index}: older entries are gone");
+        state = oldest.clone();
+    }
+    let mut compared = 0;
+    for entry in reader.entries(state.raft_index() + 1..u64::MAX)? {
+        let entry = entry?;
+        server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
+        for (index, checkpoint) in waiting.iter().filter(|(index, _)| *index == entry.position.index) {
+            if checkpoint.table_digests() != state.table_digests() {
+                bail!("the checkpoint at entry {index} is not what the log says");
+            }
+            compared += 1;
+        }
+    }
+    println!("replayed up to entry {}, index {}; {compared} checkpoints agree", state.raft_index(), state.applied_index());
+    let rows: Vec<_> = state
+        .table_digests()
+        .into_iter()
+        .map(|(name, digest)| vec![name.name().to_owned(), state.table_len(name).to_string(), digest.to_string()])
+        .collect();
+    table::print(&["Table", "Rows", "Digest"], &rows);
+    println!("total digest {}", state.digest());
+    Ok(())
+}

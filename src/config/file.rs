@@ -1,0 +1,534 @@
+//! Configuration files in the reference's language, HCL or JSON: which keys there are, and what each sets.
+//!
+//! A key that the reference does not know is an error that names it. One that it knows and that does nothing here gives a warning.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+use songline_client::ClientConfig;
+use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
+
+use super::{AgentConfig, ServerConfig};
+
+/// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, over what is there. Returns warnings.
+pub fn load(path: &Path, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for file in files(path)? {
+        let text = std::fs::read_to_string(&file).with_context(|| format!("Error loading {}", file.display()))?;
+        let document = document(&text).map_err(|error| anyhow!("Error loading {}: {error}", file.display()))?;
+        let found = apply(&document, config).map_err(|error| anyhow!("Error loading {}: {error:#}", file.display()))?;
+        warnings.extend(found.into_iter().map(|warning| format!("{}: {warning}", file.display())));
+    }
+    Ok(warnings)
+}
+
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))? {
+        let file = entry?.path();
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let temporary = name.ends_with('~') || name.starts_with(".#") || name.starts_with('#') && name.ends_with('#');
+        if file.is_file() && !temporary && (name.ends_with(".hcl") || name.ends_with(".json")) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn document(text: &str) -> anyhow::Result<Value> {
+    if text.trim_start().starts_with('{') {
+        return Ok(serde_json::from_str(text)?);
+    }
+    songline_lang::config::parse(text).map_err(|error| anyhow!("{error}"))
+}
+
+/// Sets what a document says. Empty values set nothing.
+pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
+    let mut seen = Seen::default();
+    each(document, &mut |key, value| {
+        match key {
+            "region" => set(&mut config.region, text(key, value)?),
+            "datacenter" => set(&mut config.datacenter, text(key, value)?),
+            "name" => set(&mut config.name, text(key, value)?),
+            "data_dir" => {
+                let dir = text(key, value)?;
+                if !dir.is_empty() {
+                    config.data_dir = Some(dir.into());
+                }
+            }
+            "bind_addr" => set(&mut config.bind_addr, text(key, value)?),
+            "log_level" => set(&mut config.log_level, text(key, value)?),
+            "log_json" => config.log_json |= flag(key, value)?,
+            "enable_debug" => config.enable_debug |= flag(key, value)?,
+            "http_api_response_headers" => each(value, &mut |name, value| {
+                config.response_headers.insert(name.to_owned(), text(name, value)?);
+                Ok(())
+            })?,
+            "ports" => ports(value, config)?,
+            "server" => server(value, config, &mut seen)?,
+            "client" => client(value, config, &mut seen)?,
+            "plugin" => plugins(value, config)?,
+            "acl" => acl(value, &mut seen)?,
+            "telemetry" => telemetry(value, config, &mut seen)?,
+            "limits" => limits(value, config, &mut seen)?,
+            "addresses"
+            | "advertise"
+            | "tls"
+            | "consul"
+            | "vault"
+            | "autopilot"
+            | "ui"
+            | "audit"
+            | "sentinel"
+            | "plugin_dir"
+            | "log_file"
+            | "log_include_location"
+            | "log_rotate_duration"
+            | "log_rotate_bytes"
+            | "log_rotate_max_files"
+            | "enable_syslog"
+            | "syslog_facility"
+            | "leave_on_interrupt"
+            | "leave_on_terminate"
+            | "disable_update_check"
+            | "disable_anonymous_signature" => {
+                seen.without_effect(key, value);
+            }
+            other => bail!("unexpected keys {other}"),
+        }
+        Ok(())
+    })?;
+    Ok(seen.warnings)
+}
+
+#[derive(Default)]
+struct Seen {
+    warnings: Vec<String>,
+}
+
+impl Seen {
+    fn without_effect(&mut self, key: &str, value: &Value) {
+        if !is_empty(value) {
+            self.warnings.push(format!("{key} is accepted and has no effect yet"));
+        }
+    }
+}
+
+fn ports(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
+    each(value, &mut |key, value| {
+        let port = u16::try_from(number(key, value)?).with_context(|| format!("ports.{key}"))?;
+        match key {
+            // 0 is a port here: any free one.
+            "http" => config.http_port = port,
+            "rpc" => config.rpc_port = port,
+            "serf" => config.serf_port = port,
+            other => bail!("ports unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
+    let mut told = config.server.clone().unwrap_or_default();
+    let mut enabled = config.server.is_some();
+    each(value, &mut |key, value| {
+        match key {
+            "enabled" => enabled |= flag(key, value)?,
+            "num_schedulers" => told.num_schedulers = count(key, value)?,
+            "heartbeat_grace" => told.heartbeats.grace = span("server", key, value)?,
+            "min_heartbeat_ttl" => told.heartbeats.min_ttl = span("server", key, value)?,
+            "failover_heartbeat_ttl" => told.heartbeats.failover_ttl = span("server", key, value)?,
+            "max_heartbeats_per_second" => told.heartbeats.per_second_max = u32::try_from(number(key, value)?).unwrap_or(u32::MAX),
+            "node_gc_threshold" => told.gc.node = span("server", key, value)?,
+            "job_gc_interval" => told.gc_interval = span("server", key, value)?,
+            "job_gc_threshold" => told.gc.job = span("server", key, value)?,
+            "eval_gc_threshold" => told.gc.eval = span("server", key, value)?,
+            "batch_eval_gc_threshold" => told.gc.batch_eval = span("server", key, value)?,
+            "deployment_gc_threshold" => told.gc.deployment = span("server", key, value)?,
+            "enable_event_broker" => told.enable_event_broker = flag(key, value)?,
+            "event_buffer_size" => told.event_buffer_size = count(key, value)?,
+            "job_max_priority" => told.job_max_priority = number(key, value)?,
+            "job_tracked_versions" => told.job_tracked_versions = count(key, value)? as u64,
+            "job_max_source_size" => told.job_max_source_bytes = size(key, value)?,
+            "log_retention_age" => told.log_retention_age = span("server", key, value)?,
+            "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
+            "default_scheduler_config" => scheduler(value, &mut told)?,
+            "bootstrap_expect"
+            | "data_dir"
+            | "authoritative_region"
+            | "protocol_version"
+            | "raft_protocol"
+            | "raft_multiplier"
+            | "enabled_schedulers"
+            | "csi_volume_claim_gc_interval"
+            | "csi_volume_claim_gc_threshold"
+            | "csi_plugin_gc_threshold"
+            | "acl_token_gc_threshold"
+            | "root_key_gc_interval"
+            | "root_key_gc_threshold"
+            | "root_key_rotation_threshold"
+            | "encrypt"
+            | "rejoin_after_leave"
+            | "non_voting_server"
+            | "redundancy_zone"
+            | "upgrade_version"
+            | "license_path"
+            | "deploy_query_rate_limit"
+            | "raft_snapshot_threshold"
+            | "raft_snapshot_interval"
+            | "raft_trailing_logs"
+            | "job_default_priority"
+            | "plan_rejection_tracker"
+            | "search"
+            | "raft_boltdb"
+            | "server_join"
+            | "start_join"
+            | "retry_join"
+            | "retry_max"
+            | "retry_interval" => {
+                seen.without_effect(&format!("server.{key}"), value);
+            }
+            other => bail!("server unexpected keys {other}"),
+        }
+        Ok(())
+    })?;
+    config.server = enabled.then_some(told);
+    Ok(())
+}
+
+fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
+    let config = &mut told.default_scheduler_config;
+    each(value, &mut |key, value| {
+        match key {
+            "scheduler_algorithm" => {
+                let word = text(key, value)?;
+                config.scheduler_algorithm =
+                    SchedulerAlgorithm::from_word(&word).ok_or_else(|| anyhow!("invalid scheduler algorithm: {word}"))?;
+            }
+            "memory_oversubscription_enabled" => config.memory_oversubscription_enabled = flag(key, value)?,
+            "reject_job_registration" => config.reject_job_registration = flag(key, value)?,
+            "pause_eval_broker" => config.pause_eval_broker = flag(key, value)?,
+            "preemption_config" => {
+                let preemption = &mut config.preemption_config;
+                each(value, &mut |key, value| {
+                    match key {
+                        "system_scheduler_enabled" => preemption.system_scheduler_enabled = flag(key, value)?,
+                        "sysbatch_scheduler_enabled" => preemption.sys_batch_scheduler_enabled = flag(key, value)?,
+                        "batch_scheduler_enabled" => preemption.batch_scheduler_enabled = flag(key, value)?,
+                        "service_scheduler_enabled" => preemption.service_scheduler_enabled = flag(key, value)?,
+                        other => bail!("preemption_config unexpected keys {other}"),
+                    }
+                    Ok(())
+                })?;
+            }
+            other => bail!("default_scheduler_config unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
+    let mut told = config.client.clone().unwrap_or_default();
+    let mut enabled = config.client.is_some();
+    each(value, &mut |key, value| {
+        match key {
+            "enabled" => enabled |= flag(key, value)?,
+            "node_class" => told.node_class = text(key, value)?.into(),
+            "node_pool" => told.node_pool = text(key, value)?.into(),
+            "meta" => pairs(value, &mut |name, text| drop(told.meta.insert(name, text)))?,
+            "options" => pairs(value, &mut |name, text| drop(told.options.insert(name, text)))?,
+            "network_interface" => told.network_interface = text(key, value)?.into(),
+            "cpu_total_compute" => told.cpu_total_compute = Some(number(key, value)?),
+            "memory_total_mb" => told.memory_total_mb = Some(number(key, value)?),
+            "disk_total_mb" => told.disk_total_mb = Some(number(key, value)?),
+            "min_dynamic_port" => told.min_dynamic_port = number(key, value)?,
+            "max_dynamic_port" => told.max_dynamic_port = number(key, value)?,
+            "max_kill_timeout" => told.kill_timeout_max = span("client", key, value)?,
+            "gc_interval" => told.gc_interval = span("client", key, value)?,
+            "gc_max_allocs" => told.gc_allocs_max = count(key, value)?,
+            "gc_disk_usage_threshold" => told.gc_disk_usage_percent = value.as_f64().unwrap_or(told.gc_disk_usage_percent),
+            "reserved" => reserved(value, &mut told)?,
+            "host_volume" => host_volumes(value, &mut told)?,
+            "state_dir"
+            | "alloc_dir"
+            | "servers"
+            | "chroot_env"
+            | "network_speed"
+            | "disk_free_mb"
+            | "reservable_cores"
+            | "client_min_port"
+            | "client_max_port"
+            | "gc_parallel_destroys"
+            | "gc_inode_usage_threshold"
+            | "no_host_uuid"
+            | "disable_remote_exec"
+            | "cni_path"
+            | "cni_config_dir"
+            | "bridge_network_name"
+            | "bridge_network_subnet"
+            | "bridge_network_hairpin_mode"
+            | "bind_wildcard_default_host_network"
+            | "cgroup_parent"
+            | "nomad_service_discovery"
+            | "template"
+            | "server_join"
+            | "host_network"
+            | "artifact"
+            | "drain_on_shutdown"
+            | "stats" => seen.without_effect(&format!("client.{key}"), value),
+            other => bail!("client unexpected keys {other}"),
+        }
+        Ok(())
+    })?;
+    config.client = enabled.then_some(told);
+    Ok(())
+}
+
+fn reserved(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
+    each(value, &mut |key, value| {
+        match key {
+            "cpu" => told.reserved.cpu.cpu_shares = number(key, value)?,
+            "memory" => told.reserved.memory.memory_mb = number(key, value)?,
+            "disk" => told.reserved.disk.disk_mb = number(key, value)?,
+            "reserved_ports" => told.reserved.networks.reserved_host_ports = text(key, value)?.into(),
+            "cores" => {}
+            other => bail!("reserved unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
+    each(value, &mut |name, body| {
+        let mut volume = ClientHostVolumeConfig { name: name.into(), ..ClientHostVolumeConfig::default() };
+        each(body, &mut |key, value| {
+            match key {
+                "path" => volume.path = text(key, value)?.into(),
+                "read_only" => volume.read_only = flag(key, value)?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        told.host_volumes.insert(name.into(), volume);
+        Ok(())
+    })
+}
+
+/// `plugin "raw_exec" { config { enabled = true } }`: options of drivers.
+fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
+    let Some(told) = &mut config.client else {
+        // Plugins are for nodes; a server without one has no use for them.
+        return Ok(());
+    };
+    each(value, &mut |name, body| {
+        each(body, &mut |key, value| match key {
+            "config" => {
+                let options = told.plugins.entry(name.into()).or_default();
+                each(value, &mut |option, value| {
+                    options.insert(option.to_owned(), value.clone());
+                    Ok(())
+                })
+            }
+            "args" => Ok(()),
+            other => bail!("plugin unexpected keys {other}"),
+        })
+    })
+}
+
+fn acl(value: &Value, seen: &mut Seen) -> anyhow::Result<()> {
+    each(value, &mut |key, value| {
+        match key {
+            "enabled" if flag(key, value)? => {
+                bail!("acl.enabled: this version has no ACLs yet, and an agent that only looked guarded would be worse")
+            }
+            "enabled" => {}
+            "token_ttl" | "policy_ttl" | "role_ttl" | "replication_token" | "token_min_expiration_ttl" | "token_max_expiration_ttl" => {
+                seen.without_effect(&format!("acl.{key}"), value);
+            }
+            other => bail!("acl unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
+    each(value, &mut |key, value| {
+        match key {
+            "prometheus_metrics" => config.prometheus_metrics |= flag(key, value)?,
+            "collection_interval"
+            | "disable_hostname"
+            | "use_node_name"
+            | "publish_allocation_metrics"
+            | "publish_node_metrics"
+            | "disable_dispatched_job_summary_metrics"
+            | "disable_rpc_rate_metrics_labels"
+            | "filter_default"
+            | "prefix_filter"
+            | "statsite_address"
+            | "statsd_address"
+            | "datadog_address"
+            | "datadog_tags" => {
+                seen.without_effect(&format!("telemetry.{key}"), value);
+            }
+            other if other.starts_with("circonus_") => seen.without_effect(&format!("telemetry.{other}"), value),
+            other => bail!("telemetry unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+fn limits(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
+    each(value, &mut |key, value| {
+        match key {
+            "http_max_conns_per_client" => config.http_max_conns_per_client = count(key, value)?,
+            "https_handshake_timeout" | "rpc_handshake_timeout" | "rpc_max_conns_per_client" => {
+                seen.without_effect(&format!("limits.{key}"), value);
+            }
+            other => bail!("limits unexpected keys {other}"),
+        }
+        Ok(())
+    })
+}
+
+/// Calls `then` for every member of a block. Blocks may come as objects or as lists of objects, and several of them add up.
+fn each(value: &Value, then: &mut dyn FnMut(&str, &Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    match value {
+        Value::Object(members) => members.iter().try_for_each(|(key, value)| then(&key.to_lowercase(), value)),
+        Value::Array(blocks) => blocks.iter().try_for_each(|block| each(block, then)),
+        Value::Null => Ok(()),
+        other => bail!("expected a block, got {other}"),
+    }
+}
+
+fn pairs(value: &Value, then: &mut dyn FnMut(Str, Str)) -> anyhow::Result<()> {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                then(key.as_str().into(), text(key, value)?.into());
+            }
+            Ok(())
+        }
+        Value::Array(blocks) => blocks.iter().try_for_each(|block| pairs(block, then)),
+        other => bail!("expected a block, got {other}"),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Array(items) => items.iter().all(is_empty),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+fn set(field: &mut String, text: String) {
+    if !text.is_empty() {
+        *field = text;
+    }
+}
+
+fn text(key: &str, value: &Value) -> anyhow::Result<String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        other => bail!("{key}: expected a text, got {other}"),
+    }
+}
+
+fn flag(key: &str, value: &Value) -> anyhow::Result<bool> {
+    match value {
+        Value::Bool(flag) => Ok(*flag),
+        Value::String(word) => match word.as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            other => bail!("{key}: decodeBool: Unknown value for boolean: {other:?}"),
+        },
+        other => bail!("{key}: expected true or false, got {other}"),
+    }
+}
+
+fn number(key: &str, value: &Value) -> anyhow::Result<i64> {
+    match value {
+        Value::Number(number) => number.as_i64().ok_or_else(|| anyhow!("{key}: expected a whole number, got {number}")),
+        Value::String(text) => text.parse().with_context(|| format!("{key}: expected a whole number, got {text:?}")),
+        other => bail!("{key}: expected a whole number, got {other}"),
+    }
+}
+
+fn count(key: &str, value: &Value) -> anyhow::Result<usize> {
+    usize::try_from(number(key, value)?).with_context(|| format!("{key} must not be negative"))
+}
+
+fn span(block: &str, key: &str, value: &Value) -> anyhow::Result<Dur> {
+    let word = text(key, value)?;
+    songline_lang::duration::parse(&word).map(Dur).map_err(|_| anyhow!("{block}.{key} can't parse time duration {word}"))
+}
+
+/// Bytes: a number, or one with a decimal unit such as `1M`.
+fn size(key: &str, value: &Value) -> anyhow::Result<u64> {
+    let word = text(key, value)?;
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match word[digits.len()..].trim_end_matches(['B', 'b']) {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        other => bail!("{key}: unknown unit {other:?}"),
+    };
+    let number: u64 = digits.trim().parse().with_context(|| format!("{key}: expected a size, got {word:?}"))?;
+    Ok(number * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn agent(document: Value) -> anyhow::Result<(AgentConfig, Vec<String>)> {
+        let mut config = AgentConfig::dev();
+        let warnings = apply(&document, &mut config)?;
+        Ok((config, warnings))
+    }
+
+    #[test]
+    fn blocks_come_as_objects_or_lists_and_add_up() {
+        let (config, warnings) = agent(json!({
+            "ports": { "http": 0 },
+            "Client": [{ "meta": { "rack": "r1" } }, { "host_volume": { "scratch": { "path": "/srv" } } }],
+            "plugin": [{ "raw_exec": [{ "config": [{ "enabled": true }] }] }],
+        }))
+        .expect("is a configuration");
+        let client = config.client.expect("a dev agent has a node");
+        assert_eq!((config.http_port, client.meta["rack"].as_str()), (0, "r1"));
+        assert_eq!(client.host_volumes["scratch"].path, "/srv");
+        assert_eq!(client.plugins["raw_exec"]["enabled"], true);
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_and_one_without_effect_warns() {
+        assert_eq!(agent(json!({ "nope": 1 })).expect_err("is refused").to_string(), "unexpected keys nope");
+        assert_eq!(agent(json!({ "server": { "nope": 1 } })).expect_err("is refused").to_string(), "server unexpected keys nope");
+        let (_, warnings) = agent(json!({ "server": { "raft_multiplier": 2 } })).expect("is a configuration");
+        assert_eq!(warnings, ["server.raft_multiplier is accepted and has no effect yet"]);
+    }
+
+    #[test]
+    fn durations_say_which_key_they_were_for() {
+        let error = agent(json!({ "server": { "heartbeat_grace": "5 x" } })).expect_err("is refused");
+        assert_eq!(error.to_string(), "server.heartbeat_grace can't parse time duration 5 x");
+    }
+}

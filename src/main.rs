@@ -1,0 +1,10 @@
+//! The `songline` program. Everything is in the library.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    songline::cli::main()
+}

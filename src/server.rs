@@ -1,0 +1,274 @@
+//! One server: the log, the state that it drives, and everything that lives on what it applies.
+//!
+//! Wiring only: what a command does is in `projections`, what is decided in `scheduler`, how bytes are kept in `log`.
+
+mod api;
+mod archives;
+mod endpoint;
+mod lead;
+mod machine;
+mod metrics;
+mod nodes;
+mod plans;
+mod updates;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use arc_swap::ArcSwap;
+use songline_api::event::{EventHub, FjallHistory, History, HubConfig};
+use songline_api::watch::Watches;
+use songline_api::{AgentInfo, Proposal, ProposeError, Written};
+use songline_commands::Envelope;
+use songline_log::Log;
+use songline_model::{Dur, NodeId, Time};
+use songline_projections::State;
+use songline_scheduler::leader::evals::EvalQueues;
+use songline_scheduler::leader::heartbeats::Heartbeats;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ServerConfig;
+pub use archives::load as load_archive;
+use machine::Machine;
+pub use machine::replay;
+
+pub(crate) use endpoint::wall_clock;
+
+/// What reaches a node agent from here.
+pub type LocalNode = songline_client::Client<Core>;
+
+/// A running server.
+pub struct Core {
+    config: ServerConfig,
+    info: AgentInfo,
+    dir: PathBuf,
+    view: ArcSwap<State>,
+    watches: Watches,
+    events: OnceLock<Arc<EventHub>>,
+    history: Arc<FjallHistory>,
+    log: OnceLock<Log<Machine>>,
+    applied: watch::Sender<u64>,
+    queues: Mutex<EvalQueues>,
+    /// Told when the queues may have something to work on.
+    work: Notify,
+    heartbeats: Mutex<Heartbeats>,
+    /// Told when a deadline of the leader's machines may have moved.
+    deadlines: Notify,
+    plans: plans::PlanQueue,
+    updates: updates::Updates,
+    metrics: metrics::Metrics,
+    local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
+    agent_config: serde_json::Value,
+    rpc_port: u16,
+    shutdown: CancellationToken,
+}
+
+/// What a server is started with.
+pub struct Setup {
+    /// What it is told.
+    pub config: ServerConfig,
+    /// What it shows of itself.
+    pub info: AgentInfo,
+    /// Where everything durable is.
+    pub dir: PathBuf,
+    /// The agent's configuration as `agent/self` shows it.
+    pub agent_config: serde_json::Value,
+    /// Port of the node RPC.
+    pub rpc_port: u16,
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The log is damaged or in use.
+    #[error("opening the log in {dir}")]
+    Log {
+        /// Where.
+        dir: PathBuf,
+        #[source]
+        source: songline_log::OpenError,
+    },
+    /// The server's directory cannot be made.
+    #[error("making the server's directory {dir}")]
+    Directory {
+        /// Where.
+        dir: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// The event history cannot be opened.
+    #[error("opening the event history in {dir}")]
+    History {
+        /// Where.
+        dir: PathBuf,
+        #[source]
+        source: songline_api::event::HistoryError,
+    },
+    /// Nobody leads, though this server is alone.
+    #[error("becoming leader: {0}")]
+    Lead(String),
+}
+
+impl Core {
+    /// Opens or makes the server's directory, replays the log and starts to lead.
+    pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
+        let Setup { config, info, dir, agent_config, rpc_port } = setup;
+        let history_dir = dir.join("events");
+        std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
+        let (updates, update_queue) = updates::Updates::new();
+        let (plans, plan_queue) = plans::PlanQueue::new();
+        let heartbeats = Heartbeats::new(config.heartbeats);
+        let core = Arc::new(Self {
+            config,
+            info,
+            view: ArcSwap::from_pointee(State::new()),
+            watches: Watches::default(),
+            events: OnceLock::new(),
+            history: Arc::new(history),
+            log: OnceLock::new(),
+            applied: watch::Sender::new(0),
+            queues: Mutex::new(EvalQueues::new()),
+            work: Notify::new(),
+            heartbeats: Mutex::new(heartbeats),
+            deadlines: Notify::new(),
+            plans,
+            updates,
+            metrics: metrics::Metrics::default(),
+            local_nodes: RwLock::default(),
+            agent_config,
+            rpc_port,
+            shutdown: CancellationToken::new(),
+            dir,
+        });
+        let (machine, reactions) = Machine::new(&core);
+        let log_config = machine::log_config(&core.config, core.dir.clone());
+        let log = Log::open(log_config, machine).await.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        if core.log.set(log).is_err() {
+            unreachable!("the log is opened once, above");
+        }
+        tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
+        plans::start(&core, plan_queue);
+        lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
+        workers::start(&core);
+        Ok(core)
+    }
+
+    /// Stops taking work, ends waiting requests and closes the log cleanly.
+    pub async fn stop(&self) {
+        self.shutdown.cancel();
+        self.work.notify_waiters();
+        self.deadlines.notify_waiters();
+        self.log().shutdown().await;
+        self.events().close();
+    }
+
+    /// The log. It is there from the end of `start` on, before anybody else has the server.
+    pub fn log(&self) -> &Log<Machine> {
+        self.log.get().expect("the log is set before the server is handed out")
+    }
+
+    /// Where event streams come from. It is there from the first applied entry on, before anybody else has the server.
+    pub(crate) fn events(&self) -> &Arc<EventHub> {
+        self.events.get().expect("the hub is started by the first entry, and a log that is open has applied one")
+    }
+
+    /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.
+    pub(crate) fn start_events(&self, first_index: u64) {
+        self.events.get_or_init(|| {
+            let config = HubConfig { backlog_frames: self.config.event_buffer_size, ..HubConfig::default() };
+            let history: Arc<dyn History> = Arc::clone(&self.history) as Arc<dyn History>;
+            match EventHub::start(config, Some(history), first_index) {
+                Ok(hub) => hub,
+                Err(error) => panic!("the event history cannot be used: {error}"),
+            }
+        });
+    }
+
+    /// The newest applied state.
+    pub fn view(&self) -> Arc<State> {
+        self.view.load_full()
+    }
+
+    /// Writes a command and answers once it is durable and applied here.
+    pub async fn write(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        let Proposal { actor, cause, idempotency, command } = proposal;
+        let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
+        envelope.idempotency = idempotency;
+        let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+        let reply = self.log().propose(bytes.into()).await.map_err(propose_error)?.reply;
+        let outcome = reply.result?;
+        Ok(Written { index: reply.index, outcome })
+    }
+
+    /// Returns when this server has applied the entry at `index`, or says that it takes too long.
+    pub(crate) async fn wait_for_index(&self, index: u64, within: std::time::Duration) -> Option<Arc<State>> {
+        let mut applied = self.applied.subscribe();
+        let reached = tokio::time::timeout(within, applied.wait_for(|at| *at >= index)).await;
+        matches!(reached, Ok(Ok(_))).then(|| self.view())
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        wall_clock()
+    }
+
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    pub(crate) fn shutdown_token(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    pub(crate) fn rpc_addr(&self) -> String {
+        format!("{}:{}", self.info.server_ip, self.rpc_port)
+    }
+
+    /// A node showed up: the time until its next heartbeat.
+    pub(crate) fn beat(&self, node: NodeId) -> Dur {
+        let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
+        let mut heartbeats = lock(&self.heartbeats);
+        let earliest = heartbeats.next_deadline();
+        let ttl = heartbeats.on_heartbeat(node, stagger, self.now());
+        let moved = heartbeats.next_deadline() != earliest;
+        drop(heartbeats);
+        if moved {
+            self.deadlines.notify_one();
+        }
+        ttl
+    }
+
+    pub(crate) fn queues(&self) -> std::sync::MutexGuard<'_, EvalQueues> {
+        lock(&self.queues)
+    }
+
+    /// Makes a node agent of this process known to requests that are for it.
+    pub fn add_local_node(&self, id: NodeId, agent: Arc<LocalNode>) {
+        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).insert(id, agent);
+    }
+
+    pub(crate) fn local_nodes(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NodeId, Arc<LocalNode>>> {
+        self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the node agents of this process: they are going.
+    pub fn remove_local_nodes(&self) {
+        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// What a caller is told when the log did not take an entry.
+pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
+    match error {
+        songline_log::ProposeError::NotLeader { .. } => ProposeError::NoLeader,
+        other => ProposeError::Unavailable(other.to_string()),
+    }
+}
+
+/// A panic while the lock was held has been reported where it happened; what is behind these locks is whole between two calls.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

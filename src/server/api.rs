@@ -1,0 +1,193 @@
+//! What HTTP asks of this server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use songline_api::event::EventHub;
+use songline_api::watch::Watches;
+use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
+use songline_commands::{Actor, ReconcileSummaries};
+use songline_model::{Job, JobKey, NodeId, Str, Time};
+use songline_projections::State;
+use songline_scheduler::leader::gc::Cutoffs;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Core, LocalNode};
+
+impl Server for Core {
+    type Node = LocalNode;
+
+    fn view(&self) -> Arc<State> {
+        Core::view(self)
+    }
+
+    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        self.write(proposal).await
+    }
+
+    async fn read_barrier(&self) -> Result<(), ProposeError> {
+        self.log().read_barrier().await.map_err(super::propose_error)
+    }
+
+    fn contact(&self) -> Contact {
+        Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact: Duration::ZERO }
+    }
+
+    fn watches(&self) -> &Watches {
+        Core::watches(self)
+    }
+
+    fn events(&self) -> &Arc<EventHub> {
+        Core::events(self)
+    }
+
+    async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
+        let (view, now) = (Core::view(self), Core::now(self));
+        let planned =
+            tokio::task::spawn_blocking(move || songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed(), now));
+        let planned = planned.await.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+        Ok(PlannedJob { annotations: Some(planned.annotations), failed_tg_allocs: planned.failed, created_evals: planned.created_evals })
+    }
+
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
+    fn now(&self) -> Time {
+        Core::now(self)
+    }
+
+    fn node_agent(&self, node: NodeId) -> Option<Arc<LocalNode>> {
+        self.local_nodes().get(&node).cloned()
+    }
+
+    fn local_node(&self) -> Option<NodeId> {
+        self.local_nodes().keys().next().copied()
+    }
+
+    async fn snapshot_save(&self) -> Result<Bytes, ProposeError> {
+        self.save_archive().await
+    }
+
+    async fn snapshot_restore(&self, archive: Bytes) -> Result<(), RestoreError> {
+        self.restore_archive(archive, Actor::Anonymous).await
+    }
+
+    async fn force_gc(&self) -> Result<(), ProposeError> {
+        self.collect_garbage(Cutoffs::ALL).await
+    }
+
+    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+        let (view, now) = (Core::view(self), Core::now(self));
+        let queued = tokio::task::spawn_blocking(move || queued_by_job(&view, now)).await;
+        let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+        let command = ReconcileSummaries { queued };
+        self.write(Proposal { actor: Actor::Anonymous, cause: None, idempotency: None, command: command.into() }).await?;
+        Ok(())
+    }
+
+    fn info(&self) -> &AgentInfo {
+        &self.info
+    }
+
+    fn agent_self(&self) -> AgentSelf {
+        let view = Core::view(self);
+        let leadership = *self.log().leadership().borrow();
+        let text = |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let mut stats: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        stats.insert(
+            "nomad".into(),
+            text(&[
+                ("server", "true".into()),
+                ("leader", leadership.is_leader.to_string()),
+                ("leader_addr", self.leader_addr()),
+                ("bootstrap", "true".into()),
+                ("known_regions", "1".into()),
+            ]),
+        );
+        stats.insert(
+            "raft".into(),
+            text(&[
+                ("applied_index", view.applied_index().to_string()),
+                ("commit_index", (view.applied_index() + self.log().unapplied()).to_string()),
+                ("last_log_index", (view.applied_index() + self.log().unapplied()).to_string()),
+                ("state", if leadership.is_leader { "Leader" } else { "Follower" }.into()),
+                ("term", leadership.term.to_string()),
+                ("num_peers", "0".into()),
+            ]),
+        );
+        stats.insert("serf".into(), text(&[("members", "1".into()), ("failed", "0".into()), ("left", "0".into())]));
+        stats.insert(
+            "runtime".into(),
+            text(&[
+                ("arch", std::env::consts::ARCH.into()),
+                ("kernel.name", "linux".into()),
+                ("version", env!("CARGO_PKG_VERSION").into()),
+            ]),
+        );
+        if let Some(id) = self.local_node() {
+            let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
+            stats.insert(
+                "client".into(),
+                text(&[("node_id", id.to_string()), ("known_servers", self.rpc_addr()), ("num_allocations", allocs.to_string())]),
+            );
+        }
+        let cluster = view.cluster_metadata().map_or_else(String::new, |cluster| cluster.cluster_id.to_string());
+        let tags = text(&[
+            ("bootstrap", "1".into()),
+            ("build", self.info.version.clone()),
+            ("dc", self.info.datacenter.clone()),
+            ("expect", "1".into()),
+            ("id", cluster),
+            ("port", self.rpc_port.to_string()),
+            ("raft_vsn", "3".into()),
+            ("region", self.info.region.clone()),
+            ("role", "nomad".into()),
+            ("rpc_addr", self.info.server_ip.clone()),
+            ("vsn", "1".into()),
+        ]);
+        AgentSelf { config: self.agent_config.clone(), stats, tags }
+    }
+
+    fn metrics(&self) -> serde_json::Value {
+        self.metrics_json()
+    }
+
+    fn metrics_prometheus(&self) -> String {
+        self.metrics_text()
+    }
+
+    fn health(&self) -> Health {
+        let known = self.log().leadership().borrow().leader.is_some();
+        let server = Wellness { ok: known, message: if known { "ok" } else { "no leader" }.into() };
+        let client = self.local_node().map(|_| Wellness { ok: true, message: "ok".into() });
+        Health { client, server: Some(server) }
+    }
+
+    fn leader_addr(&self) -> String {
+        if self.log().leadership().borrow().leader.is_some() { self.rpc_addr() } else { String::new() }
+    }
+
+    fn peer_addrs(&self) -> Vec<String> {
+        vec![self.rpc_addr()]
+    }
+
+    fn shutdown(&self) -> &CancellationToken {
+        self.shutdown_token()
+    }
+}
+
+/// For every job, how many allocations of each group a scheduler would have to leave waiting.
+fn queued_by_job(view: &State, now: Time) -> BTreeMap<JobKey, BTreeMap<Str, i64>> {
+    let jobs = view.jobs().filter(|job| !job.is_periodic() && !job.is_parameterized());
+    jobs.map(|job| (job.key(), songline_scheduler::dry_run::queued(view, job, seed(), now))).collect()
+}
+
+/// A seed for one look of the scheduler.
+pub(super) fn seed() -> u64 {
+    let (first, _) = Uuid::new_v4().as_u64_pair();
+    first
+}

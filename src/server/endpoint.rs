@@ -1,0 +1,209 @@
+//! What node agents ask of this server, in process. The network transport will call the same functions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_api::Proposal;
+use songline_api::watch::WatchKey;
+use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, RegisterNode, UpdateEvals, UpdateNodeStatus};
+use songline_model::{AllocId, Allocation, EvalId, Node, NodeEvent, NodeId, NodeStatus, Time};
+use songline_projections::State;
+use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+
+use super::{Core, nodes};
+
+impl Servers for Core {
+    async fn node_register(&self, mut node: Node) -> Result<NodeUpdateResponse, RpcError> {
+        check_registration(&node)?;
+        let now = self.now();
+        let view = self.view();
+        let known = view.node(node.id).cloned();
+        if let Some(known) = &known {
+            if known.secret_id != node.secret_id {
+                return Err(RpcError::remote("node secret ID does not match. Not registering node."));
+            }
+            node.status = known.status;
+        }
+        if node.node_pool.is_empty() {
+            node.node_pool = songline_model::DEFAULT_NODE_POOL.into();
+        }
+        node.status_updated_at = now.secs();
+        node.computed_class = songline_scheduler::class::computed_class(&node);
+        let id = node.id;
+        let before = known.as_ref().map_or(NodeStatus::Initializing, |known| known.status);
+        let needs_evals = known.as_ref().is_some_and(|known| nodes::registration_needs_evals(known, &node))
+            || (known.is_none() && nodes::transition_needs_evals(before, node.status));
+        let command = RegisterNode { node, create_node_pool: true };
+        let index = self.propose_as(Actor::Node(id), None, command).await?;
+        if needs_evals {
+            self.propose_node_evals(id, Cause::new(index, Kind::NodeRegister)).await?;
+        }
+        self.answer(id, index)
+    }
+
+    async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
+        let (_, node) = self.authenticate(from)?;
+        let index = self.change_node_status(&node, status, None, Actor::Node(from.id)).await?;
+        self.answer(from.id, index)
+    }
+
+    async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
+        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { nodes::POLL_MAX };
+        let deadline = tokio::time::Instant::now() + wait.to_std();
+        let mut allocs_before = None;
+        loop {
+            let watch = self.watches().register(&[WatchKey::NodeAllocs(from.id)]);
+            let answer = client_allocs(&self.view(), from)?;
+            // Garbage collection raises no row's index: fewer rows than before count as news by the table's.
+            let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
+            let news = fewer || answer.index > query.min_index;
+            if query.min_index == 0 || news || tokio::time::Instant::now() >= deadline {
+                let index = if fewer { self.view().table_index(songline_projections::Table::Allocs) } else { answer.index };
+                return Ok(ClientAllocs { index: index.max(1), ..answer });
+            }
+            allocs_before = Some(answer.allocs.len());
+            tokio::select! {
+                () = watch.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {}
+                () = self.shutdown_token().cancelled() => return Err(RpcError::Lost("server is shutting down".into())),
+            }
+        }
+    }
+
+    async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
+        let (view, _) = self.authenticate(from)?;
+        Ok(ids.into_iter().filter_map(|id| view.alloc(id)).filter(|alloc| alloc.node_id == Some(from.id)).cloned().collect())
+    }
+
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+        if allocs.is_empty() {
+            return Err(RpcError::remote("must update at least one allocation"));
+        }
+        let (_, node) = self.authenticate(from)?;
+        if node.status.is_unresponsive() {
+            return Err(RpcError::remote(format!("node {} is not allowed to update allocs while in status {}", node.id, node.status)));
+        }
+        self.updates.submit(from.id, allocs).await
+    }
+
+    async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
+        if events.is_empty() {
+            return Err(RpcError::remote("no node events given"));
+        }
+        self.authenticate(from)?;
+        self.propose_as(Actor::Node(from.id), None, AddNodeEvents { events: [(from.id, events)].into() }).await
+    }
+}
+
+impl Core {
+    /// Writes a node's new status if it is one, and the evaluations that follow. Returns the entry's index, 0 when there was none.
+    pub(crate) async fn change_node_status(
+        &self,
+        node: &Node,
+        wanted: NodeStatus,
+        event: Option<NodeEvent>,
+        actor: Actor,
+    ) -> Result<u64, RpcError> {
+        let now = self.now();
+        let (status, explanation) = nodes::next_status(&self.view(), node, wanted, now);
+        let event = event.or(explanation);
+        if status == node.status && event.is_none() {
+            return Ok(0);
+        }
+        let command = UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() };
+        let index = self.propose_as(actor, None, command).await?;
+        if nodes::transition_needs_evals(node.status, status) {
+            self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
+        }
+        Ok(index)
+    }
+
+    pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {
+        let evals = nodes::evals(&self.view(), node, cause.index, self.now(), || EvalId::from(uuid::Uuid::new_v4()));
+        if !evals.is_empty() {
+            self.propose_as(Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn propose_as(&self, actor: Actor, cause: Option<Cause>, command: impl Into<Command>) -> Result<u64, RpcError> {
+        let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
+        match self.write(proposal).await {
+            Ok(written) => Ok(written.index),
+            Err(songline_api::ProposeError::NoLeader) => Err(RpcError::NoLeader),
+            Err(error) => Err(RpcError::remote(error.to_string())),
+        }
+    }
+
+    /// The node that calls, as this server knows it. Its secret proves it.
+    fn authenticate(&self, from: &NodeAuth) -> Result<(Arc<State>, Arc<Node>), RpcError> {
+        let view = self.view();
+        let node = view.node(from.id).cloned().ok_or_else(|| RpcError::remote("node not found"))?;
+        if node.secret_id != from.secret {
+            return Err(RpcError::remote("node secret ID does not match"));
+        }
+        Ok((view, node))
+    }
+
+    /// Answers a registration or heartbeat, and sets the time of the next one.
+    fn answer(&self, id: NodeId, index: u64) -> Result<NodeUpdateResponse, RpcError> {
+        let view = self.view();
+        let node = view.node(id).ok_or_else(|| RpcError::remote("node not found"))?;
+        let down = node.status == NodeStatus::Down;
+        let heartbeat_ttl = if down { songline_model::Dur::ZERO } else { self.beat(id) };
+        Ok(NodeUpdateResponse {
+            heartbeat_ttl,
+            index,
+            eligibility: node.scheduling_eligibility,
+            nodes: u32::try_from(view.table_len(songline_projections::Table::Nodes)).unwrap_or(u32::MAX),
+            servers: vec![self.rpc_addr().into()],
+        })
+    }
+}
+
+/// Every alloc of the node and the index at which the servers last changed it. An unknown node has none.
+fn client_allocs(view: &State, from: &NodeAuth) -> Result<ClientAllocs, RpcError> {
+    if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
+        return Err(RpcError::remote("node secret ID does not match"));
+    }
+    let mut answer = ClientAllocs { index: 0, ..ClientAllocs::default() };
+    for alloc in view.allocs_of_node(from.id) {
+        answer.allocs.insert(alloc.id, alloc.alloc_modify_index);
+        answer.index = answer.index.max(alloc.modify_index);
+    }
+    if answer.allocs.is_empty() {
+        answer.index = view.table_index(songline_projections::Table::Allocs);
+    }
+    Ok(answer)
+}
+
+fn check_registration(node: &Node) -> Result<(), RpcError> {
+    let missing = [
+        (node.id.is_nil(), "node ID"),
+        (node.datacenter.is_empty(), "datacenter"),
+        (node.name.is_empty(), "node name"),
+        (node.attributes.as_ref().is_none_or(|attributes| attributes.is_empty()), "attributes"),
+        (node.secret_id.is_empty(), "node secret ID"),
+    ];
+    if let Some((_, what)) = missing.into_iter().find(|(missing, _)| *missing) {
+        return Err(RpcError::remote(format!("missing {what} for client registration")));
+    }
+    if node.node_pool == songline_model::ALL_NODE_POOL {
+        return Err(RpcError::remote("node is not allowed to register in node pool \"all\""));
+    }
+    let valid = node.node_pool.len() <= 128 && node.node_pool.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if !valid {
+        return Err(RpcError::remote(format!("invalid node pool: invalid name {:?}", node.node_pool.as_str())));
+    }
+    Ok(())
+}
+
+/// How long a node's alloc update waits for others before it is proposed. Longer saves log entries but delays deployments by as much;
+/// nothing is dropped when more arrive.
+pub(crate) const ALLOC_UPDATE_BATCH_WAIT: Duration = Duration::from_millis(50);
+
+/// The clock, as nanoseconds since 1970.
+pub(crate) fn wall_clock() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,300 @@
+//! The leader's loop: feeds what is applied to the machines of time, and proposes what they ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_api::{Proposal, ProposeError};
+use songline_commands::{
+    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig,
+    UpdateDeploymentStatus, UpdateEvals,
+};
+use songline_model::{Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
+use songline_projections::{Change, State};
+use songline_scheduler::broker;
+use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
+use songline_scheduler::leader::heartbeats;
+
+use super::machine::{Reaction, Reactions};
+use super::{Core, lock, nodes};
+
+/// How many evaluations one entry cancels at most.
+const CANCELED_MAX: usize = 728;
+/// How often evaluations that ran out of attempts are tried again.
+const RETRY_INTERVAL: Dur = Dur::from_mins(1);
+/// How often the servers compare their states, in entries.
+const DIGEST_INTERVAL: u64 = 10_000;
+
+struct Leader {
+    core: Arc<Core>,
+    deployments: Deployments,
+    drains: Drains,
+    times: TimeTable,
+    retry_at: Time,
+    gc_at: Time,
+    digest_at: u64,
+}
+
+/// Writes what a new cluster needs, fills the machines from the tables and starts the loop.
+pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
+    establish(core).await?;
+    let view = core.view();
+    let now = core.now();
+    let mut leader = Leader {
+        deployments: Deployments::new(),
+        drains: Drains::new(),
+        times: TimeTable::default(),
+        retry_at: now.plus(RETRY_INTERVAL),
+        gc_at: now.plus(core.config.gc_interval),
+        digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
+        core: Arc::clone(core),
+    };
+    leader.deployments.restore(&view, now);
+    leader.drains.restore(&view, now);
+    lock(&core.heartbeats).restore(&view, now);
+    core.queues().set_enabled(!is_paused(core, &view), &view, now);
+    core.work.notify_waiters();
+    tokio::spawn(leader.run(reactions));
+    Ok(())
+}
+
+/// What the first leader of a cluster writes.
+async fn establish(core: &Arc<Core>) -> Result<(), ProposeError> {
+    let view = core.view();
+    if view.scheduler_config().is_none() {
+        let config = core.config.default_scheduler_config.clone();
+        core.write(proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+    }
+    if view.cluster_metadata().is_none() {
+        let cluster_id = uuid::Uuid::new_v4().to_string().into();
+        core.write(proposal("leadership", None, SetClusterMetadata { cluster_id, create_time: core.now().nanos() })).await?;
+    }
+    Ok(())
+}
+
+impl Leader {
+    async fn run(mut self, mut reactions: Reactions) {
+        loop {
+            let wait = self.time_to_next();
+            tokio::select! {
+                applied = reactions.recv() => match applied {
+                    Some((view, batch)) => self.on_applied(&view, &batch),
+                    None => return,
+                },
+                () = tokio::time::sleep(wait) => {}
+                () = self.core.deadlines.notified() => {}
+                () = self.core.shutdown.cancelled() => return,
+            }
+            while let Ok((view, batch)) = reactions.try_recv() {
+                self.on_applied(&view, &batch);
+            }
+            self.on_time();
+        }
+    }
+
+    fn time_to_next(&self) -> Duration {
+        let now = self.core.now();
+        let deadlines = [
+            self.core.queues().broker.next_deadline(),
+            lock(&self.core.heartbeats).next_deadline(),
+            self.deployments.next_deadline(),
+            self.drains.next_deadline(),
+            Some(self.retry_at),
+            Some(self.gc_at),
+        ];
+        deadlines.into_iter().flatten().min().map_or(Duration::from_secs(60), |at| at.since(now).to_std())
+    }
+
+    fn on_applied(&mut self, view: &Arc<State>, batch: &[Reaction]) {
+        let now = self.core.now();
+        self.times.witness(view.applied_index(), now);
+        {
+            let mut queues = self.core.queues();
+            for reaction in batch {
+                queues.on_changes(view, reaction.index, &reaction.changes, now);
+            }
+        }
+        for reaction in batch {
+            self.deployments.on_changes(&reaction.changes, now);
+            self.drains.on_changes(&reaction.changes, now);
+            for change in reaction.changes.iter() {
+                match change {
+                    Change::Node { after: None, before: Some(node) } => lock(&self.core.heartbeats).forget(node.id),
+                    Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => {
+                        lock(&self.core.heartbeats).forget(node.id);
+                    }
+                    Change::SchedulerConfig { .. } | Change::Restored => self.rebuild(view, now),
+                    _ => {}
+                }
+            }
+        }
+        self.core.work.notify_waiters();
+    }
+
+    /// The configuration may have paused the broker, or everything is another state.
+    fn rebuild(&mut self, view: &State, now: Time) {
+        let enabled = !is_paused(&self.core, view);
+        let mut queues = self.core.queues();
+        if queues.broker.is_enabled() != enabled {
+            queues.set_enabled(enabled, view, now);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = self.core.now();
+        let view = self.core.view();
+        let (useless, failed) = {
+            let mut queues = self.core.queues();
+            queues.broker.on_time(now);
+            let mut useless: Vec<Evaluation> = queues
+                .broker
+                .take_cancelable(CANCELED_MAX)
+                .iter()
+                .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), now))
+                .collect();
+            useless.extend(
+                queues
+                    .blocked
+                    .take_duplicates()
+                    .iter()
+                    .map(|eval| canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), now)),
+            );
+            let mut failed = Vec::new();
+            while let Some(delivery) = queues.broker.dequeue_failed(now) {
+                failed.push(delivery);
+            }
+            (useless, failed)
+        };
+        if !useless.is_empty() {
+            self.propose("evals", None, UpdateEvals { evals: useless });
+        }
+        for delivery in failed {
+            let spread = i64::from(uuid::Uuid::new_v4().as_bytes()[0]) * Dur::from_mins(5).nanos() / 256;
+            let wait = Dur(Dur::from_mins(1).nanos() + spread);
+            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, now);
+            self.propose("evals", None, UpdateEvals { evals: rows.into() });
+            // The delivery was taken a moment ago, so it is still ours.
+            let _ = self.core.queues().broker.ack(delivery.eval.id, delivery.token, now);
+        }
+        for node in lock(&self.core.heartbeats).on_time(now) {
+            self.miss(&view, node, now);
+        }
+        for effect in self.deployments.on_time(&view, now) {
+            self.advance(&view, effect, now);
+        }
+        for effect in self.drains.on_time(&view, now) {
+            self.drain(&view, effect, now);
+        }
+        if now >= self.retry_at {
+            self.retry_at = now.plus(RETRY_INTERVAL);
+            self.core.queues().unblock_failed(now);
+        }
+        if now >= self.gc_at {
+            self.gc_at = now.plus(self.core.config.gc_interval);
+            let cutoffs = self.times.cutoffs(&self.core.config.gc, now);
+            let core = Arc::clone(&self.core);
+            tokio::spawn(async move {
+                if let Err(error) = core.collect_garbage(cutoffs).await {
+                    tracing::warn!(%error, "garbage collection stopped early; the next one goes on");
+                }
+            });
+        }
+        if view.applied_index() / DIGEST_INTERVAL >= self.digest_at {
+            self.digest_at = view.applied_index() / DIGEST_INTERVAL + 1;
+            let digest = CheckDigest {
+                schema: songline_commands::SCHEMA,
+                index: view.applied_index(),
+                total: Blob(view.digest().as_bytes().to_vec()),
+            };
+            self.propose("digest", None, digest);
+        }
+        self.core.work.notify_waiters();
+    }
+
+    fn miss(&self, view: &State, id: NodeId, now: Time) {
+        let Some(node) = view.node(id).cloned() else { return };
+        let status = heartbeats::status_after_miss(view, &node, now);
+        tracing::warn!(node = %id, name = %node.name, %status, "node missed its heartbeat");
+        let core = Arc::clone(&self.core);
+        tokio::spawn(async move {
+            let event = Some(nodes::missed_event(core.now()));
+            if let Err(error) = core.change_node_status(&node, status, event, Actor::Leader("heartbeats".into())).await {
+                tracing::warn!(node = %id, %error, "could not write that the node missed its heartbeat");
+            }
+            if status == NodeStatus::Disconnected {
+                // It is looked at again: nothing may be left to wait for by then.
+                core.beat(id);
+            }
+        });
+    }
+
+    fn advance(&self, view: &State, effect: deployments::Effect, now: Time) {
+        match effect {
+            deployments::Effect::Advance { deployment, transitions } => {
+                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
+                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+                self.propose("deployments", Some(cause), SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() });
+            }
+            deployments::Effect::Fail { update, deployment, rollback } => {
+                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
+                let cause = Cause::new(deployment.modify_index, Kind::DeploymentStatusUpdate);
+                let versions_max = self.core.config.job_tracked_versions;
+                self.propose("deployments", Some(cause), UpdateDeploymentStatus { update, eval, job: rollback, versions_max });
+            }
+        }
+    }
+
+    fn drain(&self, view: &State, effect: drains::Effect, now: Time) {
+        match effect {
+            drains::Effect::Migrate { allocs, jobs } => {
+                let jobs = jobs.iter().filter_map(|key| view.job(&key.namespace, &key.id));
+                let evals = jobs.map(|job| drains::evaluation(job, EvalId::from(uuid::Uuid::new_v4()), now)).collect();
+                self.propose("drains", None, SetDesiredTransitions { allocs, evals });
+            }
+            drains::Effect::Complete { node, event } => {
+                self.propose("drains", None, FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() });
+            }
+        }
+    }
+
+    /// Writes without waiting: the loop goes on, and whatever fails shows up again in the tables.
+    fn propose(&self, name: &'static str, cause: Option<Cause>, command: impl Into<Command>) {
+        let core = Arc::clone(&self.core);
+        let proposal = proposal(name, cause, command);
+        tokio::spawn(async move {
+            if let Err(error) = core.write(proposal).await {
+                tracing::debug!(actor = name, %error, "a leader's command was refused");
+            }
+        });
+    }
+}
+
+impl Core {
+    /// Drops all that is old enough.
+    pub(crate) async fn collect_garbage(&self, cutoffs: Cutoffs) -> Result<(), ProposeError> {
+        // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
+        for _ in 0..3 {
+            let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.config.job_tracked_versions);
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                self.write(proposal("gc", None, command)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn proposal(name: &str, cause: Option<Cause>, command: impl Into<Command>) -> Proposal {
+    Proposal { actor: Actor::Leader(name.into()), cause, idempotency: None, command: command.into() }
+}
+
+fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
+    Evaluation { status: EvalStatus::Canceled, status_description: why.into(), modify_time: now.nanos(), ..eval.clone() }
+}
+
+fn is_paused(core: &Core, view: &State) -> bool {
+    view.scheduler_config().map_or(core.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
+}

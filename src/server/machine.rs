@@ -1,0 +1,161 @@
+//! The state that the log drives: applies entries and tells everybody who lives on changes.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use songline_commands::{Command, Envelope, Kind};
+use songline_log::{CheckpointSource, Committed, Payload, Position, Retention, StateMachine};
+use songline_model::Blob;
+use songline_projections::{Applied, Change, Outcome, Rejected, State};
+use tokio::sync::mpsc;
+
+use super::Core;
+use crate::config::ServerConfig;
+
+/// How long a checkpoint waits for the event history.
+const HISTORY_WAIT: Duration = Duration::from_secs(60);
+
+/// What the proposer of an entry gets back.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// Index of the entry as users see it.
+    pub index: u64,
+    /// What apply says.
+    pub result: Result<Outcome, Rejected>,
+}
+
+/// An applied entry that changed something, for the leader's machines.
+#[derive(Debug, Clone)]
+pub(crate) struct Reaction {
+    pub index: u64,
+    pub kind: Kind,
+    pub changes: Arc<Vec<Change>>,
+}
+
+/// Batches of reactions, and the state after each batch.
+pub(crate) type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
+
+/// The one writer of the state.
+pub struct Machine {
+    state: State,
+    /// Index of the checkpoint that the state began with.
+    installed: Option<u64>,
+    core: Weak<Core>,
+    reactions: mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>,
+}
+
+impl Machine {
+    pub(crate) fn new(core: &Arc<Core>) -> (Self, Reactions) {
+        let (reactions, receiver) = mpsc::unbounded_channel();
+        (Self { state: State::new(), installed: None, core: Arc::downgrade(core), reactions }, receiver)
+    }
+
+    fn publish(&self, reactions: Vec<Reaction>) {
+        let Some(core) = self.core.upgrade() else { return };
+        // The hub has to know with which entry it begins: behind the checkpoint, or with the first entry there ever was.
+        core.start_events(self.installed.map_or(1, |index| index + 1));
+        let view = Arc::new(self.state.clone());
+        core.view.store(Arc::clone(&view));
+        core.applied.send_replace(self.state.applied_index());
+        for reaction in &reactions {
+            core.watches.wake(&reaction.changes);
+            core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
+        }
+        // The leader's loop is gone only when the server is going down.
+        let _ = self.reactions.send((view, reactions));
+    }
+}
+
+impl StateMachine for Machine {
+    type Reply = Reply;
+
+    fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
+        let mut reactions = Vec::with_capacity(batch.len());
+        let mut replies = Vec::with_capacity(batch.len());
+        for entry in batch {
+            let archive = |digest: &str| self.core.upgrade()?.load_archive(digest);
+            let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
+                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) });
+                continue;
+            };
+            if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
+                panic!(
+                    "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads",
+                    applied.index
+                );
+            }
+            let Applied { index, result, changes, .. } = applied;
+            reactions.push(Reaction { index, kind, changes: Arc::new(changes) });
+            replies.push(Reply { index, result });
+        }
+        self.publish(reactions);
+        replies
+    }
+
+    fn checkpoint(&mut self) -> Box<dyn CheckpointSource> {
+        Box::new(Frozen { state: self.state.clone(), core: Weak::clone(&self.core) })
+    }
+
+    fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
+        self.state = State::read_checkpoint(content).map_err(io::Error::other)?;
+        self.installed = Some(self.state.applied_index());
+        self.publish(Vec::new());
+        Ok(())
+    }
+}
+
+/// Applies one entry of the log to a state. `None` for entries that are no commands.
+///
+/// Panics on an entry that cannot be read: to skip it would be to diverge from every other server.
+fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<(Kind, Applied)> {
+    let raft_index = entry.position.index;
+    let Payload::Command(bytes) = &entry.payload else {
+        songline_projections::pass(state, raft_index);
+        return None;
+    };
+    let mut envelope = match Envelope::decode(bytes) {
+        Ok(envelope) => envelope,
+        Err(error) => panic!("entry {raft_index} of the log cannot be applied: {error}"),
+    };
+    // An entry only names the archive that it restores; the content lies beside the log.
+    if let Command::Restore(restore) = &mut envelope.command
+        && restore.archive.0.is_empty()
+    {
+        let content = archive(&restore.digest)
+            .unwrap_or_else(|| panic!("entry {raft_index} restores archive {}, which is not in this server's directory", restore.digest));
+        restore.archive = Blob(content);
+    }
+    let applied = songline_projections::apply(state, raft_index, &envelope);
+    Some((envelope.command.kind(), applied))
+}
+
+/// Applies entries in order to a state, without anybody who lives on changes: for checking a log against a state.
+pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) {
+    apply_entry(state, entry, archive);
+}
+
+struct Frozen {
+    state: State,
+    core: Weak<Core>,
+}
+
+impl CheckpointSource for Frozen {
+    fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
+        // What a checkpoint covers is not replayed, so its events have to be in the history before it counts.
+        if let Some(core) = self.core.upgrade() {
+            if !core.events().write_through(self.state.applied_index(), HISTORY_WAIT).map_err(io::Error::other)? {
+                return Err(io::Error::other("the event history is too far behind for a checkpoint"));
+            }
+        }
+        self.state.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
+    }
+}
+
+/// How the log is kept.
+pub(crate) fn log_config(config: &ServerConfig, dir: PathBuf) -> songline_log::Config {
+    let mut told = songline_log::Config::new(dir);
+    told.retention = Retention { age: config.log_retention_age.to_std(), bytes_max: config.log_retention_bytes, ..Retention::default() };
+    told
+}

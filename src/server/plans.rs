@@ -1,0 +1,145 @@
+//! The plan queue and the one applier: checks plans in order against the newest view while the one before is still being written.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use songline_commands::{Actor, Cause, Kind};
+use songline_model::{EvalId, Plan, PlanResult};
+use songline_projections::State;
+use songline_scheduler::applier;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::Core;
+
+/// How long the applier waits for the view that a plan was made on.
+const VIEW_WAIT: Duration = Duration::from_secs(10);
+
+struct Waiting {
+    plan: Plan,
+    done: oneshot::Sender<Result<PlanResult, String>>,
+}
+
+/// Where schedulers hand in plans.
+#[derive(Debug)]
+pub(crate) struct PlanQueue {
+    queue: mpsc::UnboundedSender<Waiting>,
+}
+
+/// The other end.
+pub(crate) struct PlanReceiver(mpsc::UnboundedReceiver<Waiting>);
+
+impl PlanQueue {
+    pub(crate) fn new() -> (Self, PlanReceiver) {
+        let (queue, receiver) = mpsc::unbounded_channel();
+        (Self { queue }, PlanReceiver(receiver))
+    }
+
+    /// Returns what of the plan was accepted, once that is durable and applied.
+    pub(crate) async fn submit(&self, plan: Plan) -> Result<PlanResult, String> {
+        let (done, result) = oneshot::channel();
+        let closed = || "plan queue is disabled".to_owned();
+        self.queue.send(Waiting { plan, done }).map_err(|_| closed())?;
+        result.await.map_err(|_| closed())?
+    }
+}
+
+/// Starts the applier on a thread of its own: checking a plan is work for a processor.
+pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
+    let core = Arc::downgrade(core);
+    let runtime = tokio::runtime::Handle::current();
+    let body = move || runtime.block_on(run(core, receiver));
+    if let Err(error) = std::thread::Builder::new().name("plan-applier".into()).spawn(body) {
+        tracing::error!(%error, "the plan applier has no thread: nothing will be placed");
+    }
+}
+
+/// The apply that is under way, and the state as it will be after it.
+struct Outstanding {
+    writing: JoinHandle<Option<u64>>,
+    after: State,
+}
+
+async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
+    let mut queue: BTreeMap<(std::cmp::Reverse<i64>, u64), Waiting> = BTreeMap::new();
+    let (mut arrived, mut last_index) = (0_u64, 0_u64);
+    let mut outstanding: Option<Outstanding> = None;
+    loop {
+        if queue.is_empty() {
+            let Some(waiting) = receiver.0.recv().await else { return };
+            arrived += 1;
+            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+        }
+        while let Ok(waiting) = receiver.0.try_recv() {
+            arrived += 1;
+            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+        }
+        let Some((_, Waiting { plan, done })) = queue.pop_first() else { continue };
+        let Some(core) = core.upgrade() else { return };
+        if outstanding.as_ref().is_some_and(|apply| apply.writing.is_finished()) {
+            settle(&mut outstanding, &mut last_index).await;
+        }
+        let fresh;
+        let view: &State = match &outstanding {
+            Some(apply) if apply.after.applied_index() >= plan.snapshot_index => &apply.after,
+            _ => {
+                settle(&mut outstanding, &mut last_index).await;
+                let Some(view) = core.wait_for_index(last_index.max(plan.snapshot_index), VIEW_WAIT).await else {
+                    let wanted = last_index.max(plan.snapshot_index);
+                    // Whoever no longer waits has given the evaluation back.
+                    let _ = done.send(Err(format!("timed out after 10s waiting for index={wanted}")));
+                    continue;
+                };
+                fresh = view;
+                &fresh
+            }
+        };
+        let (mut result, refused) = applier::evaluate(view, &plan);
+        for (node, reason) in &refused {
+            tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
+        }
+        core.metrics.count_plan(&result, refused.len());
+        if applier::is_no_op(&result) {
+            let _ = done.send(Ok(result));
+            continue;
+        }
+        settle(&mut outstanding, &mut last_index).await;
+        let Some(newest) = core.wait_for_index(last_index, VIEW_WAIT).await else {
+            let _ = done.send(Err(format!("timed out after 10s waiting for index={last_index}")));
+            continue;
+        };
+        let now = core.now();
+        let command = applier::command(&newest, &plan, &result, now, || EvalId::from(uuid::Uuid::new_v4()));
+        let mut after = State::clone(&newest);
+        if let Err(refusal) = songline_projections::apply_optimistically(&mut after, &command, now) {
+            // The log would refuse it just the same.
+            let _ = done.send(Err(refusal.to_string()));
+            continue;
+        }
+        let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
+        let writing = tokio::spawn(async move {
+            let written = core.propose_as(Actor::Leader("plans".into()), cause, command).await;
+            let index = written.as_ref().ok().copied();
+            let answer = written.map_err(|error| error.to_string()).map(|index| {
+                result.alloc_index = index;
+                if result.refresh_index > 0 {
+                    result.refresh_index = result.refresh_index.max(index);
+                }
+                result
+            });
+            let _ = done.send(answer);
+            index
+        });
+        outstanding = Some(Outstanding { writing, after });
+    }
+}
+
+/// Waits for the apply that is under way.
+async fn settle(outstanding: &mut Option<Outstanding>, last_index: &mut u64) {
+    if let Some(apply) = outstanding.take()
+        && let Ok(Some(index)) = apply.writing.await
+    {
+        *last_index = (*last_index).max(index);
+    }
+}

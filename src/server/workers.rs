@@ -1,0 +1,148 @@
+//! The workers: each takes one evaluation at a time, lets the scheduler look at a view, and carries its plans and rows to the log.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use songline_api::{Proposal, ProposeError};
+use songline_commands::{Actor, Cause, Kind, UpdateEvals};
+use songline_model::{Evaluation, JobType, PlanResult};
+use songline_projections::State;
+use songline_scheduler::broker::{Delivery, Token};
+use songline_scheduler::{Done, Scheduler, Step};
+
+use super::Core;
+
+/// What the workers can run.
+const TYPES: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch];
+/// How long a worker waits for the view that its evaluation needs.
+const VIEW_WAIT: Duration = Duration::from_secs(5);
+/// A bound on how long a worker sleeps without being woken: what was missed is found then.
+const IDLE_WAIT: Duration = Duration::from_millis(500);
+
+/// Starts the workers, each on a thread of its own: scheduling is work for a processor.
+pub(crate) fn start(core: &Arc<Core>) {
+    let asked = core.config.num_schedulers;
+    let count = if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    for n in 0..count {
+        let core = Arc::downgrade(core);
+        let runtime = tokio::runtime::Handle::current();
+        let body = move || runtime.block_on(run(core));
+        if let Err(error) = std::thread::Builder::new().name(format!("scheduler-{n}")).spawn(body) {
+            tracing::error!(%error, "a scheduler worker has no thread");
+        }
+    }
+}
+
+async fn run(core: Weak<Core>) {
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        if core.shutdown.is_cancelled() {
+            return;
+        }
+        let woken = core.work.notified();
+        tokio::pin!(woken);
+        woken.as_mut().enable();
+        let delivery = core.queues().broker.dequeue(&TYPES, core.now());
+        let Some(Delivery { eval, token, .. }) = delivery else {
+            // Waiting must not keep the server alive, so it is waited for in short turns.
+            let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
+            continue;
+        };
+        let outcome = work(&core, &eval, token).await;
+        let now = core.now();
+        let mut queues = core.queues();
+        let answered = match &outcome {
+            Ok(()) => queues.broker.ack(eval.id, token, now),
+            Err(_) => queues.broker.nack(eval.id, token, now),
+        };
+        drop(queues);
+        core.metrics.count_eval();
+        if let Err(error) = outcome {
+            tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again");
+        }
+        if let Err(error) = answered {
+            tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
+        }
+        // An answer makes the next evaluation of the job ready, or sets its time.
+        core.work.notify_one();
+        core.deadlines.notify_one();
+    }
+}
+
+async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
+    // Everything that was written for this job before has to be in the view.
+    let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
+    let mut view = wait(core, needed.unwrap_or(0).max(eval.modify_index)).await?;
+    // The row may have changed while it waited; one that is over needs no work.
+    let current = view.eval(eval.id).cloned().unwrap_or_else(|| Arc::clone(eval));
+    if current.status.is_terminal() {
+        return Ok(());
+    }
+    let mut scheduler = Scheduler::new((*current).clone(), super::api::seed());
+    let mut result: Option<PlanResult> = None;
+    loop {
+        match scheduler.step(&view, core.now(), result.as_ref()) {
+            Step::Submit { create, plan } => {
+                write(core, eval, create).await?;
+                core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
+                let answer = core.plans.submit(*plan).await;
+                core.queues().broker.reset_nack(eval.id, token, core.now()).map_err(|error| error.to_string())?;
+                let answer = answer?;
+                let newer = answer.refresh_index.max(answer.alloc_index);
+                if newer > 0 {
+                    view = wait(core, newer).await?;
+                }
+                result = Some(answer);
+            }
+            Step::Done { create, done } => return finish(core, &view, eval, token, create, *done).await,
+        }
+    }
+}
+
+async fn finish(
+    core: &Arc<Core>,
+    view: &State,
+    eval: &Arc<Evaluation>,
+    token: Token,
+    mut create: Vec<Evaluation>,
+    done: Done,
+) -> Result<(), String> {
+    match done {
+        Done::Update(update) => {
+            create.push(update);
+            write(core, eval, create).await
+        }
+        Done::Reblock(update) => {
+            if queued_differs(view, &update) {
+                create.push(update.clone());
+            }
+            write(core, eval, create).await?;
+            core.queues().reblock(Arc::new(update), token, core.now());
+            Ok(())
+        }
+    }
+}
+
+/// Whether the job's summary says another number of waiting allocations than the evaluation found.
+fn queued_differs(view: &State, eval: &Evaluation) -> bool {
+    let Some(summary) = view.job_summary(&eval.namespace, &eval.job_id) else { return false };
+    let known = |group: &str| summary.summary.as_ref().and_then(|groups| groups.get(group)).map(|counts| counts.queued);
+    eval.queued_allocations.iter().flat_map(|queued| queued.iter()).any(|(group, count)| known(group) != Some(*count))
+}
+
+async fn write(core: &Arc<Core>, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {
+    if evals.is_empty() {
+        return Ok(());
+    }
+    let cause = Some(Cause::new(parent.modify_index, Kind::EvalUpdate));
+    let proposal = Proposal { actor: Actor::Leader("scheduler".into()), cause, idempotency: None, command: UpdateEvals { evals }.into() };
+    match core.write(proposal).await {
+        Ok(_) => Ok(()),
+        Err(ProposeError::Rejected(refusal)) => Err(refusal.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn wait(core: &Arc<Core>, index: u64) -> Result<Arc<State>, String> {
+    core.wait_for_index(index, VIEW_WAIT).await.ok_or_else(|| format!("timed out after 5s waiting for index={index}"))
+}

@@ -1,0 +1,205 @@
+//! The agents that the cases are played against: several at once, each with its share of the cases, one case after another.
+//! A case that changed something and failed leaves an agent that no other case should see: it gets a new one.
+//! Not here: what a failed case means for the test.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Setup};
+use crate::case::{Case, Profile};
+use crate::exchange::Server;
+use crate::http::{self, Request};
+use crate::player::{Outcome, Until, play};
+
+/// The management token that cases of profile `acl` expect.
+const TOKEN: &str = "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a";
+/// How long one case may take in all; the longest recorded takes about a minute.
+const CASE_WITHIN: Duration = Duration::from_secs(240);
+/// How long an agent that listens may take until its node is ready.
+const NODE_READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often in a row an agent may fail to start before its cases are given up.
+const STARTS_MAX: u32 = 2;
+
+/// How one case ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    /// Only on a new agent, after it had failed once.
+    PassedAtSecondTry,
+    Failed(Vec<String>),
+}
+
+/// How the cases are played.
+pub struct Plan<'p> {
+    pub until: Until,
+    /// Whether a case that fails deserves a second try.
+    pub again: &'p (dyn Fn(&Case) -> bool + Sync),
+}
+
+/// Plays all cases, in their order as far as one agent sees them.
+pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
+    let verdicts = Mutex::new(BTreeMap::new());
+    let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> { Mutex::new(cases.iter().filter(|c| c.profile == profile).collect()) };
+    let cores = thread::available_parallelism().map_or(2, NonZero::get);
+    let shares = [
+        (Profile::Dev, cores.max(2), queue_of(Profile::Dev)),
+        (Profile::Acl, 1, queue_of(Profile::Acl)),
+        (Profile::Server, 1, queue_of(Profile::Server)),
+    ];
+    thread::scope(|scope| {
+        for (profile, agents, queue) in &shares {
+            for _ in 0..*agents {
+                scope.spawn(|| {
+                    let mut seat = Seat::new(*profile);
+                    loop {
+                        let next = queue.lock().expect("no worker panics with it").pop_front();
+                        let Some(case) = next else { break };
+                        let verdict = seat.judge(case, plan);
+                        verdicts.lock().expect("no worker panics with it").insert(case.name.clone(), verdict);
+                    }
+                });
+            }
+        }
+    });
+    verdicts.into_inner().expect("no worker panicked")
+}
+
+/// A place where one agent after another is running.
+struct Seat {
+    profile: Profile,
+    agent: Option<Agent>,
+    /// Where the agent of profile `server` keeps its data.
+    data: Option<tempfile::TempDir>,
+    failed_starts: u32,
+    /// Why no agent is tried here any more.
+    given_up: Option<String>,
+}
+
+impl Seat {
+    fn new(profile: Profile) -> Seat {
+        Seat { profile, agent: None, data: None, failed_starts: 0, given_up: None }
+    }
+
+    fn judge(&mut self, case: &Case, plan: &Plan<'_>) -> Verdict {
+        let first = self.play(case, plan.until);
+        if first.is_empty() {
+            return Verdict::Passed;
+        }
+        if self.given_up.is_none() && (plan.again)(case) {
+            self.agent = None;
+            if self.play(case, plan.until).is_empty() {
+                return Verdict::PassedAtSecondTry;
+            }
+        }
+        Verdict::Failed(first)
+    }
+
+    /// The differences.
+    fn play(&mut self, case: &Case, until: Until) -> Vec<String> {
+        let apart = case.wants_own_agent();
+        if apart {
+            self.agent = None;
+        }
+        let http = match self.seated(!apart) {
+            Ok(http) => http,
+            Err(reason) => return vec![reason],
+        };
+        let server = Server { http, deadline: Instant::now() + CASE_WITHIN };
+        let Outcome { mut differences, changed_something } = play(case, server, &env(), until);
+        if let Some(agent) = &mut self.agent {
+            if !agent.is_running() {
+                differences.push(format!("the agent died, {}", agent.last_lines()));
+                self.agent = None;
+            } else if apart || changed_something && !differences.is_empty() || !answers(http) {
+                self.agent = None;
+            }
+        }
+        differences
+    }
+
+    /// The address of the agent, started if need be.
+    fn seated(&mut self, ready: bool) -> Result<std::net::SocketAddr, String> {
+        loop {
+            if let Some(reason) = &self.given_up {
+                return Err(reason.clone());
+            }
+            if let Some(agent) = &self.agent {
+                return Ok(agent.http);
+            }
+            match self.start(ready) {
+                Ok(()) => self.failed_starts = 0,
+                Err(error) => {
+                    self.agent = None;
+                    self.failed_starts += 1;
+                    if self.failed_starts >= STARTS_MAX {
+                        self.given_up = Some(format!("no agent: {error:#}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, ready: bool) -> Result<()> {
+        let mut setup = Setup::dev();
+        setup.acl = self.profile == Profile::Acl;
+        if self.profile == Profile::Server {
+            let data = tempfile::tempdir()?;
+            setup.data_dir = Some(data.path().to_path_buf());
+            self.data = Some(data);
+        }
+        let agent = self.agent.insert(Agent::start(&setup)?);
+        if ready {
+            if setup.acl {
+                bootstrap(agent.http)?;
+            }
+            wait_for_node(agent.http);
+        }
+        Ok(())
+    }
+}
+
+/// What `<env:NAME>` stands for: the management token, and all that the caller gives as CONFORM_NAME.
+fn env() -> BTreeMap<String, String> {
+    let given = std::env::vars().filter_map(|(name, value)| Some((name.strip_prefix("CONFORM_")?.to_string(), value)));
+    [("TOKEN".to_string(), TOKEN.to_string())].into_iter().chain(given).collect()
+}
+
+fn bootstrap(http: std::net::SocketAddr) -> Result<()> {
+    let request = Request::new("POST", "/v1/acl/bootstrap").json(&json!({"BootstrapSecret": TOKEN}));
+    let answer = http::call(http, &request, Instant::now() + Duration::from_secs(10))?;
+    ensure!(answer.head.status == 200, "the ACL bootstrap was answered {}: {}", answer.head.status, answer.text());
+    Ok(())
+}
+
+/// Waits until the agent's node is ready; an agent that does not say is left to the cases to judge.
+fn wait_for_node(http: std::net::SocketAddr) {
+    let deadline = Instant::now() + NODE_READY_WITHIN;
+    let mut index = 0;
+    while Instant::now() < deadline {
+        let request = Request::new("GET", &format!("/v1/nodes?index={index}&wait=1s")).header("X-Nomad-Token", TOKEN);
+        let Ok(answer) = http::call(http, &request, deadline) else {
+            return;
+        };
+        let Ok(Value::Array(nodes)) = answer.json() else {
+            return;
+        };
+        if nodes.iter().any(|node| node["Status"] == "ready") {
+            return;
+        }
+        // Without an index there is nothing to wait on.
+        let Some(at) = answer.index() else { return };
+        index = at;
+    }
+}
+
+/// Whether the agent still says anything.
+fn answers(http: std::net::SocketAddr) -> bool {
+    let request = Request::new("GET", "/v1/status/leader");
+    http::call(http, &request, Instant::now() + Duration::from_secs(10)).is_ok()
+}

@@ -1,0 +1,131 @@
+//! Replays recorded HTTP conversations against agents of the built binary and reports every difference.
+//!
+//! `cases/TOPIC/NAME.json` are the conversations, `known.txt` names those that do not pass yet and what they wait for, and
+//! `deliberate.txt` those that are meant to differ. `CONFORMANCE_ONLY=jobs,events/live` plays only what begins so, to its end,
+//! and shows every difference. `UPDATE_KNOWN=1` rewrites `known.txt`. Not here: conversations with a cluster of several servers.
+
+#[path = "../support/agent.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod agent;
+mod answer;
+mod case;
+mod compare;
+mod exchange;
+mod fleet;
+#[path = "../support/http.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod http;
+mod lists;
+mod player;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod process;
+mod tests;
+mod text;
+mod token;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use case::Case;
+use fleet::{Plan, Verdict};
+use lists::Reasons;
+use player::Until;
+
+#[test]
+fn recorded_conversations_go_as_recorded() -> Result<()> {
+    let folder = folder();
+    let known = lists::read(&folder.join("known.txt"))?;
+    let deliberate = lists::read(&folder.join("deliberate.txt"))?;
+    let mut cases = case::load(&folder.join("cases"))?;
+    cases.retain(|case| !deliberate.contains_key(&case.name));
+    // Those that should pass come first, before agents have seen any that fail half-way.
+    cases.sort_by_key(|case| (known.contains_key(&case.name), case.name.clone()));
+    match std::env::var("CONFORMANCE_ONLY") {
+        Ok(only) => play_some(cases, &only),
+        Err(_) => play_all(&cases, &known, &folder),
+    }
+}
+
+fn play_all(cases: &[Case], known: &Reasons, folder: &Path) -> Result<()> {
+    let begun = Instant::now();
+    let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name) };
+    let verdicts = fleet::run(cases, &plan);
+    let (passed, failed) = sorted(&verdicts);
+    say(&totals(cases, &verdicts));
+    say(&format!(
+        "{} of {} recorded cases pass, {} are known not to, in {:.0} s",
+        passed.len(),
+        cases.len(),
+        known.len(),
+        begun.elapsed().as_secs_f64()
+    ));
+    for (case, verdict) in &verdicts {
+        if *verdict == Verdict::PassedAtSecondTry {
+            say(&format!("{case} passed only at the second try"));
+        }
+    }
+    if std::env::var_os("UPDATE_KNOWN").is_some() {
+        let text = lists::updated(known, &failed);
+        return std::fs::write(folder.join("known.txt"), text).context("writing known.txt");
+    }
+    let complaints = lists::complaints(known, &failed, &passed);
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    bail!("{} complaints\n{}", complaints.len(), complaints.join("\n"));
+}
+
+fn play_some(mut cases: Vec<Case>, only: &str) -> Result<()> {
+    cases.retain(|case| only.split(',').any(|start| case.name.starts_with(start)));
+    let plan = Plan { until: Until::End, again: &|_| false };
+    let verdicts = fleet::run(&cases, &plan);
+    let (passed, failed) = sorted(&verdicts);
+    for (case, differences) in &failed {
+        say(&format!("{case}\n    {}", differences.join("\n    ")));
+    }
+    say(&format!("{} of {} cases pass", passed.len(), cases.len()));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("{} cases differ", failed.len());
+}
+
+fn sorted(verdicts: &BTreeMap<String, Verdict>) -> (Vec<String>, BTreeMap<String, Vec<String>>) {
+    let (mut passed, mut failed) = (Vec::new(), BTreeMap::new());
+    for (case, verdict) in verdicts {
+        match verdict {
+            Verdict::Passed | Verdict::PassedAtSecondTry => passed.push(case.clone()),
+            Verdict::Failed(differences) => {
+                failed.insert(case.clone(), differences.clone());
+            }
+        }
+    }
+    (passed, failed)
+}
+
+/// A line per topic.
+fn totals(cases: &[Case], verdicts: &BTreeMap<String, Verdict>) -> String {
+    let mut topics: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for case in cases {
+        let (passed, all) = topics.entry(case.topic()).or_default();
+        let failed = matches!(verdicts.get(&case.name), Some(Verdict::Failed(_)) | None);
+        *passed += usize::from(!failed);
+        *all += 1;
+    }
+    let lines = topics.iter().map(|(topic, (passed, all))| format!("{topic:15} {passed:3} of {all:3}"));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
+}
+
+/// Past the test harness, which keeps the output of tests that pass to itself.
+fn say(text: &str) {
+    let _unheard = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,105 @@
+//! `songline dev FILE`, README's first command: a real job runs, its events stream by, Ctrl-C leaves nothing behind.
+//! Not here: what else the command line can do.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::http::{self, Request};
+use crate::process;
+use crate::story::WITHIN;
+
+/// Ends the command and all it started, whatever happens to the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).expect("a process id fits in 31 bits");
+        let started = process::descendants(pid);
+        let _dead = self.0.kill();
+        let _status = self.0.wait();
+        for process in started {
+            process.kill();
+        }
+    }
+}
+
+#[test]
+fn the_example_runs_and_ctrl_c_leaves_nothing_behind() -> Result<()> {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.nomad.hcl");
+    let port = free_port()?;
+    let text = std::fs::read_to_string(example)?.replace("8000", &port.to_string());
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("hello.nomad.hcl");
+    std::fs::write(&file, text)?;
+
+    let child = Command::new(env!("CARGO_BIN_EXE_songline"))
+        .arg("dev")
+        .arg(&file)
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting songline dev")?;
+    let mut running = Running(child);
+    let pid = i32::try_from(running.0.id())?;
+    let output = running.0.stdout.take().context("its output is a pipe")?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+
+    let mut lines = Vec::new();
+    wait_for(&told, &mut lines, |line| line.contains("successful"))?;
+    for word in ["Job", "Evaluation", "Allocation", "Deployment"] {
+        ensure!(lines.iter().any(|line| line.contains(word)), "no event of a {word}:\n{}", lines.join("\n"));
+    }
+    if has_python() {
+        let server = SocketAddr::from(([127, 0, 0, 1], port));
+        let answer = http::call(server, &Request::new("GET", "/"), Instant::now() + WITHIN)?;
+        ensure!(answer.text().contains("Hello"), "{}", answer.text());
+    }
+
+    let started = process::descendants(pid);
+    ensure!(!started.is_empty(), "the job runs no process");
+    process::interrupt(pid)?;
+    ensure!(process::wait_for_end(pid, Instant::now() + WITHIN), "Ctrl-C did not end it");
+    let left: Vec<_> = started.iter().filter(|process| process.is_running()).collect();
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+fn wait_for(told: &mpsc::Receiver<String>, lines: &mut Vec<String>, good: impl Fn(&str) -> bool) -> Result<()> {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(line) = told.recv_timeout(left) else {
+            bail!("it ended or went silent after:\n{}", lines.join("\n"));
+        };
+        let done = good(&line);
+        lines.push(line);
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn has_python() -> bool {
+    let tried = Command::new("python3").arg("--version").output();
+    tried.is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,16 @@
+//! Stories of the whole: a running agent, real processes, and HTTP as people and tools use it.
+//! Not here: single routes in all their ways, which the recorded conversations of `tests/conformance` have.
+
+#[path = "../support/agent.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod agent;
+mod dev;
+#[path = "../support/http.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod http;
+mod jobs;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod process;
+mod snapshots;
+mod story;

@@ -1,0 +1,175 @@
+//! An agent as a child process: the built binary with a configuration of its own in a folder of its own, and its end.
+//! Not here: what is asked of it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+
+use crate::process;
+
+/// How long an agent may take from its start to the line that says where it listens. A debug build on a busy machine is slow.
+const START_WITHIN: Duration = Duration::from_secs(60);
+/// How long an agent may take to end when it is asked to.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// What an agent prints before its address.
+const READY: &str = "==> HTTP: http://";
+
+/// How an agent is to be started.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub acl: bool,
+    /// Where it keeps its data; `None` for `-dev`.
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Setup {
+    pub fn dev() -> Setup {
+        Setup { acl: false, data_dir: None }
+    }
+
+    /// What the configuration file says: every port free, `raw_exec`, and what the recorded cases expect of the node.
+    fn config(&self) -> Value {
+        let mut config = json!({
+            "bind_addr": "127.0.0.1",
+            "ports": {"http": 0, "rpc": 0, "serf": 0},
+            "server": {"enabled": true, "bootstrap_expect": 1},
+            "client": {
+                "enabled": true,
+                "meta": {"rack": "r1"},
+                "host_volume": {"scratch": {"path": "/tmp"}},
+            },
+            "plugin": {"raw_exec": {"config": {"enabled": true}}},
+        });
+        if self.acl {
+            config["acl"] = json!({"enabled": true});
+        }
+        if let Some(dir) = &self.data_dir {
+            config["data_dir"] = json!(dir);
+        }
+        config
+    }
+}
+
+/// A running agent. Dropping it ends it, and what it started.
+pub struct Agent {
+    child: Child,
+    pub http: SocketAddr,
+    /// Its configuration, its output, and whatever it thinks is temporary.
+    dir: tempfile::TempDir,
+}
+
+impl Agent {
+    /// Starts one and waits until it says where it listens.
+    pub fn start(setup: &Setup) -> Result<Agent> {
+        let dir = tempfile::tempdir().context("making a folder for an agent")?;
+        let config = dir.path().join("agent.json");
+        std::fs::write(&config, setup.config().to_string()).context("writing its configuration")?;
+        let stderr = File::create(dir.path().join("stderr")).context("creating its log")?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_songline"));
+        command.arg("agent");
+        if setup.data_dir.is_none() {
+            command.arg("-dev");
+        }
+        let mut child = command
+            .arg("-config")
+            .arg(&config)
+            .env("TMPDIR", dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .context("starting the agent")?;
+        let lines = BufReader::new(child.stdout.take().context("its output is a pipe")?).lines();
+        let (tell, told) = mpsc::channel();
+        // Reads on after the address, or the agent would one day block on a full pipe.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix(READY) {
+                    let _gone = tell.send(address.trim_end_matches('/').to_string());
+                }
+            }
+        });
+        let told = told.recv_timeout(START_WITHIN);
+        let http = told.map_err(|_| anyhow!("the agent never said `{READY}..`")).and_then(|address| Ok(address.parse::<SocketAddr>()?));
+        match http {
+            Ok(http) => Ok(Agent { child, http, dir }),
+            Err(error) => {
+                let _dead = child.kill();
+                let _status = child.wait();
+                Err(error.context(last_lines(&dir.path().join("stderr"))))
+            }
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id fits in 31 bits")
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The end of what the agent wrote about itself.
+    pub fn last_lines(&self) -> String {
+        last_lines(&self.dir.path().join("stderr"))
+    }
+
+    /// Ends the agent at once, as a power cut would; what it started lives on.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill().context("killing the agent")?;
+        self.child.wait().context("waiting for the killed agent")?;
+        Ok(())
+    }
+
+    /// Asks the agent to end, as Ctrl-C does, and waits for it.
+    pub fn interrupt(mut self) -> Result<()> {
+        process::interrupt(self.pid())?;
+        if !self.ends_within(STOP_WITHIN) {
+            bail!("the agent did not end when asked: {}", self.last_lines());
+        }
+        Ok(())
+    }
+
+    fn ends_within(&mut self, limit: Duration) -> bool {
+        let (pid, deadline) = (self.pid(), Instant::now() + limit);
+        while self.is_running() {
+            if !process::wait_for_end(pid, deadline) {
+                return !self.is_running();
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if !self.is_running() {
+            return;
+        }
+        let started = process::descendants(self.pid());
+        let asked = process::interrupt(self.pid());
+        if asked.is_err() || !self.ends_within(STOP_WITHIN) {
+            let _dead = self.child.kill();
+            let _status = self.child.wait();
+        }
+        for process in started {
+            process.kill();
+        }
+    }
+}
+
+/// The last lines of a file, in one.
+fn last_lines(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(5)..];
+    format!("its last words: {}", last.join(" | "))
+}

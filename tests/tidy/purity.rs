@@ -1,0 +1,66 @@
+//! The core reads no clock, no environment, no files, rolls no dice, starts no threads and keeps no unordered maps.
+//! In the core packages clippy enforces it by a `clippy.toml` in each; here is checked that these files exist and agree.
+//! `client/src/core` is only a part of a package, so its text is searched. Not here: which packages the core uses (`layers.rs`).
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::layers::CORE;
+use crate::tree;
+
+/// What may not stand in the sources of `client/src/core`, outside its tests.
+const IMPURE: &[&str] = &[
+    "Instant::now",
+    "SystemTime::now",
+    "Utc::now",
+    "Local::now",
+    "Uuid::new_v4",
+    "std::env",
+    "std::fs",
+    "std::io::",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "HashMap",
+    "HashSet",
+    "tokio",
+    "rand::",
+    "rustix",
+    "parking_lot",
+    "println!",
+    "eprintln!",
+    "async fn",
+    ".await",
+];
+
+#[test]
+fn every_core_package_has_the_same_clippy_rules() -> Result<()> {
+    let read = |folder: &str| {
+        let path = tree::root().join(folder).join("clippy.toml");
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    };
+    let model = read("model")?;
+    for rule in ["Instant::now", "env::var", "fs::read", "thread::spawn", "HashMap"] {
+        assert!(model.contains(rule), "model/clippy.toml does not forbid {rule}");
+    }
+    for folder in CORE {
+        assert_eq!(read(folder)?, model, "{folder}/clippy.toml differs from model/clippy.toml");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_pure_half_of_the_node_agent_touches_nothing() -> Result<()> {
+    let files = tree::files(&[".rs"])?;
+    let mut complaints = Vec::new();
+    let pure = |path: &str| path.starts_with("client/src/core/") || path == "client/src/core.rs";
+    for file in files.iter().filter(|file| pure(&file.path)) {
+        for (at, line) in file.code() {
+            for word in IMPURE.iter().filter(|word| line.contains(**word)) {
+                complaints.push(format!("{}:{at}: {word}", file.path));
+            }
+        }
+    }
+    tree::no_complaints(complaints)
+}
