@@ -19,6 +19,9 @@ use crate::server::{Core, Setup};
 /// The version of the reference whose interface this agent has.
 pub const REFERENCE_VERSION: &str = "1.6.5";
 
+/// How long a stopping agent waits for its own loops.
+const LET_GO_WAIT: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// A running agent.
 pub struct Agent {
     config: AgentConfig,
@@ -120,9 +123,15 @@ impl Agent {
         self.closing.cancel();
         // The listener ends by itself once told; one that panicked has said so.
         let _ = self.listener.await;
-        if let Some(server) = &self.server {
+        drop(self.client);
+        if let Some(server) = self.server {
             server.remove_local_nodes();
             server.stop().await;
+            // The stores are closed when the last of the loops has let go of them; a directory must not go before.
+            let deadline = tokio::time::Instant::now() + LET_GO_WAIT;
+            while Arc::strong_count(&server) > 1 && tokio::time::Instant::now() < deadline {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
         }
         drop(self.temporary);
     }

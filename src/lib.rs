@@ -5,3 +5,8 @@ pub mod archive;
 pub mod cli;
 pub mod config;
 pub mod server;
+
+/// The nouns, for those who build on this library.
+pub use songline_model as model;
+/// What nodes and servers say to each other, for simulated nodes.
+pub use songline_rpc as rpc;

@@ -5,6 +5,7 @@
 mod api;
 mod archives;
 mod endpoint;
+mod keeping;
 mod lead;
 mod machine;
 mod metrics;
@@ -154,6 +155,7 @@ impl Core {
         plans::start(&core, plan_queue);
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
+        keeping::start(&core);
         Ok(core)
     }
 

@@ -33,6 +33,8 @@ use crate::wire;
 
 /// How often a checkpoint looks whether the history has come far enough.
 const HISTORY_LOOK: Duration = Duration::from_millis(5);
+/// The history's mark follows entries without events at least so often.
+const MARK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bounds of the tail in memory. The smaller one counts.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +135,7 @@ impl EventHub {
             }
             std::thread::sleep(HISTORY_LOOK);
         }
-        history.append(&[], index)?;
+        history.sync()?;
         Ok(true)
     }
 
@@ -176,7 +178,7 @@ impl Shared {
 
     /// Encodes what comes in, until the hub is closed and nothing is left.
     fn encode_loop(&self) {
-        while let Some(items) = self.inbox.take() {
+        while let Some(items) = self.inbox.take(Duration::from_secs(3600)) {
             for item in items {
                 match item {
                     Item::Entry { index, kind: Kind::Restore, .. } => {
@@ -210,21 +212,26 @@ impl Shared {
     /// Writes the history, several entries at once when they come fast.
     fn history_loop(&self) {
         let Some(history) = &self.history else { return };
-        while let Some(items) = self.unwritten.take() {
+        loop {
+            // What is settled now is queued now: once the queue is written, the history covers it.
+            let settled = self.settled();
+            let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
             let mut batches = Vec::new();
+            let mut through = settled;
             let mut written = Ok(());
             for item in items {
                 match item {
                     Item::Batch(batch) => batches.push(batch),
                     Item::Reset { index } => {
                         batches.clear();
+                        through = index;
                         written = written.and_then(|()| history.reset(index + 1));
                     }
                     Item::Entry { .. } => {}
                 }
             }
-            if let Some(last) = batches.last() {
-                let through = last.index;
+            through = through.max(batches.last().map_or(0, |last| last.index));
+            if through > history.last() {
                 written = written.and_then(|()| history.append(&batches, through));
             }
             if let Err(error) = written {
@@ -233,8 +240,8 @@ impl Shared {
             }
             self.unwritten.done();
         }
-        let through = self.settled();
-        if let Err(error) = history.append(&[], through) {
+        let closed = history.append(&[], self.settled()).and_then(|()| history.sync());
+        if let Err(error) = closed {
             tracing::warn!(error = &error as &dyn std::error::Error, "closing event history");
         }
     }

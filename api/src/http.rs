@@ -10,6 +10,7 @@ mod deployments;
 mod evals;
 mod events;
 mod fs;
+mod host;
 mod ids;
 mod jobs;
 mod membership;
@@ -75,6 +76,7 @@ fn mux<S: Server>() -> Mux<S> {
     evals::routes(&mut mux);
     events::routes(&mut mux);
     fs::routes(&mut mux);
+    host::routes(&mut mux);
     jobs::routes(&mut mux);
     membership::routes(&mut mux);
     namespaces::routes(&mut mux);

@@ -2,6 +2,8 @@
 //!
 //! Four loops without a common order: heartbeats, watching, sending updates, collecting. What requests ask of it is in [`crate::serve`].
 
+mod allocs;
+mod disconnect;
 mod gc;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +12,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, TaskRunState, Time,
-};
-use songline_rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
+use songline_rpc::{NodeAuth, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,17 +22,15 @@ use uuid::Uuid;
 use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocRunner, AllocRunnerConfig, AllocSync, Heartbeats, Input, Jitter, NextCall, changes, wanted};
-use crate::runner::{Begin, News, Runner, Shared, View};
-use crate::state::{Contents, Left, StateDb, StateError};
+use crate::core::{AllocSync, Heartbeats, Input, Jitter, NextCall};
+use crate::runner::{News, Runner, Shared, View};
+use crate::state::{Contents, StateDb, StateError};
 use crate::{driver, fingerprint};
 
 /// How long one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
 /// Wait after a failed poll, and up to once more.
 const WATCH_RETRY: Dur = Dur::from_secs(30);
-/// Wait after an answer that lacked allocations, and up to once more.
-const MISSING_RETRY: Dur = Dur::from_secs(2);
 /// In dev mode every wait after an error is this long: the only server is in the same process.
 const DEV_RETRY: Duration = Duration::from_secs(1);
 /// How often drivers are looked at.
@@ -92,6 +90,8 @@ pub(crate) struct Inner<S: Servers> {
     collect: Notify,
     events: Mutex<Vec<NodeEvent>>,
     events_wake: Notify,
+    /// When the servers last heard this node.
+    heard_at: Mutex<Option<Time>>,
     /// The address book as the servers last gave it; a transport uses it.
     servers_known: Mutex<Vec<songline_model::Str>>,
 }
@@ -142,6 +142,7 @@ impl<S: Servers> Client<S> {
             collect: Notify::new(),
             events: Mutex::default(),
             events_wake: Notify::new(),
+            heard_at: Mutex::default(),
             servers_known: Mutex::default(),
             shared: Arc::clone(&shared),
         });
@@ -161,6 +162,7 @@ impl<S: Servers> Client<S> {
         until_stopped(Box::pin(Arc::clone(&inner).look_at_drivers()));
         until_stopped(Box::pin(Arc::clone(&inner).emit_events()));
         until_stopped(Box::pin(Arc::clone(&inner).collect_garbage()));
+        until_stopped(Box::pin(Arc::clone(&inner).stop_when_cut_off()));
         Ok(Self { inner, database: Mutex::new(Some(thread)) })
     }
 
@@ -270,6 +272,7 @@ impl<S: Servers> Inner<S> {
                 NextCall::Register => self.register(&mut beats).await,
                 NextCall::Heartbeat => self.heartbeat(&mut beats).await,
             }
+            *lock(&self.heard_at) = beats.heard_at();
         }
     }
 
@@ -312,155 +315,6 @@ impl<S: Servers> Inner<S> {
         }
     }
 
-    /// Learns what this node should run, for ever.
-    async fn watch(self: Arc<Self>) {
-        self.until_registered().await;
-        let mut min_index = 0;
-        loop {
-            match self.poll(min_index).await {
-                Ok(index) => min_index = index,
-                Err(Pause(wait)) => tokio::time::sleep(wait).await,
-            }
-        }
-    }
-
-    /// One round: what the servers want, what of it has to be fetched, and doing it. Returns the index of the answer.
-    async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Pause> {
-        let asked = tokio::time::Instant::now();
-        let query = BlockingQuery { min_index, ..BlockingQuery::default() };
-        let answer = self.call(|| self.servers.node_get_client_allocs(&self.auth, query)).await.map_err(|error| {
-            tracing::warn!(%error, "asking for the node's allocations");
-            if error.to_string().contains("node secret ID does not match") {
-                self.register_again.notify_one();
-            }
-            Pause(self.retry_wait(WATCH_RETRY))
-        })?;
-        let here: BTreeMap<AllocId, u64> =
-            self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
-        let invalid = lock(&self.invalid).clone();
-        let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
-            // Too old or a timeout. A server that answers early again and again must not keep this node busy.
-            let early = asked.elapsed() < DEV_RETRY;
-            return Err(Pause(if early { DEV_RETRY } else { Duration::ZERO }));
-        };
-        let mut pulled = BTreeMap::new();
-        if !wanted.pull.is_empty() {
-            let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(|error| {
-                tracing::warn!(%error, "fetching allocations");
-                Pause(self.retry_wait(WATCH_RETRY))
-            })?;
-            pulled = fetched.into_iter().map(|alloc| (alloc.id, alloc)).collect();
-            let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
-            if wanted.pull.iter().any(|id| stale(&id)) {
-                return Err(Pause(self.retry_wait(MISSING_RETRY)));
-            }
-        }
-        self.apply(&here, pulled, &wanted.unchanged);
-        Ok(answer.index)
-    }
-
-    fn apply(
-        self: &Arc<Self>,
-        here: &BTreeMap<AllocId, u64>,
-        mut pulled: BTreeMap<AllocId, Arc<Allocation>>,
-        unchanged: &BTreeSet<AllocId>,
-    ) {
-        let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
-        let todo = changes(here, &indexes, unchanged);
-        for id in todo.removed {
-            lock(&self.sync).forget(&id);
-            if let Some(runner) = lock(&self.runners).remove(&id) {
-                runner.tell(Input::Destroy);
-            }
-        }
-        lock(&self.invalid).retain(|id| pulled.contains_key(id) || unchanged.contains(id));
-        for id in todo.updated {
-            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), lock(&self.runners).get(&id)) {
-                self.update_alloc(runner, alloc);
-            }
-        }
-        self.make_room(todo.added.len());
-        for id in todo.added {
-            if let Some(alloc) = pulled.remove(&id) {
-                self.add_alloc(alloc);
-            }
-        }
-        lock(&self.sync).on_contact();
-        self.sync_wake.notify_one();
-        for runner in self.all().into_values() {
-            runner.tell(Input::ServersContacted);
-        }
-        self.collect.notify_one();
-    }
-
-    fn update_alloc(&self, runner: &Runner, alloc: Arc<Allocation>) {
-        let view = runner.view();
-        if view.destroyed {
-            return;
-        }
-        let reconnect = alloc.client_status == AllocClientStatus::Unknown
-            && alloc.alloc_modify_index > view.alloc.alloc_modify_index
-            && !alloc.server_terminal();
-        if reconnect {
-            return runner.reconnect(alloc);
-        }
-        self.shared.state.put_alloc(&alloc);
-        runner.tell(Input::Update(alloc));
-    }
-
-    fn add_alloc(self: &Arc<Self>, alloc: Arc<Allocation>) {
-        let id = alloc.id;
-        self.shared.state.put_alloc(&alloc);
-        match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
-            Ok(machine) => {
-                let runner = Runner::spawn(Arc::clone(&self.shared), machine, Begin::Start);
-                lock(&self.runners).insert(id, runner);
-            }
-            Err(error) => {
-                tracing::error!(alloc = %id, error, "adding an allocation");
-                lock(&self.invalid).insert(id);
-                if !alloc.client_terminal() {
-                    let update = not_added(&alloc, &error, self.now());
-                    lock(&self.sync).put(self.now(), update);
-                    self.sync_wake.notify_one();
-                }
-            }
-        }
-    }
-
-    fn machine_config(&self) -> AllocRunnerConfig {
-        AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: rand::random() }
-    }
-
-    /// Takes up what an earlier agent left.
-    fn restore(self: &Arc<Self>, left: BTreeMap<AllocId, Left>) {
-        let mut machines = Vec::new();
-        for (id, left) in left {
-            if left.tasks.is_empty() {
-                // It never began; the servers send it again. What ended long ago must not begin anew.
-                let state = self.shared.state.clone();
-                self.shared.tracker.spawn(async move { state.forget(&id).await });
-                continue;
-            }
-            let alloc = Arc::new(left.alloc);
-            if let Some(acknowledged) = left.acknowledged {
-                lock(&self.sync).restore_acknowledged(acknowledged);
-            }
-            match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
-                Ok(machine) => machines.push((id, machine, Begin::Restore { tasks: left.tasks, health: left.health })),
-                Err(error) => {
-                    tracing::error!(alloc = %id, error, "restoring an allocation");
-                    lock(&self.invalid).insert(id);
-                    lock(&self.sync).put(self.now(), not_added(&alloc, &error, self.now()));
-                }
-            }
-        }
-        for (id, machine, begin) in machines {
-            let runner = Runner::spawn(Arc::clone(&self.shared), machine, begin);
-            lock(&self.runners).insert(id, runner);
-        }
-    }
-
     /// Collects what runners tell.
     async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<News>) {
         while let Some(news) = inbox.recv().await {
@@ -468,7 +322,7 @@ impl<S: Servers> Inner<S> {
                 News::Update(update) => {
                     // One that the servers have dropped has nothing to tell them.
                     if lock(&self.runners).contains_key(&update.id) {
-                        lock(&self.sync).put(self.now(), update);
+                        lock(&self.sync).put(self.now(), *update);
                         self.sync_wake.notify_one();
                     }
                 }
@@ -550,9 +404,6 @@ impl<S: Servers> Inner<S> {
     }
 }
 
-/// Wait this long before the next round.
-struct Pause(Duration);
-
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -581,29 +432,6 @@ fn first_node(config: &ClientConfig, auth: &NodeAuth, drivers: &BTreeMap<songlin
         fingerprint::apply_driver(&mut node, name, &driver.fingerprint(), now);
     }
     node
-}
-
-/// What the servers are told of an allocation that cannot even be begun.
-fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
-    let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
-    for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {
-        task_states.entry(task.name.clone()).or_default();
-    }
-    for state in task_states.values_mut() {
-        state.state = TaskRunState::Dead;
-        state.failed = true;
-        state.finished_at.get_or_insert(now);
-    }
-    let mut health = alloc.deployment_status.as_deref().cloned().unwrap_or_default();
-    health.healthy.get_or_insert(false);
-    AllocUpdate {
-        id: alloc.id,
-        client_status: AllocClientStatus::Failed,
-        client_description: format!("Unable to add allocation due to error: {error}").into(),
-        task_states,
-        deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
-        network_status: None,
-    }
 }
 
 type AwaitEnd = Box<dyn Fn(AllocId) -> driver::Boxed<'static, Option<AllocDir>> + Send + Sync>;

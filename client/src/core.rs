@@ -24,7 +24,7 @@ pub use status::client_status;
 pub use sync::{AllocSync, Priority, priority};
 pub use task::{LocalState, TaskRecord};
 pub use tracker::{Decision, ExitResult, RestartTracker, StartFailure};
-pub use watch::{Changes, Wanted, changes, wanted};
+pub use watch::{Changes, Wanted, changes, is_reconnect, wanted};
 
 #[cfg(test)]
 mod tests;

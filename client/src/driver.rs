@@ -1,5 +1,6 @@
 //! Drivers: what starts a task's process and gets hold of it again. When to do so is decided in [`crate::core`].
 
+mod cgroup;
 pub mod exec;
 pub mod mock;
 pub mod raw_exec;
@@ -32,6 +33,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Whether tasks see their directories at `/alloc`, `/local` and `/secrets` rather than where they are on the host.
     fn has_own_root(&self) -> bool {
         false
+    }
+
+    /// As whom tasks run that do not say; empty is the agent's own user.
+    fn default_user(&self) -> &'static str {
+        ""
     }
 
     /// Starts a task.

@@ -130,6 +130,7 @@ fn start(place: &Place) -> io::Result<Running> {
         executor_start: ticks(own),
         task: pid.as_raw_nonzero().get(),
         task_start: ticks(pid.as_raw_nonzero().get()),
+        cgroup: spec.cgroup.clone(),
         error: None,
     };
     Ok(Running { child, started, shared, cgroup: spec.cgroup })

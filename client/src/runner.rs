@@ -1,11 +1,13 @@
 //! The shell of one allocation: a task that feeds its machine ([`AllocRunner`]) and carries its effects out with drivers, directories and
 //! the database. It decides nothing.
 
+mod setup;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, Task, TaskRunState, Time};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
 use songline_rpc::AllocUpdate;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -15,29 +17,14 @@ use tokio_util::task::TaskTracker;
 use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, event};
+use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord};
 use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
-use crate::env::{Sources, TaskEnv, TaskPaths};
-use crate::executor::user;
 use crate::state::StateDb;
 
 /// How often stopping a task is tried before it counts as gone.
 const KILL_TRIES: u32 = 5;
 const KILL_RETRY: Duration = Duration::from_secs(5);
 const KILL_RETRY_MAX: Duration = Duration::from_secs(120);
-/// Variables of the agent that tasks do not get.
-const ENV_DENIED: &[&str] = &[
-    "CONSUL_TOKEN",
-    "CONSUL_HTTP_TOKEN",
-    "VAULT_TOKEN",
-    "NOMAD_LICENSE",
-    "NOMAD_TOKEN",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-];
-
 /// What all runners of an agent share.
 pub(crate) struct Shared {
     pub config: ClientConfig,
@@ -56,7 +43,7 @@ pub(crate) struct Shared {
 /// What a runner tells the agent.
 pub(crate) enum News {
     /// What the servers are to be told.
-    Update(AllocUpdate),
+    Update(Box<AllocUpdate>),
     /// It has ended, or its directory is gone: there may be something to collect, or room.
     Ended,
 }
@@ -213,6 +200,7 @@ impl Shell {
             };
             let Some(order) = order else { return };
             self.obey(order).await;
+            self.show_alloc();
             if self.show.borrow().destroyed {
                 return;
             }
@@ -301,18 +289,34 @@ impl Shell {
         self.machine.alloc().id
     }
 
+    /// Starts work that ends with the agent, wherever it stands: a later agent finds out how far it came.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let cancel = self.shared.cancel.clone();
+        let task = self.shared.tracker.spawn(async move {
+            tokio::select! { () = cancel.cancelled() => {}, () = work => {} }
+        });
+        task.abort_handle()
+    }
+
     fn run_id(&self, task: &Str, run: u64) -> RunId {
         RunId { alloc: self.id(), task: task.clone(), run }
     }
 
+    /// Lets everybody see the newest copy, whether or not it changed anything: its index says what need not be fetched again.
+    fn show_alloc(&self) {
+        let alloc = self.machine.alloc();
+        self.show.send_if_modified(|view| {
+            let newer = !Arc::ptr_eq(&view.alloc, alloc);
+            view.alloc = Arc::clone(alloc);
+            newer
+        });
+    }
+
     fn report(&self) {
         let update = self.machine.update();
-        let alloc = Arc::clone(self.machine.alloc());
-        self.show.send_modify(|view| {
-            view.update = update.clone();
-            view.alloc = alloc;
-        });
-        let _ = self.shared.news.send(News::Update(update));
+        self.show_alloc();
+        self.show.send_modify(|view| view.update = update.clone());
+        let _ = self.shared.news.send(News::Update(Box::new(update)));
     }
 
     fn set_up(&mut self) {
@@ -320,11 +324,11 @@ impl Shell {
         let alloc = Arc::clone(self.machine.alloc());
         // What was there before an agent's restart has been waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
-        let handle = self.shared.tracker.spawn(async move {
-            let outcome = set_up_alloc(&shared, &alloc, &dir, awaited).await;
+        let handle = self.spawn(async move {
+            let outcome = setup::set_up_alloc(&shared, &alloc, &dir, awaited).await;
             send(&back, Input::SetUp(outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}").into())));
         });
-        self.setup = Some(handle.abort_handle());
+        self.setup = Some(handle);
     }
 
     fn recover(&self, task: Str, run: u64, handle: Option<Blob>) {
@@ -333,7 +337,7 @@ impl Shell {
         let Some(driver) = self.driver(&task) else {
             return send(&back, Input::Recovered { task, found: Err("the task's driver is not there any more".into()) });
         };
-        self.shared.tracker.spawn(async move {
+        self.spawn(async move {
             match driver.recover(id, handle).await {
                 Ok(Some(process)) => {
                     processes.put(&task, Arc::clone(&process));
@@ -352,8 +356,8 @@ impl Shell {
         let alloc = Arc::clone(self.machine.alloc());
         let driver = self.driver(&task);
         let run = self.machine.task_run(&task).unwrap_or(0) + 1;
-        self.shared.tracker.spawn(async move {
-            let outcome = match set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
+        self.spawn(async move {
+            let outcome = match setup::set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
                 Ok(config) => {
                     prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), config);
                     Ok(())
@@ -372,7 +376,7 @@ impl Shell {
             let outcome = Err(StartFailure { error: "the task was not set up".into(), recoverable: true });
             return send(&back, Input::Started { task, run, outcome });
         };
-        self.shared.tracker.spawn(async move {
+        self.spawn(async move {
             match driver.start(TaskConfig { id, ..config }).await {
                 Ok(process) => {
                     processes.put(&task, Arc::clone(&process));
@@ -390,24 +394,18 @@ impl Shell {
         let Some(process) = self.processes.get(&task) else {
             return send(&back, Input::KillFailed { task, run, error: "task not found for given id".into() });
         };
-        let cancel = self.shared.cancel.clone();
-        self.shared.tracker.spawn(async move {
+        self.spawn(async move {
             let mut wait = KILL_RETRY;
             let mut last = String::new();
             for attempt in 0..KILL_TRIES {
                 if attempt > 0 {
-                    tokio::select! {
-                        () = cancel.cancelled() => return,
-                        () = tokio::time::sleep(wait) => wait = (wait * 4).min(KILL_RETRY_MAX),
-                    }
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 4).min(KILL_RETRY_MAX);
                 }
-                tokio::select! {
-                    () = cancel.cancelled() => return,
-                    outcome = process.stop(&signal, timeout) => match outcome {
-                        // Its end is told by whoever waits for it.
-                        Ok(()) => return,
-                        Err(error) => last = error,
-                    },
+                match process.stop(&signal, timeout).await {
+                    // Its end is told by whoever waits for it.
+                    Ok(()) => return,
+                    Err(error) => last = error,
                 }
             }
             send(&back, Input::KillFailed { task, run, error: last.into() });
@@ -449,135 +447,6 @@ fn send(back: &mpsc::WeakUnboundedSender<Order>, input: Input) {
     if let Some(back) = back.upgrade() {
         let _ = back.send(Order::Input(input));
     }
-}
-
-/// Waits for the allocations before this one, and makes the directories.
-async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
-    let mut previous = None;
-    for id in awaited {
-        let found = (shared.await_end)(id).await;
-        if alloc.previous_allocation == Some(id) {
-            previous = found;
-        }
-    }
-    let group = alloc.group().cloned().unwrap_or_default();
-    let keeps_disk = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
-    let dir = dir.clone();
-    let built = tokio::task::spawn_blocking(move || {
-        dir.build()?;
-        if let (true, Some(previous)) = (keeps_disk, previous) {
-            let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
-            // An allocation without its old data is better than none.
-            if let Err(error) = dir.adopt(&previous, &tasks) {
-                tracing::warn!(dir = %dir.root().display(), %error, "taking over the data of the allocation before");
-                dir.remove()?;
-                dir.build()?;
-            }
-        }
-        Ok::<_, std::io::Error>(())
-    });
-    built.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
-}
-
-/// Makes a task's directories, its environment and its driver's configuration.
-async fn set_up_task(
-    shared: &Shared,
-    alloc: &Arc<Allocation>,
-    dir: &AllocDir,
-    name: &Str,
-    run: u64,
-    driver: Option<&dyn Driver>,
-    back: &mpsc::WeakUnboundedSender<Order>,
-) -> Result<TaskConfig, String> {
-    let now = || shared.clock.now();
-    let task = alloc.group().and_then(|group| group.task(name)).ok_or("the allocation has lost its task")?;
-    let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event });
-    let fail_hook = |hook: &str, error: String| {
-        tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
-        format!("prestart hook {hook:?} failed: {error}")
-    };
-    let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
-    if !dir.task(name).exists() {
-        tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
-    }
-    let owner = (!task.user.is_empty()).then(|| user::lookup(&task.user).ok()).flatten().map(|user| (user.uid, user.gid));
-    let (building, built_for) = (dir.clone(), name.clone());
-    let built = tokio::task::spawn_blocking(move || building.build().and_then(|()| building.build_task(&built_for, owner))).await;
-    built
-        .map_err(|error| error.to_string())
-        .and_then(|built| built.map_err(|error| error.to_string()))
-        .map_err(|error| fail_hook("task_dir", error))?;
-    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
-    let env = environment(shared, alloc, task, dir, driver.has_own_root());
-    let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
-    let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
-        let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
-        tell(event::failed_validation(now(), &text));
-        text
-    })?;
-    let resources = alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
-    let logs = task.log_config.clone().unwrap_or_default();
-    let positive = |n: i64, otherwise: u64| if n > 0 { n.unsigned_abs() } else { otherwise };
-    Ok(TaskConfig {
-        id: RunId { alloc: alloc.id, task: name.clone(), run },
-        config,
-        user: env.replace(&task.user),
-        env: env.vars,
-        task_dir: dir.task(name),
-        shared_dir: dir.shared(),
-        log_files_max: positive(logs.max_files, 10),
-        log_file_bytes_max: positive(logs.max_file_size_mb, 10) << 20,
-        log_disabled: logs.disabled,
-        cpu_shares: resources.cpu.cpu_shares,
-        memory_mb: resources.memory.memory_mb,
-        memory_max_mb: resources.memory.memory_max_mb,
-        cores: resources.cpu.reserved_cores.unwrap_or_default(),
-        mounts,
-    })
-}
-
-fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool) -> TaskEnv {
-    let paths = if own_root {
-        TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
-    } else {
-        let own = dir.task(&task.name);
-        TaskPaths { alloc: dir.shared(), local: own.join("local"), secrets: own.join("secrets") }
-    };
-    let host = std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(key, _)| !ENV_DENIED.contains(&key.as_str()))
-        .collect();
-    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
-    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token: None })
-}
-
-/// Host volumes that the task mounts.
-fn mounts(
-    shared: &Shared,
-    alloc: &Allocation,
-    task: &Task,
-    driver: &dyn Driver,
-) -> Result<Vec<(std::path::PathBuf, std::path::PathBuf, bool)>, String> {
-    let mut mounts = Vec::new();
-    let volumes = alloc.group().and_then(|group| group.volumes.clone()).unwrap_or_default();
-    for mount in task.volume_mounts.iter().flatten() {
-        let Some(request) = volumes.get(&mount.volume) else { continue };
-        if request.kind != "host" {
-            return Err(format!("No CSI Mount Point found for volume: {}", mount.volume));
-        }
-        if !driver.has_own_root() {
-            return Err(format!("task driver {:?} for {:?} does not support host volumes", task.driver.as_str(), task.name.as_str()));
-        }
-        let suffix =
-            if request.per_alloc { alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default() } else { String::new() };
-        let source: Str = format!("{}{suffix}", request.source).into();
-        let Some(volume) = shared.config.host_volumes.get(&source) else {
-            return Err(format!("host volume validation error: missing {source}"));
-        };
-        let read_only = volume.read_only || request.read_only || mount.read_only;
-        mounts.push((volume.path.as_str().into(), mount.destination.as_str().into(), read_only));
-    }
-    Ok(mounts)
 }
 
 impl View {

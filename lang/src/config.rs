@@ -38,23 +38,23 @@ fn object(items: &[Item]) -> Result<Map<String, Value>, Error> {
         let [key, labels @ ..] = item.keys.as_slice() else { continue };
         let mut value = value(&item.value)?;
         if item.assigned {
-            match members.get_mut(&key.text) {
+            match members.get_mut(key) {
                 Some(Value::Array(blocks)) if value.is_object() && blocks.iter().all(Value::is_object) => blocks.push(value),
                 Some(earlier @ Value::Object(_)) if value.is_object() => *earlier = json!([earlier.take(), value]),
                 _ => {
-                    members.insert(key.text.clone(), value);
+                    members.insert(key.clone(), value);
                 }
             }
             continue;
         }
         for label in labels.iter().rev() {
-            value = json!({ label.text.as_str(): [value] });
+            value = json!({ label.as_str(): [value] });
         }
-        match members.get_mut(&key.text) {
+        match members.get_mut(key) {
             Some(Value::Array(blocks)) => blocks.push(value),
             Some(earlier @ Value::Object(_)) => *earlier = json!([earlier.take(), value]),
             _ => {
-                members.insert(key.text.clone(), json!([value]));
+                members.insert(key.clone(), json!([value]));
             }
         }
     }

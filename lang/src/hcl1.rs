@@ -26,16 +26,10 @@ pub(crate) struct Error {
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     /// The key, then labels.
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Vec<String>,
     /// Written with `=`.
     pub(crate) assigned: bool,
     pub(crate) value: Node,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Key {
-    pub(crate) text: String,
-    pub(crate) place: Place,
 }
 
 /// A value and where it begins.
@@ -58,7 +52,7 @@ pub(crate) enum NodeKind {
 }
 
 /// How deep objects and lists may nest.
-const NESTING_DEPTH_MAX: usize = 200;
+const NESTING_DEPTH_MAX: usize = 100;
 
 /// Parses a whole text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, Error> {
@@ -146,8 +140,8 @@ impl Parser<'_> {
     }
 
     /// Keys with their text as written, through the `=` or brace after them.
-    fn keys(&mut self) -> Result<Vec<(Key, String)>, Stop> {
-        let mut keys: Vec<(Key, String)> = Vec::new();
+    fn keys(&mut self) -> Result<Vec<(String, String)>, Stop> {
+        let mut keys: Vec<(String, String)> = Vec::new();
         loop {
             match self.scan() {
                 Kind::End if keys.is_empty() => return Err(Stop::End),
@@ -164,7 +158,7 @@ impl Parser<'_> {
                 }
                 Kind::OpenBrace => return Ok(keys),
                 Kind::Identifier | Kind::Text | Kind::Bool => {
-                    let key = Key { text: self.token.value.clone(), place: self.token.place };
+                    let key = self.token.value.clone();
                     // The word `true` is no key.
                     if self.token.kind == Kind::Bool {
                         return Err(self.unexpected_key());

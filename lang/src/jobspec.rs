@@ -8,12 +8,12 @@ mod schema;
 mod special;
 #[cfg(test)]
 mod tests;
+mod v1;
 mod variables;
 
 use serde_json::{Map, Value};
 
 use crate::hcl::ast::{Block, Body};
-use crate::hcl::eval::Scope;
 use crate::hcl::{self, Diagnostic, first_of};
 
 /// What a job file is read with.
@@ -58,7 +58,7 @@ impl Diagnostics {
 pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics> {
     let file = options.filename.as_str();
     if options.hclv1 {
-        return Err(Diagnostics("HCL version 1 job files are not supported by this server: use HCL version 2".to_string()));
+        return v1::parse(source, options.canonicalize).map_err(Diagnostics);
     }
     if source.trim_start_matches(' ').starts_with('{') {
         return Err(Diagnostics("job files in JSON syntax are not supported by this server: send the job itself as JSON".to_string()));
@@ -69,8 +69,7 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics>
     }
     let mut found = Vec::new();
     let Some(job) = top_level(&body, file, &mut found) else { return Err(Diagnostics::listed(&found, file)) };
-    let names = variables::resolve(&body, &options.variables, file)?;
-    let scope = Scope { names, outer: None };
+    let scope = variables::resolve(&body, &options.variables, file)?;
     let mut decoder = decode::Decoder::new(file);
     let mut decoded = special::job(job, &scope, &mut decoder);
     if !decoder.found.is_empty() {

@@ -33,6 +33,37 @@ pub struct AllocMetric {
 pub struct NodeScoreMeta {
     #[serde(rename = "NodeID")]
     pub node_id: NodeId,
-    pub scores: Option<BTreeMap<Str, f64>>,
+    pub scores: Option<ScoresByName>,
     pub norm_score: f64,
+}
+
+/// The scores of one node by the names of their scorers: a map on the wire, a short list here, because every allocation keeps a few.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ScoresByName(Box<[(Str, f64)]>);
+
+impl ScoresByName {
+    /// In the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Str, f64)> {
+        self.0.iter().map(|(name, score)| (name, *score))
+    }
+}
+
+impl FromIterator<(Str, f64)> for ScoresByName {
+    fn from_iter<I: IntoIterator<Item = (Str, f64)>>(scores: I) -> Self {
+        let mut scores: Vec<(Str, f64)> = scores.into_iter().collect();
+        scores.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self(scores.into_boxed_slice())
+    }
+}
+
+impl Serialize for ScoresByName {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for ScoresByName {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(BTreeMap::<Str, f64>::deserialize(d)?.into_iter().collect())
+    }
 }

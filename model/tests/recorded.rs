@@ -1,5 +1,6 @@
 //! Admission of jobs, plans' diffs and parsed jobs, against recorded conversations: what a request asked and what was answered.
 //! The whole conversations, over HTTP, are replayed by `tests/conformance`; here only this crate's part of them is.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 #![expect(clippy::disallowed_methods, reason = "tests read the recordings")]
 
 #[path = "recorded/case.rs"]
@@ -98,6 +99,8 @@ fn every_registered_job_is_stored_as_recorded() {
                 continue;
             }
             let admitted = context_for(spec, |context| Job::from_spec(spec.clone()).admit(context)).unwrap();
+            let again = context_for(spec, |context| admitted.job.clone().admit(context)).unwrap();
+            expect_same(&again.job, &admitted.job, &format!("{} admitted twice", step.place()), &mut problems);
             let mut ours = serde_json::to_value(&admitted.job).unwrap();
             let mut expected = expected.clone();
             for field in OF_SERVERS {

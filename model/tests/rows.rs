@@ -1,4 +1,5 @@
 //! Rows keep everything they hold in JSON and in the log's msgpack: null, empty and absent are three things.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -447,3 +447,6 @@ fn rows(mut block: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
         Some(row.map(|(row, _)| row))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,10 +89,10 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
         enforce_index(stored.as_deref(), cmd.job_modify_index)?;
     }
     let mut job = Job::clone(&cmd.job);
-    if cmd.preserve_counts {
-        if let Some(stored) = &stored {
-            preserve_counts(&mut job, stored);
-        }
+    if cmd.preserve_counts
+        && let Some(stored) = &stored
+    {
+        preserve_counts(&mut job, stored);
     }
     let job = upsert(tx, job, &Upsert { submission: cmd.submission.as_ref(), versions_max: cmd.versions_max })?;
     tx.end_frame();

@@ -14,12 +14,14 @@ use crate::{Applied, Change, Outcome, State, apply};
 
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
-    let mut teller = Teller::default();
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        teller.line(line);
-    }
+    let teller = Teller::tells(story);
     crate::check::consistent(&teller.state);
     expected.assert_eq(&teller.told);
+}
+
+/// The state after a story.
+pub(crate) fn state_after(story: &str) -> State {
+    Teller::tells(story).state
 }
 
 pub(crate) fn id(name: &str) -> [u8; 16] {
@@ -76,6 +78,12 @@ impl<'a> Words<'a> {
 }
 
 impl Teller {
+    fn tells(story: &str) -> Self {
+        let mut teller = Self::default();
+        story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| teller.line(line));
+        teller
+    }
+
     fn line(&mut self, line: &str) {
         let words = Words::new(line);
         if words.plain[0] == "show" {

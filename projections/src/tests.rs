@@ -485,18 +485,15 @@ fn an_entry_does_not_apply_twice() {
     apply(&mut state, 2, &namespace("a"));
 }
 
-/// What a row costs beside what it shares; printed, since the sizes of rows are `model`'s.
+/// What a row costs beside what it shares. Names of up to 23 bytes cost nothing more.
 #[test]
 fn rows_stay_within_their_memory() {
-    use std::mem::size_of;
     // A leaf of an ordered map holds 16 entries and is on average two thirds full.
     let indexed = |bytes: usize| bytes * 3 / 2;
     let arc = 16;
     let alloc = size_of::<Allocation>() + arc + indexed(16 + 24) + 2 * indexed(16 + 8) + indexed(24) + 2 * indexed(32);
     let eval = size_of::<Evaluation>() + arc + indexed(16 + 24) + 2 * indexed(24);
-    println!("alloc: {} bytes alone, {alloc} with indexes", size_of::<Allocation>());
-    println!("eval: {} bytes alone, {eval} with indexes", size_of::<Evaluation>());
-    println!("state: {} bytes", size_of::<State>());
-    assert!(alloc <= 1500, "an alloc costs {alloc} bytes");
-    assert!(eval <= 640, "an eval costs {eval} bytes");
+    assert!(alloc <= 1500, "an alloc costs {alloc} bytes, {} of them its row", size_of::<Allocation>());
+    // FIXME the aim is 350; the row alone has more, of which seven texts that are mostly empty.
+    assert!(eval <= 520, "an eval costs {eval} bytes, {} of them its row", size_of::<Evaluation>());
 }

@@ -141,3 +141,6 @@ fn forget_unplaced_canaries(result: &mut PlanResult) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,7 +35,8 @@ pub struct Decision {
     pub queued: BTreeMap<Str, i64>,
     /// The group of each new allocation of the plan.
     pub placed: BTreeMap<AllocId, Str>,
-    /// Evaluations that look again later; they have to exist before the plan is applied.
+    /// Evaluations that look again later, and earlier ones of that kind that need not any more. They have to be written before the plan is
+    /// applied.
     pub followups: Vec<Evaluation>,
     /// Classes of nodes with whether they could help; `None`: that cannot be told by class.
     pub class_eligibility: Option<BTreeMap<Str, bool>>,
@@ -69,17 +70,17 @@ pub struct Scheduler {
 /// What to do next.
 #[derive(Debug)]
 pub enum Step {
-    /// Create these evaluations, then submit this plan; then call again, with its result and a view that is at least as new as the
+    /// Write these evaluations, then submit this plan; then call again, with its result and a view that is at least as new as the
     /// result's `refresh_index`.
     Submit {
-        /// In one entry, before the plan.
+        /// New ones, and pending ones that are canceled; in one entry, before the plan.
         create: Vec<Evaluation>,
         /// To the plan queue.
         plan: Box<Plan>,
     },
     /// The evaluation is over.
     Done {
-        /// To create, if any.
+        /// To write first, as above.
         create: Vec<Evaluation>,
         /// What becomes of the evaluation itself.
         done: Box<Done>,
@@ -151,7 +152,7 @@ impl Scheduler {
         }
         let mut plan = std::mem::take(&mut decision.plan);
         plan.snapshot_index = self.snapshot_index.unwrap_or_default();
-        for eval in &mut create {
+        for eval in create.iter_mut().filter(|eval| eval.create_index == 0) {
             eval.snapshot_index = plan.snapshot_index;
         }
         self.last = Some(decision);

@@ -8,3 +8,6 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+
+#[cfg(test)]
+mod tests;

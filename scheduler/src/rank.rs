@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{AllocMetric, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, Str, TaskGroup};
+use songline_model::{AllocMetric, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup};
 
 use crate::fit::Amount;
 
@@ -55,8 +55,8 @@ impl Scores {
         sum / count
     }
 
-    fn by_name(&self) -> BTreeMap<Str, f64> {
-        BTreeMap::from([
+    fn by_name(&self) -> ScoresByName {
+        ScoresByName::from_iter([
             (Str::new_static("binpack"), self.fit),
             (Str::new_static("job-anti-affinity"), self.anti_affinity),
             (Str::new_static("node-affinity"), 0.0),

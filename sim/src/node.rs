@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use songline_model::{
+use songline::model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId,
     NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
 };
-use songline_rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
+use songline::rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
 use tokio_util::sync::CancellationToken;
 
 /// How long a node waits before it asks again after an error.

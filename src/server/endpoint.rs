@@ -28,7 +28,7 @@ impl Servers for Core {
             node.node_pool = songline_model::DEFAULT_NODE_POOL.into();
         }
         node.status_updated_at = now.secs();
-        node.computed_class = songline_scheduler::class::computed_class(&node);
+        node.computed_class = node.compute_class();
         let id = node.id;
         let before = known.as_ref().map_or(NodeStatus::Initializing, |known| known.status);
         let needs_evals = known.as_ref().is_some_and(|known| nodes::registration_needs_evals(known, &node))

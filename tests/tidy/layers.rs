@@ -12,7 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("lang", &["model"]),
     ("commands", &["model"]),
-    ("projections", &["model", "lang", "commands"]),
+    ("projections", &["model", "lang", "commands", "migrations"]),
     ("scheduler", &["model", "lang", "commands", "projections"]),
     ("migrations", &[]),
     ("log", &[]),

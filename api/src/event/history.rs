@@ -47,6 +47,9 @@ pub trait History: Send + Sync + 'static {
     /// Index of the newest entry that is covered.
     fn last(&self) -> u64;
 
+    /// Brings everything that was written to disk.
+    fn sync(&self) -> Result<(), HistoryError>;
+
     /// Forgets everything and covers what comes from `first_index` on.
     fn reset(&self, first_index: u64) -> Result<(), HistoryError>;
 
@@ -147,9 +150,6 @@ impl History for FjallHistory {
             write.insert(&self.marks, "last", through.to_be_bytes());
         }
         write.commit().map_err(fail)?;
-        if batches.is_empty() {
-            self.db.persist(PersistMode::SyncAll).map_err(fail)?;
-        }
         self.last.store(through, Ordering::Release);
         Ok(())
     }
@@ -187,6 +187,10 @@ impl History for FjallHistory {
 
     fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
+    }
+
+    fn sync(&self) -> Result<(), HistoryError> {
+        self.db.persist(PersistMode::SyncAll).map_err(|source| HistoryError::Store { doing: "syncing", source })
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {

@@ -3,6 +3,7 @@
 //! It has no bound. What feeds it is the log, which writes and syncs more bytes to the same disk than the reader does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use songline_commands::Kind;
@@ -65,14 +66,16 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Everything that waits; `None` when the queue is closed and empty. Waits for more.
-    pub(super) fn take(&self) -> Option<Vec<Item>> {
+    /// Everything that waits; `None` when the queue is closed and empty. Waits for more, at most so long: then it is nothing.
+    pub(super) fn take(&self, wait_max: Duration) -> Option<Vec<Item>> {
         let mut queue = self.queue.lock();
         while queue.items.is_empty() {
             if queue.closed {
                 return None;
             }
-            self.filled.wait(&mut queue);
+            if self.filled.wait_for(&mut queue, wait_max).timed_out() {
+                break;
+            }
         }
         queue.busy = true;
         Some(std::mem::take(&mut queue.items))

@@ -155,7 +155,7 @@ impl Subscription {
         match read {
             Read::Batches(batches) => Next::Frames(self.frames(&batches)),
             Read::Nothing => self.caught_up(settled),
-            Read::Behind => self.from_history().await,
+            Read::Behind => self.read_history().await,
         }
     }
 
@@ -183,7 +183,7 @@ impl Subscription {
         Some(mark(self.format, &json!({"Index": self.cursor, "Checkpoint": true})))
     }
 
-    async fn from_history(&mut self) -> Next {
+    async fn read_history(&mut self) -> Next {
         let Some(history) = self.shared().history.clone() else {
             return Next::Frames(self.gap().unwrap_or_default());
         };

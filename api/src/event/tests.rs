@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use songline_commands::Kind;
@@ -131,6 +132,16 @@ async fn a_slow_reader_is_told_that_it_fell_behind() {
     }
     assert!(text.contains(r#"{"Index":1,"FellBehind":true}"#), "{text}");
     assert_eq!(text.matches("\"Events\"").count(), 48);
+}
+
+#[tokio::test]
+async fn entries_without_events_move_the_mark_of_the_history() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
+    hub.publish(2, Kind::NodePoolUpsert, pool("a"));
+    hub.publish(3, Kind::NamespaceUpsert, Arc::default());
+    assert!(hub.write_through(3, Duration::from_secs(10)).expect("syncs"));
+    assert_eq!(hub.history_last(), 3);
 }
 
 #[tokio::test]

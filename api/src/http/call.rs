@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::once::Once;
-use crate::http::params::{Query, ReadParams, check_region, namespace};
+use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
@@ -129,6 +129,10 @@ impl<S: Server> Call<S> {
 
     /// A JSON answer with the headers of a read.
     pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
+        if let Some(error) = stale_error(self.query()) {
+            let json = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
+            return Err(ApiError::bad_request(error + &json));
+        }
         let mut response = self.plain(value)?;
         self.read_headers(&mut response, meta.index);
         if let Some(value) = meta.next_token.as_ref().and_then(|token| HeaderValue::from_str(token).ok()) {

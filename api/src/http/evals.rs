@@ -47,7 +47,8 @@ fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiEr
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (status, job) = (call.query().text("status").into_owned(), call.query().text("job").into_owned());
-    if !params.filter.is_empty() && !(status.is_empty() && job.is_empty()) {
+    let has_other_filters = !status.is_empty() || !job.is_empty();
+    if has_other_filters && !params.filter.is_empty() {
         return Err(ApiError::bad_request("Filter expression cannot be used with other filter parameters"));
     }
     let keep = |eval: &Evaluation| {

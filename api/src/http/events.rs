@@ -1,8 +1,10 @@
 //! The event stream as a request: which dialect, which format, from where. What streams is in `event`.
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use bytes::Bytes;
+use futures_util::StreamExt;
 
 use crate::error::ApiError;
 use crate::event::{Dialect, Format, Interest, Start};
@@ -24,10 +26,18 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.server.info().enable_event_broker {
         return Err(ApiError::internal("EventBroker not configured"));
     }
-    let (dialect, start) = start(&call, index)?;
+    let (dialect, start) = start(&call, index.unwrap_or(u64::MAX))?;
     let format = format(&call)?;
     let subscription = call.server.events().subscribe(interest, format, dialect, start);
-    let mut response = Response::new(Body::from_stream(subscription.into_stream(call.server.shutdown().clone())));
+    let frames = subscription.into_stream(call.server.shutdown().clone());
+    if index.is_none() {
+        // The reference refuses a negative index, and then streams all the same.
+        let refusal = futures_util::stream::once(std::future::ready(Ok(Bytes::from_static(b"Invalid index"))));
+        let mut response = Response::new(Body::from_stream(refusal.chain(frames)));
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        return Ok(response);
+    }
+    let mut response = Response::new(Body::from_stream(frames));
     let media = match format {
         Format::Json => "application/json",
         Format::Msgpack => "application/msgpack",
@@ -37,12 +47,13 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-fn plain_index(text: &str) -> Result<u64, ApiError> {
+/// `None`: a negative one.
+fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     if text.is_empty() {
-        return Ok(0);
+        return Ok(Some(0));
     }
     match text.parse::<i64>() {
-        Ok(index) => u64::try_from(index).map_err(|_| ApiError::bad_request("Invalid index")),
+        Ok(index) => Ok(u64::try_from(index).ok()),
         Err(_) => Err(ApiError::bad_request(format!("Unable to parse index: strconv.Atoi: parsing {}: invalid syntax", quote(text)))),
     }
 }

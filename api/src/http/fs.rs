@@ -1,5 +1,8 @@
 //! Files and logs of allocations, read through their node's agent, and what a node is asked as a whole.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -106,7 +109,8 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
         Some(frame) => frame?.data,
         None => Bytes::new(),
     };
-    let media = sniff(&first);
+    // What a file begins with says nothing of a part from its middle.
+    let media = media_type(if offset == 0 { &info.content_type } else { "" }, &first);
     let is_empty = first.is_empty();
     let body = async_stream::stream! {
         if !first.is_empty() {
@@ -124,8 +128,8 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     if !is_empty {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(&media).map_err(|error| ApiError::internal(error.to_string()))?);
         let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -134,10 +138,16 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     Ok(response)
 }
 
-/// Text or bytes: what a browser may do with either is nothing.
-fn sniff(bytes: &[u8]) -> &'static str {
-    let binary = bytes.iter().take(512).any(|byte| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f));
-    if binary { "application/octet-stream" } else { "text/plain; charset=utf-8" }
+/// What a browser is told: the kind of the file where it is known, but never one in which it would run anything.
+fn media_type(kind: &str, head: &[u8]) -> String {
+    if ["text/html", "text/xhtml"].iter().any(|page| kind.starts_with(page)) {
+        return "text/plain".to_owned();
+    }
+    if !kind.is_empty() {
+        return kind.to_owned();
+    }
+    let binary = head.iter().take(512).any(|byte| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f));
+    if binary { "application/octet-stream".to_owned() } else { "text/plain; charset=utf-8".to_owned() }
 }
 
 async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -234,7 +244,9 @@ fn is_zero(number: &i64) -> bool {
 
 fn encode(frame: &StreamFrame) -> Bytes {
     let data = (!frame.data.is_empty()).then(|| STANDARD.encode(&frame.data));
-    let view = FrameView { data, file: &frame.file, offset: frame.offset, file_event: &frame.file_event };
+    // The wire counts what is in the frame, too.
+    let offset = frame.offset + i64::try_from(frame.data.len()).unwrap_or(i64::MAX);
+    let view = FrameView { data, file: &frame.file, offset, file_event: &frame.file_event };
     Bytes::from(serde_json::to_vec(&view).expect("texts and numbers are JSON"))
 }
 

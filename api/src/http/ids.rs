@@ -28,7 +28,7 @@ fn digits(text: &str) -> Result<String, String> {
         return Err(format!("UUID should have maximum of 4 \"-\"; got {hyphens}"));
     }
     let digits = text.replace('-', "");
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err("Input (without hyphens) must be even length".to_owned());
     }
     // Go looks at bytes, and shows the one that is wrong as if it were a character.

@@ -221,7 +221,7 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
     let fit = |shape: Shape| match shape {
         Shape::Whole => Some(0..0),
         Shape::Suffix(suffix) => rest.ends_with(suffix).then(|| 0..rest.len() - suffix.len()),
-        Shape::Prefix(prefix) => rest.starts_with(prefix).then(|| prefix.len()..rest.len()),
+        Shape::Prefix(prefix) => rest.starts_with(prefix).then_some(prefix.len()..rest.len()),
         Shape::Rest => Some(0..rest.len()),
     };
     let Some((shape, id)) = arms.iter().find_map(|arm| Some((arm.shape, fit(arm.shape)?))) else {

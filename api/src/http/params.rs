@@ -120,15 +120,7 @@ impl ReadParams {
             return Ok(out);
         }
         check_region(query, region)?;
-        if let Some(stale) = query.get("stale") {
-            out.stale = match &*stale {
-                "" | "true" => true,
-                "false" => false,
-                other => {
-                    return Err(ApiError::bad_request(format!("Expect `true` or `false` for `stale` query string parameter, got {other}")));
-                }
-            };
-        }
+        out.stale = query.get("stale").is_some_and(|stale| stale.is_empty() || parse_bool(&stale) == Some(true));
         out.prefix = query.text("prefix").into_owned();
         out.namespace = namespace(query);
         out.per_page = query.text("per_page").parse().unwrap_or(0);
@@ -158,6 +150,12 @@ impl ReadParams {
     pub fn in_namespace(&self, namespace: &str) -> bool {
         self.all_namespaces() || self.namespace == namespace
     }
+}
+
+/// What is said about a `stale` that is no boolean. The reference says it, and then answers the query all the same.
+pub fn stale_error(query: Query<'_>) -> Option<String> {
+    let stale = query.get("stale").filter(|stale| !stale.is_empty() && parse_bool(stale).is_none())?;
+    Some(format!("Expect `true` or `false` for `stale` query string parameter, got {stale}"))
 }
 
 /// Refuses a request for a region that nobody here knows.

@@ -25,23 +25,23 @@ async fn a_job_is_registered_again_evaluated_stopped_and_purged() {
         ),
         expect![[r#"
             PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", 
-                200 @1 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":1,"JobModifyIndex":1,"Warnings":"","Index":1,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @2 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/web {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t
-                200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":1,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @3 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":2,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/web/evaluate
-                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":1,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @4 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":4,"JobModifyIndex":2,"Warnings":"","Index":4,"LastContact":0,"KnownLeader":false,"NextToken":""}
             GET /v1/jobs
-                200 @1 [{"ID":"web","ParentID":"","Name":"web","Namespace":"default","Datacenters":["*"],"NodePool":"default","Multiregion":null,"Type":"service","Priority":50,"Periodic":false,"ParameterizedJob":false,"Stop":false,"Status":"pending","StatusDescription":"","JobSummary":{"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":1,"ModifyIndex":1},"CreateIndex":1,"ModifyIndex":1,"JobModifyIndex":1,"SubmitTime":1700000000000000000}]
+                200 @2 [{"ID":"web","ParentID":"","Name":"web","Namespace":"default","Datacenters":["*"],"NodePool":"default","Multiregion":null,"Type":"service","Priority":50,"Periodic":false,"ParameterizedJob":false,"Stop":false,"Status":"pending","StatusDescription":"","JobSummary":{"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":2,"ModifyIndex":2},"CreateIndex":2,"ModifyIndex":2,"JobModifyIndex":2,"SubmitTime":1700000000000000000}]
             GET /v1/job/web/summary
-                200 @1 {"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":1,"ModifyIndex":1}
+                200 @2 {"JobID":"web","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":0,"Running":0,"Dead":0},"CreateIndex":2,"ModifyIndex":2}
             GET /v1/job/web/deployment
                 200 @0 null
             DELETE /v1/job/web
-                200 @4 {"EvalID":"00000000-0000-0004-8000-000000000001","EvalCreateIndex":4,"JobModifyIndex":4,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":4,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @5 {"EvalID":"00000000-0000-0004-8000-000000000001","EvalCreateIndex":5,"JobModifyIndex":5,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":5,"LastContact":0,"KnownLeader":false,"NextToken":""}
             DELETE /v1/job/web?purge=true
-                200 @5 {"EvalID":"00000000-0000-0005-8000-000000000001","EvalCreateIndex":5,"JobModifyIndex":5,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":5,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @6 {"EvalID":"00000000-0000-0005-8000-000000000001","EvalCreateIndex":6,"JobModifyIndex":6,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":6,"LastContact":0,"KnownLeader":false,"NextToken":""}
             GET /v1/job/web
-                404 @5 job not found
+                404 @6 job not found
             DELETE /v1/job/web
                 200 @0 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":0,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
         "#]],
@@ -123,19 +123,19 @@ async fn a_version_is_reverted_to_and_marked_stable() {
         ),
         expect![[r#"
             PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", 
-                200 @1 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":1,"JobModifyIndex":1,"Warnings":"","Index":1,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @2 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [{"Name": "t", 
-                200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @3 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/web/revert {"JobID": "web", "JobVersion": 1}
                 500 can't revert to current version
             PUT /v1/job/web/revert {"JobID": "web", "JobVersion": 0}
-                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @4 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":4,"JobModifyIndex":4,"Warnings":"","Index":4,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/web/stable {"JobID": "web", "JobVersion": 2, "Stable": true}
-                200 @4 {"Index":4}
+                200 @5 {"Index":5}
             PUT /v1/job/web/stable {"JobID": "web", "JobVersion": 9, "Stable": true}
                 500 job "web" in namespace "default" at version 9 not found
             GET /v1/job/web/scale
-                200 @4 {"JobID":"web","Namespace":"default","JobCreateIndex":1,"JobModifyIndex":4,"JobStopped":false,"TaskGroups":{"g":{"Desired":2,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":null}}}
+                200 @5 {"JobID":"web","Namespace":"default","JobCreateIndex":2,"JobModifyIndex":5,"JobStopped":false,"TaskGroups":{"g":{"Desired":2,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":null}}}
         "#]],
     )
     .await;
@@ -150,7 +150,14 @@ async fn a_retried_registration_answers_what_the_first_one_did() {
             PUT /v1/jobs [Idempotency-Key: k] {JOB}
             GET /v1/job/web/evaluations"
         ),
-        expect![[""]],
+        expect![[r#"
+            PUT /v1/jobs [Idempotency-Key: k] {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Ta
+                200 @2 {"EvalID":"2105b143-02a4-865e-b2b3-615bb57921df","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/jobs [Idempotency-Key: k] {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Ta
+                200 @2 {"EvalID":"2105b143-02a4-865e-b2b3-615bb57921df","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            GET /v1/job/web/evaluations
+                200 @2 [{"ID":"2105b143-02a4-865e-b2b3-615bb57921df","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"web","JobModifyIndex":2,"Status":"pending","CreateIndex":2,"ModifyIndex":2,"CreateTime":1700000001000000000,"ModifyTime":1700000001000000000}]
+        "#]],
     )
     .await;
 }
@@ -165,7 +172,12 @@ async fn a_plan_and_a_history_tell_what_differs() {
             "PUT /v1/jobs {JOB}
             PUT /v1/job/web/plan {plan}"
         ),
-        expect![[""]],
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{"Name": "t", 
+                200 @2 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/plan {"Diff": true, "Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 3, "T
+                200 @2 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":2,"CreatedEvals":null,"Diff":{"Type":"Edited","ID":"web","Fields":null,"Objects":null,"TaskGroups":[{"Type":"Edited","Name":"g","Fields":[{"Type":"Edited","Name":"Count","Old":"2","New":"3","Annotations":["forces create"]}],"Objects":null,"Tasks":[{"Type":"None","Name":"t","Fields":null,"Objects":null,"Annotations":null}],"Updates":null}]},"NextPeriodicLaunch":null,"Warnings":"","Index":2}
+        "#]],
     )
     .await;
 }
@@ -178,7 +190,16 @@ async fn a_job_file_becomes_a_job() {
         PUT /v1/jobs/parse {"JobHCL": ""}
         PUT /v1/jobs/parse {"JobHCL": "job {"}
         PUT /v1/jobs/parse null"#,
-        expect![[""]],
+        expect![[r#"
+            PUT /v1/jobs/parse {"JobHCL": "job \"x\" { type = \"batch\" }"}
+                200 {"ID":"x","Name":"x","Region":null,"Namespace":null,"Type":"batch","Priority":null,"AllAtOnce":null,"Datacenters":null,"NodePool":null,"ConsulToken":null,"VaultToken":null,"Constraints":null,"Affinities":null,"Spreads":null,"Update":null,"Migrate":null,"Reschedule":null,"Multiregion":null,"Periodic":null,"ParameterizedJob":null,"Meta":null,"TaskGroups":null,"Dispatched":false,"ConsulNamespace":null,"CreateIndex":null,"DispatchIdempotencyToken":null,"JobModifyIndex":null,"ModifyIndex":null,"NomadTokenID":null,"ParentID":null,"Payload":null,"Stable":null,"Status":null,"StatusDescription":null,"Stop":null,"SubmitTime":null,"VaultNamespace":null,"Version":null}
+            PUT /v1/jobs/parse {"JobHCL": ""}
+                400 Job spec is empty
+            PUT /v1/jobs/parse {"JobHCL": "job {"}
+                400 Failed to parse job: input.hcl:1,6-6: Argument or block definition required; An argument or block definition is required here.
+            PUT /v1/jobs/parse null
+                400 Job spec is empty
+        "#]],
     )
     .await;
 }

@@ -41,15 +41,15 @@ async fn pages_of_a_list_by_name() {
         GET /v1/node/pools?prefix=zz"#,
         expect![[r#"
             GET /v1/node/pools?per_page=2&filter=Name!=all
-                200 @3 next=c [{"Name":"a","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":1,"ModifyIndex":1},{"Name":"b","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":2,"ModifyIndex":2}]
+                200 @4 next=c [{"Name":"a","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":2,"ModifyIndex":2},{"Name":"b","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":3,"ModifyIndex":3}]
             GET /v1/node/pools?per_page=2&next_token=c
-                200 @3 [{"Name":"c","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":3,"ModifyIndex":3},{"Name":"default","Description":"Default node pool.","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":1,"ModifyIndex":1}]
+                200 @4 [{"Name":"c","Description":"","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":4,"ModifyIndex":4},{"Name":"default","Description":"Default node pool.","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":1,"ModifyIndex":1}]
             GET /v1/node/pools?per_page=1&reverse=true
-                200 @3 next=c [{"Name":"default","Description":"Default node pool.","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":1,"ModifyIndex":1}]
+                200 @4 next=c [{"Name":"default","Description":"Default node pool.","Meta":null,"SchedulerConfiguration":null,"Hash":null,"CreateIndex":1,"ModifyIndex":1}]
             GET /v1/node/pools?per_page=-1
-                200 @3 next=a []
+                200 @4 next=a []
             GET /v1/node/pools?prefix=zz
-                200 @3 []
+                200 @4 []
         "#]],
     )
     .await;
@@ -70,17 +70,17 @@ async fn tokens_with_an_index_compare_as_numbers() {
         GET /v1/evaluations/count?filter=JobID==job-3",
         expect![[r#"
             GET /v1/evaluations?per_page=1
-                200 @10 next=2.02020202-0202-0202-0202-020202020202 [{"ID":"01010101-0101-0101-0101-010101010101","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-0","Status":"pending","CreateIndex":1,"ModifyIndex":1}]
+                200 @11 next=3.02020202-0202-0202-0202-020202020202 [{"ID":"01010101-0101-0101-0101-010101010101","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-0","Status":"pending","CreateIndex":2,"ModifyIndex":2}]
             GET /v1/evaluations?per_page=1&next_token=9.08080808-0808-0808-0808-080808080808
-                200 @10 next=10.0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a [{"ID":"09090909-0909-0909-0909-090909090909","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-8","Status":"pending","CreateIndex":9,"ModifyIndex":9}]
+                200 @11 next=10.09090909-0909-0909-0909-090909090909 [{"ID":"08080808-0808-0808-0808-080808080808","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-7","Status":"pending","CreateIndex":9,"ModifyIndex":9}]
             GET /v1/evaluations?per_page=1&reverse=true
-                200 @10 next=9.09090909-0909-0909-0909-090909090909 [{"ID":"0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-9","Status":"pending","CreateIndex":10,"ModifyIndex":10}]
+                200 @11 next=10.09090909-0909-0909-0909-090909090909 [{"ID":"0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-9","Status":"pending","CreateIndex":11,"ModifyIndex":11}]
             GET /v1/evaluations?prefix=0a0a
-                200 @10 [{"ID":"0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-9","Status":"pending","CreateIndex":10,"ModifyIndex":10}]
+                200 @11 [{"ID":"0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-9","Status":"pending","CreateIndex":11,"ModifyIndex":11}]
             GET /v1/evaluations?prefix=0a0
                 500 eval lookup failed: index error: Input (without hyphens) must be even length
             GET /v1/evaluations/count
-                200 @10 {"Count":10,"Index":10,"LastContact":0,"KnownLeader":true,"NextToken":""}
+                200 @11 {"Count":10,"Index":11,"LastContact":0,"KnownLeader":true,"NextToken":""}
             GET /v1/evaluations/count?filter=JobID==job-3
                 500 1:11 (10): no match found, expected: ".", "[", [ \t\r\n], [a-zA-Z0-9_/] or EOF
         "#]],
@@ -103,7 +103,7 @@ async fn what_is_no_filter_is_refused_and_says_where() {
             GET /v1/evaluations?filter=JobID==job-0&job=x
                 400 Filter expression cannot be used with other filter parameters
             GET /v1/evaluations?job=job-0&status=complete
-                200 @1 []
+                200 @2 []
         "#]],
     )
     .await;

@@ -17,19 +17,19 @@ async fn a_namespace_is_made_read_changed_and_deleted() {
         DELETE /v1/namespace/dev"#,
         expect![[r#"
             PUT /v1/namespace {"Name": "dev"}
-                200 @1 
-            GET /v1/namespace/dev
-                200 @1 {"Name":"dev","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":"CNkP07PWwT8Z6IwgrBHBq2egxnricV8P/4pqiSNJX6w=","CreateIndex":1,"ModifyIndex":1}
-            POST /v1/namespace/dev {"name": "dev", "DESCRIPTION": "two", "Meta": {"a": "1"}}
                 200 @2 
-            GET /v1/namespaces?prefix=d
-                200 @2 [{"Name":"default","Description":"Default shared namespace","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":"C7UbjDwBK0dK8wQq7Izg7SJIzaV+lIo2X7wRtzY3pSw=","CreateIndex":1,"ModifyIndex":1},{"Name":"dev","Description":"two","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":{"a":"1"},"Hash":"aqMlbL1q6PZDWUA6P5U2H5h5AxEZk7yqrqpvC86w4TQ=","CreateIndex":1,"ModifyIndex":2}]
-            DELETE /v1/namespace/dev
-                200 @3 
             GET /v1/namespace/dev
-                404 @3 Namespace not found
+                200 @2 {"Name":"dev","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":"CNkP07PWwT8Z6IwgrBHBq2egxnricV8P/4pqiSNJX6w=","CreateIndex":2,"ModifyIndex":2}
+            POST /v1/namespace/dev {"name": "dev", "DESCRIPTION": "two", "Meta": {"a": "1"}}
+                200 @3 
+            GET /v1/namespaces?prefix=d
+                200 @3 [{"Name":"default","Description":"Default shared namespace","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":"C7UbjDwBK0dK8wQq7Izg7SJIzaV+lIo2X7wRtzY3pSw=","CreateIndex":1,"ModifyIndex":1},{"Name":"dev","Description":"two","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":{"a":"1"},"Hash":"aqMlbL1q6PZDWUA6P5U2H5h5AxEZk7yqrqpvC86w4TQ=","CreateIndex":2,"ModifyIndex":3}]
             DELETE /v1/namespace/dev
                 200 @4 
+            GET /v1/namespace/dev
+                404 @4 Namespace not found
+            DELETE /v1/namespace/dev
+                200 @5 
         "#]],
     )
     .await;
@@ -87,13 +87,13 @@ async fn a_repeated_write_under_one_key_runs_once() {
         GET /v1/namespace/prod"#,
         expect![[r#"
             PUT /v1/namespace [Idempotency-Key: k1] {"Name": "dev"}
-                200 @1 
+                200 @2 
             PUT /v1/namespace [Idempotency-Key: k1] {"Name": "dev"}
-                200 @1 
+                200 @2 
             PUT /v1/namespace [Idempotency-Key: k1] {"Name": "prod"}
                 409 idempotency key "k1" was used with another request
             GET /v1/namespace/prod
-                404 @1 Namespace not found
+                404 @2 Namespace not found
         "#]],
     )
     .await;

@@ -211,12 +211,10 @@ pub fn request(line: &str) -> Request<Body> {
     let (method, rest) = line.split_once(' ').expect("a method");
     let (path, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let mut builder = Request::builder().method(method).uri(path);
-    while let Some((header, tail)) =
-        rest.strip_prefix('[').and_then(|rest| rest.split_once("] ").or(rest.strip_suffix(']').map(|h| (h, ""))))
-    {
-        let (name, value) = header.split_once(": ").expect("a header");
+    while let Some((header, tail)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let Some((name, value)) = header.split_once(": ") else { break };
         builder = builder.header(name, value);
-        rest = tail;
+        rest = tail.trim_start();
     }
     builder.body(Body::from(rest.to_owned())).expect("a request")
 }

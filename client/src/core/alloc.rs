@@ -1,12 +1,14 @@
 //! One allocation on this node: its tasks from set-up to the last one's end, what the servers are told, and whom to stop when.
 //! Directories, drivers and the database are the shell's: it carries out [`Effect`]s and answers with [`Input`]s.
 
+mod effect;
+mod kill;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, JobType, Str, TaskEvent, TaskRunState,
-    TaskState, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, JobType, Str, TaskState, Time,
 };
 use songline_rpc::AllocUpdate;
 
@@ -16,7 +18,9 @@ use super::health::{HealthWatcher, Verdict};
 use super::jitter::Jitter;
 use super::status::client_status;
 use super::task::{Surroundings, TaskRecord, TaskRunner, states};
-use super::tracker::{ExitResult, StartFailure};
+use kill::Killing;
+
+pub use effect::{Effect, Input};
 
 /// What the agent's configuration says to every allocation.
 #[derive(Debug, Clone)]
@@ -27,71 +31,6 @@ pub struct AllocRunnerConfig {
     pub seed: u64,
 }
 
-/// What the shell has to do. Records to persist come before all else of the same batch.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
-    /// Write down what is durable about these tasks; `sync` before anything after it is done.
-    Persist {
-        /// Which.
-        tasks: Vec<Str>,
-        /// Whether it has to reach the disk first.
-        sync: bool,
-    },
-    /// Write down the health.
-    PersistHealth,
-    /// Wait for earlier allocations, make the directories. Answer: [`Input::SetUp`].
-    SetUp,
-    /// Stop waiting for that; its answer does not matter any more.
-    AbortSetUp,
-    /// Look for the process of the newest run. Answer: [`Input::Recovered`], and [`Input::Exited`] when it ends or has ended.
-    RecoverTask { task: Str, run: u64, handle: Option<Blob> },
-    /// Make the task's directories, environment and so on. Answer: [`Input::TaskSetUp`].
-    SetUpTask { task: Str },
-    /// Start it. Answer: [`Input::Started`], later [`Input::Exited`].
-    StartTask { task: Str, run: u64 },
-    /// Ask it to end, and make it after `timeout`. An empty signal is the driver's own. Answer: [`Input::Exited`] or [`Input::KillFailed`].
-    KillTask { task: Str, run: u64, signal: Str, timeout: Dur },
-    /// Send it a signal.
-    SignalTask { task: Str, run: u64, signal: Str },
-    /// Remove whatever is left of a run.
-    DestroyTask { task: Str, run: u64 },
-    /// The task never runs again: drop what is kept for it between runs.
-    TaskDone { task: Str },
-    /// Tell the servers: [`AllocRunner::update`] has changed.
-    Report,
-    /// All tasks have ended for good. Clean up after them; the directory stays.
-    TearDown,
-    /// Remove the directory and all records: nobody needs the allocation any more.
-    Destroy,
-}
-
-/// What has happened.
-#[derive(Debug, Clone)]
-pub enum Input {
-    /// Answer to [`Effect::SetUp`].
-    SetUp(Result<(), Str>),
-    /// Answer to [`Effect::RecoverTask`]: the handle of a process, nothing (it never started), or why it is lost.
-    Recovered { task: Str, found: Result<Option<Blob>, Str> },
-    /// The task has something to tell while it is set up.
-    TaskEvent { task: Str, event: TaskEvent },
-    /// Answer to [`Effect::SetUpTask`].
-    TaskSetUp { task: Str, outcome: Result<(), StartFailure> },
-    /// Answer to [`Effect::StartTask`].
-    Started { task: Str, run: u64, outcome: Result<Blob, StartFailure> },
-    /// A run has ended.
-    Exited { task: Str, run: u64, exit: ExitResult },
-    /// Answer to [`Effect::KillTask`].
-    KillFailed { task: Str, run: u64, error: Str },
-    /// The servers have said which allocations this node should have.
-    ServersContacted,
-    /// The servers' newer copy.
-    Update(Arc<Allocation>),
-    /// Collect it: stop what runs, then remove everything.
-    Destroy,
-    /// Time has passed.
-    Tick,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     New,
@@ -99,16 +38,6 @@ enum Phase {
     SettingUp,
     Running,
     Done,
-}
-
-/// How far stopping all tasks has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Killing {
-    No,
-    GroupDelay { until: Time },
-    Leader,
-    Others,
-    Sidecars,
 }
 
 /// The machine of one allocation.
@@ -216,7 +145,7 @@ impl AllocRunner {
                 }
                 self.restored(now, &mut fx);
             }
-            Input::TaskEvent { task, event } => self.with_task(&task, now, |task, _| task.emit(event)),
+            Input::TaskEvent { task, event } => self.with_task(&task, now, |task, _| task.emit(*event)),
             Input::TaskSetUp { task, outcome } => self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx)),
             Input::Started { task, run, outcome } => {
                 self.with_task(&task, now, |task, around| task.on_started(run, outcome, around, &mut fx));
@@ -302,13 +231,6 @@ impl AllocRunner {
         self.alloc = Arc::new(alloc);
         self.report = true;
         self.finish(now, Vec::new())
-    }
-
-    /// Whether an update is a reconnect rather than a change.
-    pub fn is_reconnect(&self, update: &Allocation) -> bool {
-        update.client_status == AllocClientStatus::Unknown
-            && update.alloc_modify_index > self.alloc.alloc_modify_index
-            && !update.server_terminal()
     }
 
     /// The servers' copy, with the indexes of the last reconnect.
@@ -495,114 +417,6 @@ impl AllocRunner {
         if self.phase == Phase::Done && self.destroy && !self.destroyed {
             self.destroyed = true;
             fx.push(Effect::Destroy);
-        }
-    }
-
-    /// One dead task may end others. Returns whether it did something now.
-    fn cascade(&mut self, now: Time, fx: &mut Vec<Effect>) -> bool {
-        let mut reason: Option<TaskEvent> = None;
-        let mut leader_dead = false;
-        for (name, task) in self.tasks.iter().filter(|(_, task)| task.stage != Stage::Poststop && task.is_dead()) {
-            if task.state.failed && reason.is_none() {
-                reason = Some(event::sibling_failed(now, name));
-            } else if task.leader && !task.state.failed && !leader_dead {
-                leader_dead = true;
-                reason = Some(event::new(event::LEADER_DEAD, now));
-            }
-        }
-        let live: Vec<Str> =
-            self.tasks.iter().filter(|(_, task)| task.stage != Stage::Poststop && !task.is_dead()).map(|(name, _)| name.clone()).collect();
-        if live.is_empty() {
-            let parked: Vec<Str> = self
-                .tasks
-                .iter()
-                .filter(|(_, task)| task.stage != Stage::Poststop && !task.is_done())
-                .map(|(name, _)| name.clone())
-                .collect();
-            for name in &parked {
-                self.with_task(name, now, |task, around| task.kill(None, around, fx));
-            }
-            return !parked.is_empty();
-        }
-        if reason.is_none() && live.iter().all(|name| self.tasks[name].stage.is_sidecar()) {
-            reason = Some(event::new(event::MAIN_DEAD, now));
-        }
-        match reason {
-            Some(event) if !self.cascading => {
-                self.cascading = true;
-                for name in &live {
-                    self.with_task(name, now, |task, _| task.emit(event.clone()));
-                }
-                self.kill_tasks(now, fx);
-                true
-            }
-            Some(_) => false,
-            None => {
-                self.cascading = false;
-                false
-            }
-        }
-    }
-
-    /// Stops all tasks: the leader first, then the others, then the sidecars. Poststop tasks are left alone.
-    fn kill_tasks(&mut self, now: Time, fx: &mut Vec<Effect>) {
-        if self.phase == Phase::SettingUp {
-            fx.push(Effect::AbortSetUp);
-            self.begin_killing(now, fx);
-            return self.launch(now, fx);
-        }
-        if self.killing == Killing::No && self.phase != Phase::Done {
-            self.begin_killing(now, fx);
-        }
-    }
-
-    fn begin_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
-        let delay = self.alloc.group().and_then(|group| group.shutdown_delay).unwrap_or_default();
-        let runs = self.tasks.values().any(|task| task.state.state == TaskRunState::Running);
-        if delay > Dur::ZERO && runs && !self.skip_shutdown_delay() {
-            self.killing = Killing::GroupDelay { until: now.plus(delay) };
-        } else {
-            self.killing = Killing::Leader;
-            self.kill_wave(now, fx);
-        }
-    }
-
-    fn advance_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
-        loop {
-            let next = match self.killing {
-                Killing::No => return,
-                Killing::GroupDelay { until } if now < until && !self.skip_shutdown_delay() => return,
-                Killing::GroupDelay { .. } => Killing::Leader,
-                Killing::Leader | Killing::Others | Killing::Sidecars if !self.wave().iter().all(|name| self.tasks[name].is_done()) => {
-                    return;
-                }
-                Killing::Leader => Killing::Others,
-                Killing::Others => Killing::Sidecars,
-                Killing::Sidecars => Killing::No,
-            };
-            self.killing = next;
-            self.kill_wave(now, fx);
-        }
-    }
-
-    /// Who is to be stopped together.
-    fn wave(&self) -> Vec<Str> {
-        let belongs = |task: &TaskRunner| match self.killing {
-            Killing::No | Killing::GroupDelay { .. } => false,
-            Killing::Leader => task.leader,
-            Killing::Others => !task.leader && !task.stage.is_sidecar() && task.stage != Stage::Poststop,
-            Killing::Sidecars => !task.leader && task.stage.is_sidecar(),
-        };
-        self.tasks.iter().filter(|(_, task)| belongs(task)).map(|(name, _)| name.clone()).collect()
-    }
-
-    fn kill_wave(&mut self, now: Time, fx: &mut Vec<Effect>) {
-        let most = self.config.kill_timeout_max;
-        for name in self.wave() {
-            self.with_task(&name, now, |task, around| {
-                let event = event::killing(now, task.effective_kill_timeout(most));
-                task.kill(Some(event), around, fx);
-            });
         }
     }
 

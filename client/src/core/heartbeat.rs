@@ -45,9 +45,9 @@ impl Heartbeats {
         }
     }
 
-    /// Until when the servers count on the node, once it has registered.
-    pub fn good_until(&self) -> Option<Time> {
-        self.last_ok.map(|at| at.plus(self.ttl))
+    /// When the servers last heard the node.
+    pub fn heard_at(&self) -> Option<Time> {
+        self.last_ok
     }
 
     /// What the node says of itself has changed: registers again, soon, with whatever changes meanwhile.

@@ -188,15 +188,18 @@ impl TaskRunner {
             Ok(None) => {
                 self.local.handle = None;
                 if self.state.state == TaskRunState::Running {
-                    return self.on_recovered(Err("task not found".into()), around, is_system, fx);
+                    self.on_recovered(Err("task not found".into()), around, is_system, fx);
                 }
             }
             Err(_) => {
                 self.local.handle = None;
                 fx.push(Effect::DestroyTask { task: self.name.clone(), run: self.local.run });
-                if self.state.state == TaskRunState::Running && !is_system && !around.client_terminal && !around.server_terminal {
-                    self.phase = Phase::AwaitServers;
-                    self.set(TaskRunState::Pending, Some(event::failed_restoring(around.now)), around.now);
+                if self.state.state == TaskRunState::Running && !around.client_terminal && !around.server_terminal {
+                    let waits = !is_system;
+                    if waits {
+                        self.phase = Phase::AwaitServers;
+                    }
+                    self.set(TaskRunState::Pending, waits.then(|| event::failed_restoring(around.now)), around.now);
                 }
             }
         }

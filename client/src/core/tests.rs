@@ -1,1 +1,8 @@
+//! Stories of the agent's machines. No process, no clock: a line says what happens, the answer says what follows.
 
+mod alloc;
+mod health;
+mod restore;
+mod small;
+mod stage;
+mod sync;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::AllocId;
+use songline_model::{AllocClientStatus, AllocId, Allocation};
 
 /// What an answer of `Node.GetClientAllocs` asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,4 +61,10 @@ pub fn changes(here: &BTreeMap<AllocId, u64>, pulled: &BTreeMap<AllocId, u64>, u
     }
     changes.added.extend(pulled.keys().filter(|id| !here.contains_key(*id)));
     changes
+}
+
+/// Whether an update only says that the servers see this node again, rather than that the allocation is to change. `known` is the
+/// `alloc_modify_index` of the copy that is here.
+pub fn is_reconnect(known: u64, update: &Allocation) -> bool {
+    update.client_status == AllocClientStatus::Unknown && update.alloc_modify_index > known && !update.server_terminal()
 }

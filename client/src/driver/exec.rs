@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use songline_model::Blob;
 
+use super::cgroup;
 use super::raw_exec::logs;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
@@ -19,10 +20,6 @@ use crate::executor::place::{Bind, Isolation, Spec};
 const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
 /// Devices that programs expect.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
-/// As whom tasks run that do not say.
-const DEFAULT_USER: &str = "nobody";
-/// Below this cgroup all others of tasks are made.
-const CGROUP_PARENT: &str = "nomad.slice";
 
 /// The driver.
 pub struct Exec {
@@ -42,7 +39,7 @@ impl Driver for Exec {
         if !rustix::process::geteuid().is_root() {
             return Fingerprint::undetected("Driver must run as root");
         }
-        let Some(mount) = cgroup2_mount() else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
+        let Some(mount) = cgroup::mount() else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
         let offered = std::fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
         let has = |controller: &str| offered.split_ascii_whitespace().any(|offer| offer == controller);
         match (has("cpu"), has("memory")) {
@@ -76,6 +73,10 @@ impl Driver for Exec {
         true
     }
 
+    fn default_user(&self) -> &'static str {
+        "nobody"
+    }
+
     fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
         Box::pin(async move {
             let fail = |error: String| StartFailure { error: error.into(), recoverable: false };
@@ -83,14 +84,13 @@ impl Driver for Exec {
             if !print.healthy {
                 return Err(fail(print.description.to_string()));
             }
-            let cgroup = cgroup(&task).map_err(|error| fail(format!("failed to create cgroup for task: {error}")))?;
-            let user = if task.user.is_empty() { DEFAULT_USER.to_owned() } else { task.user.clone() };
+            let cgroup = limited_cgroup(&task).map_err(|error| fail(format!("failed to create cgroup for task: {error}")))?;
             let spec = Spec {
                 command: text(&task.config, "command").into(),
                 args: texts(&task.config, "args"),
                 env: task.env.clone(),
                 dir: "/".into(),
-                user,
+                user: task.user.clone(),
                 logs: logs(&task),
                 cgroup: Some(cgroup),
                 isolation: Some(Isolation {
@@ -123,24 +123,8 @@ fn binds(task: &TaskConfig) -> Vec<Bind> {
     host.chain(devices).chain([shared]).chain(mounts).collect()
 }
 
-/// Where the unified hierarchy is mounted.
-fn cgroup2_mount() -> Option<PathBuf> {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let (_, at, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| at.into())
-    })
-}
-
-fn cgroup(task: &TaskConfig) -> std::io::Result<PathBuf> {
-    let mount = cgroup2_mount().ok_or_else(|| std::io::Error::other("Cgroup mount point unavailable"))?;
-    let parent = mount.join(CGROUP_PARENT);
-    std::fs::create_dir_all(&parent)?;
-    for dir in [&mount, &parent] {
-        // Refused where processes live in the cgroup itself; then its limits are simply not there below it.
-        let _ = std::fs::write(dir.join("cgroup.subtree_control"), "+cpu +memory +cpuset");
-    }
+/// The task's cgroup with its limits.
+fn limited_cgroup(task: &TaskConfig) -> std::io::Result<PathBuf> {
     let most = if task.memory_max_mb > 0 { task.memory_max_mb } else { task.memory_mb };
     let mut limits = vec![("memory.max", (most << 20).to_string()), ("cpu.weight", weight(task.cpu_shares).to_string())];
     if task.memory_max_mb > 0 {
@@ -149,7 +133,8 @@ fn cgroup(task: &TaskConfig) -> std::io::Result<PathBuf> {
     if !task.cores.is_empty() {
         limits.push(("cpuset.cpus", task.cores.iter().map(u64::to_string).collect::<Vec<_>>().join(",")));
     }
-    let own = parent.join(format!("{}.{}.scope", task.id.alloc, task.id.task));
+    let own = cgroup::of(&task.id).ok_or_else(|| std::io::Error::other("Cgroup mount point unavailable"))?;
+    cgroup::offer_controllers(&own);
     isolate::make_cgroup(&own, &limits)?;
     std::fs::set_permissions(&task.task_dir, std::fs::Permissions::from_mode(0o755))?;
     Ok(own)

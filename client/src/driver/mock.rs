@@ -38,13 +38,9 @@ struct Options {
     kill_after: Dur,
     plugin_exit_after: Dur,
     signal_error: String,
-    driver_ip: String,
-    driver_advertise: bool,
     driver_port_map: String,
     stdout: Output,
     stderr: Output,
-    /// Whether an `exec_command` block is there; only streaming exec would use it.
-    has_exec_command: bool,
 }
 
 /// What a task prints.
@@ -63,6 +59,8 @@ struct Handle {
     started_at: i64,
 }
 
+/// All that may be said. `driver_ip`, `driver_advertise` and `exec_command` are for services and for exec into a task, which this agent does
+/// not have: nothing follows from them.
 const OPTIONS: &[&str] = &[
     "start_error",
     "start_error_recoverable",
@@ -294,12 +292,9 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
         kill_after: span("kill_after")?,
         plugin_exit_after: span("plugin_exit_after")?,
         signal_error: text(config, "signal_error"),
-        driver_ip: text(config, "driver_ip"),
-        driver_advertise: flag("driver_advertise"),
         driver_port_map: text(config, "driver_port_map"),
         stdout: output("stdout")?,
         stderr: output("stderr")?,
-        has_exec_command: config.contains_key("exec_command"),
     })
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use songline_model::Blob;
 
+use super::cgroup;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
 use crate::config::ClientConfig;
@@ -16,13 +17,19 @@ use crate::executor::place::{LogSpec, Spec};
 /// The driver.
 pub struct RawExec {
     enabled: bool,
+    /// Whether tasks get a cgroup, without limits, so that whatever they leave behind is found.
+    cgroups: bool,
     supervisors: Supervisors,
 }
 
 impl RawExec {
     /// Enabled by its `enabled` option, and in dev mode.
     pub fn new(config: &ClientConfig) -> Self {
-        Self { enabled: config.plugin_flag("raw_exec", "enabled", config.dev), supervisors: Supervisors::new(config) }
+        Self {
+            enabled: config.plugin_flag("raw_exec", "enabled", config.dev),
+            cgroups: !config.plugin_flag("raw_exec", "no_cgroups", false),
+            supervisors: Supervisors::new(config),
+        }
     }
 }
 
@@ -52,7 +59,7 @@ impl Driver for RawExec {
                 dir: task.task_dir.clone(),
                 user: task.user.clone(),
                 logs: logs(&task),
-                cgroup: None,
+                cgroup: cgroup::of(&task.id).filter(|_| self.cgroups),
                 isolation: None,
             };
             self.supervisors.start(&task.id, &spec).await

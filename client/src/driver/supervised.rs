@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::{Boxed, Process, RunId};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
+use crate::executor::isolate;
 use crate::executor::place::{Exit, Order, Place, Spec, Started};
 use crate::procfs;
 use crate::signal;
@@ -122,6 +123,10 @@ impl Supervisors {
                 tracing::warn!(?run, error, "ending the leftover of a run");
             }
         }
+        if let Ok(Some(Started { cgroup: Some(cgroup), .. })) = place.read_started() {
+            isolate::kill_cgroup(&cgroup);
+            isolate::remove_cgroup(&cgroup);
+        }
         let dir = place.dir().to_owned();
         let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir)).await;
         if let Ok(Err(error)) = removed
@@ -139,6 +144,10 @@ fn kill_orphans(started: &Started) {
         && let Some(group) = Pid::from_raw(started.task)
     {
         let _ = kill_process_group(group, Signal::KILL);
+    }
+    if let Some(cgroup) = &started.cgroup {
+        isolate::kill_cgroup(cgroup);
+        isolate::remove_cgroup(cgroup);
     }
 }
 

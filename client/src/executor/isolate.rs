@@ -138,7 +138,7 @@ pub(super) fn join_cgroup(cgroup: &Path, pid: u32) -> io::Result<()> {
 }
 
 /// Kills every process of a cgroup.
-pub(super) fn kill_cgroup(cgroup: &Path) {
+pub(crate) fn kill_cgroup(cgroup: &Path) {
     if fs::write(cgroup.join("cgroup.kill"), "1").is_ok() {
         return;
     }
@@ -150,6 +150,6 @@ pub(super) fn kill_cgroup(cgroup: &Path) {
 }
 
 /// Removes an empty cgroup; one that is not empty yet stays.
-pub(super) fn remove_cgroup(cgroup: &Path) {
+pub(crate) fn remove_cgroup(cgroup: &Path) {
     let _ = fs::remove_dir(cgroup);
 }

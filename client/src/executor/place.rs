@@ -94,6 +94,8 @@ pub struct Started {
     pub task: i32,
     /// When it started, in ticks after boot.
     pub task_start: u64,
+    /// The cgroup it is in.
+    pub cgroup: Option<PathBuf>,
     /// Why the task could not be started.
     pub error: Option<String>,
 }

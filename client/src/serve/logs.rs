@@ -5,10 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use songline_model::Str;
-use songline_rpc::{ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{Origin, ReadLogs, RpcError, StreamFrame};
 use tokio_util::sync::CancellationToken;
 
-use super::follow::{HEARTBEAT_POLLS, POLL, TRUNCATED, To, piece, signed, start};
+use super::follow::{HEARTBEAT_POLLS, POLL, TRUNCATED, To, piece, signed};
 use crate::rotate;
 use crate::runner::Runner;
 
@@ -49,16 +49,7 @@ pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, Rpc
         let (task, kind) = (logs.task.as_str(), logs.kind.as_str());
         return coded(404, format!("log entry for task {task:?} and log type {kind:?} not found"));
     };
-    let total = sizes.iter().map(|(_, size)| size).sum();
-    let mut at = start(total, logs.offset, logs.origin);
-    let mut index = last;
-    for (file, size) in &sizes {
-        index = *file;
-        if at < *size || *file == last {
-            break;
-        }
-        at -= size;
-    }
+    let (index, at) = closest(&sizes, logs.offset, logs.origin);
     Ok(Reading { dir, base, index, at, end: (!logs.follow).then_some(last) })
 }
 
@@ -121,6 +112,38 @@ impl Reading {
     }
 }
 
+/// The file in which an offset lies, and the bytes before it in that file. `sizes` is not empty.
+///
+/// From the start a negative offset counts back from the end of the first file. From the end none at all is the beginning of the
+/// last file.
+fn closest(sizes: &[(u64, u64)], offset: i64, origin: Origin) -> (u64, u64) {
+    let (mut nth, mut offset) = match origin {
+        Origin::Start => (0, offset),
+        Origin::End => (sizes.len() - 1, offset.saturating_neg()),
+    };
+    loop {
+        let (index, size) = (sizes[nth].0, signed(sizes[nth].1));
+        let at = match offset {
+            0 => 0,
+            back if back < 0 && size + back >= 0 => size + back,
+            back if back < 0 && nth == 0 => 0,
+            back if back < 0 => {
+                offset = size + back;
+                nth -= 1;
+                continue;
+            }
+            forward if forward <= size => forward,
+            _ if nth == sizes.len() - 1 => size,
+            forward => {
+                offset = forward - size;
+                nth += 1;
+                continue;
+            }
+        };
+        return (index, u64::try_from(at).expect("no branch goes below zero"));
+    }
+}
+
 fn sizes(dir: &std::path::Path, base: &str) -> io::Result<Vec<(u64, u64)>> {
     let mut sizes = Vec::new();
     for index in rotate::indexes(dir, base)? {
@@ -132,4 +155,32 @@ fn sizes(dir: &std::path::Path, base: &str) -> io::Result<Vec<(u64, u64)>> {
         }
     }
     Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    use songline_rpc::Origin::{End, Start};
+
+    use super::closest;
+
+    #[test]
+    fn an_offset_lies_in_one_of_the_rotated_files() {
+        let sizes = [(3, 10), (4, 10), (5, 4)];
+        for (origin, offset, expected) in [
+            (Start, 0, (3, 0)),
+            (Start, 4, (3, 4)),
+            (Start, 10, (3, 10)),
+            (Start, 11, (4, 1)),
+            (Start, 100, (5, 4)),
+            (Start, -1, (3, 9)),
+            (Start, -100, (3, 0)),
+            (End, 0, (5, 0)),
+            (End, 3, (5, 1)),
+            (End, 5, (4, 9)),
+            (End, 100, (3, 0)),
+            (End, i64::MIN, (5, 4)),
+        ] {
+            assert_eq!(closest(&sizes, offset, origin), expected, "{origin:?} {offset}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ struct Known {
     index: u64,
     node: Option<Node>,
     heartbeats: u64,
+    fetched: usize,
     allocs: BTreeMap<AllocId, Arc<Allocation>>,
     updates: Vec<AllocUpdate>,
 }
@@ -62,13 +64,18 @@ impl Fake {
         self.look(|known| known.heartbeats)
     }
 
+    /// How many allocations the agent has fetched so far.
+    pub fn fetched(&self) -> usize {
+        self.look(|known| known.fetched)
+    }
+
     pub fn updates_of(&self, id: AllocId) -> Vec<AllocUpdate> {
         self.look(|known| known.updates.iter().filter(|update| update.id == id).cloned().collect())
     }
 
     pub fn place(&self, mut alloc: Allocation) -> AllocId {
         self.change(|known| {
-            alloc.id = AllocId::from_bytes((u128::from(known.index) << 64 | 0xa).to_be_bytes());
+            alloc.id = fresh_id();
             alloc.alloc_modify_index = known.index;
             alloc.modify_index = known.index;
             let id = alloc.id;
@@ -127,7 +134,9 @@ impl Servers for Fake {
     }
 
     async fn alloc_get_allocs(&self, _from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
-        Ok(self.look(|known| ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect()))
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.fetched += ids.len();
+        Ok(ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect())
     }
 
     async fn node_update_alloc(&self, _from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
@@ -150,19 +159,66 @@ impl Servers for Fake {
     }
 }
 
+/// An id that no other allocation of this machine has: cgroups are named by it.
+fn fresh_id() -> AllocId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let id = u128::from(std::process::id()) << 64 | u128::from(NEXT.fetch_add(1, Ordering::Relaxed));
+    AllocId::from_bytes(id.to_be_bytes())
+}
+
 /// An agent, its servers, and its directory, which outlives it.
 pub struct Stage {
     pub servers: Arc<Fake>,
     pub client: Client<Fake>,
-    dir: TempDir,
+    dir: Kept,
+    change: fn(&mut ClientConfig),
+}
+
+/// A directory whose end is the end of every process that was started for it, also when a test fails.
+struct Kept(TempDir);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let started = walk(&self.0.path().join("state/runs"));
+        let started = started.iter().filter(|path| path.ends_with("started.json")).filter_map(|path| std::fs::read(path).ok());
+        for started in started.filter_map(|text| serde_json::from_slice::<Value>(&text).ok()) {
+            for (key, ticks) in [("executor", "executor_start"), ("task", "task_start")] {
+                let pid = started[key].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+                if start_ticks(pid) == started[ticks].as_u64()
+                    && let Some(pid) = rustix::process::Pid::from_raw(pid)
+                {
+                    let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
+    }
+}
+
+fn start_ticks(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        found.extend(if path.is_dir() { walk(&path) } else { vec![path] });
+    }
+    found
 }
 
 impl Stage {
     pub async fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
+        Self::with(|_| {}).await
+    }
+
+    /// An agent with a configuration of its own.
+    pub async fn with(change: fn(&mut ClientConfig)) -> Self {
+        let dir = Kept(tempfile::tempdir().expect("a directory"));
         let servers = Fake::new();
-        let client = start(dir.path(), &servers).await;
-        Self { servers, client, dir }
+        let client = start(dir.0.path(), &servers, change).await;
+        Self { servers, client, dir, change }
     }
 
     /// Ends the agent without stopping its tasks, and starts another with the same directory.
@@ -174,17 +230,17 @@ impl Stage {
     /// Lets the agent vanish as if it were killed, and starts another.
     pub async fn crash(self) -> Self {
         drop(self.client);
-        let client = start(self.dir.path(), &self.servers).await;
-        Self { servers: self.servers, client, dir: self.dir }
+        let client = start(self.dir.0.path(), &self.servers, self.change).await;
+        Self { servers: self.servers, client, dir: self.dir, change: self.change }
     }
 
     pub async fn start_again(self) -> Self {
-        let client = start(self.dir.path(), &self.servers).await;
-        Self { servers: self.servers, client, dir: self.dir }
+        let client = start(self.dir.0.path(), &self.servers, self.change).await;
+        Self { servers: self.servers, client, dir: self.dir, change: self.change }
     }
 
     pub fn alloc_dir(&self, id: AllocId) -> PathBuf {
-        self.dir.path().join("alloc").join(id.to_string())
+        self.dir.0.path().join("alloc").join(id.to_string())
     }
 
     /// Places a job of one task.
@@ -219,8 +275,13 @@ impl Stage {
     }
 }
 
-async fn start(dir: &Path, servers: &Arc<Fake>) -> Client<Fake> {
-    let config = || ClientConfig { executor: vec![env!("CARGO_BIN_EXE_songline-executor").into()], ..ClientConfig::dev(dir.to_owned()) };
+async fn start(dir: &Path, servers: &Arc<Fake>, change: fn(&mut ClientConfig)) -> Client<Fake> {
+    let config = || {
+        let mut config = ClientConfig::dev(dir.to_owned());
+        config.executor = vec![env!("CARGO_BIN_EXE_songline-executor").into()];
+        change(&mut config);
+        config
+    };
     let since = Instant::now();
     loop {
         // The agent before may still hold the database for a moment.

@@ -1,8 +1,10 @@
 //! What the servers ask for and what they are told.
 
+use std::sync::Arc;
+
 use serde_json::json;
-use songline_model::{AllocClientStatus, NodeStatus};
-use songline_rpc::NodeAgent;
+use songline_model::{AllocClientStatus, EphemeralDisk, JobType, NodeStatus};
+use songline_rpc::{NodeAgent, Origin};
 
 use crate::fake::{Stage, is_alive, is_running, kinds, shell, task, until, web};
 
@@ -89,4 +91,67 @@ async fn statistics_have_the_reference_form() {
     let host: serde_json::Value = serde_json::from_slice(&stage.client.host_stats().await.unwrap()).unwrap();
     assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"].as_array().is_some_and(|cpus| !cpus.is_empty()), "{host}");
     assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_that_are_over_make_room_for_others() {
+    let stage = Stage::with(|config| config.gc_allocs_max = 2).await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        let id = stage.run(task("mock_driver", json!({})));
+        stage.until_status(id, AllocClientStatus::Complete).await;
+        ids.push(id);
+    }
+    until("the oldest to be collected", || (!stage.alloc_dir(ids[0]).exists() && !stage.alloc_dir(ids[1]).exists()).then_some(())).await;
+    assert!(stage.alloc_dir(ids[3]).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_waits_for_its_predecessor_and_inherits_its_disk() {
+    let stage = Stage::new().await;
+    let sticky = |script: &str| {
+        let mut alloc = crate::fake::alloc(JobType::Service, vec![shell(script)]);
+        let job = Arc::make_mut(alloc.job.as_mut().expect("has a job"));
+        let group = &mut job.task_groups.as_mut().expect("has groups")[0];
+        group.ephemeral_disk = Some(EphemeralDisk { sticky: true, size_mb: 10, migrate: false });
+        alloc
+    };
+    let wait = "echo left > $NOMAD_ALLOC_DIR/data/file; echo own > local/file; while :; do sleep 0.02; done";
+    let first = stage.servers.place(sticky(wait));
+    stage.until("running", first, is_running).await;
+    until("its data", || stage.alloc_dir(first).join("web/local/file").exists().then_some(())).await;
+    let mut successor = sticky("cat $NOMAD_ALLOC_DIR/data/file local/file; while :; do sleep 0.02; done");
+    successor.previous_allocation = Some(first);
+    let second = stage.servers.place(successor);
+    stage.until("pending", second, |update| update.client_status == AllocClientStatus::Pending).await;
+    stage.servers.stop(first);
+    stage.until("running", second, is_running).await;
+    assert_eq!(stage.servers.updates_of(first).pop().expect("was told").client_status, AllocClientStatus::Complete);
+    let mut printed = String::new();
+    while printed != "left\nown\n" {
+        printed = stage.logs(second, "stdout", 0, Origin::Start).await.unwrap();
+        assert!("left\nown\n".starts_with(&printed), "{printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_changes_nothing_is_fetched_once() {
+    let stage = Stage::new().await;
+    let id = stage.run(task("mock_driver", json!({ "run_for": "1h" })));
+    stage.until("running", id, is_running).await;
+    stage.servers.edit(id, |_| {});
+    until("the second fetch", || (stage.servers.fetched() == 2).then_some(())).await;
+    let other = stage.run(task("mock_driver", json!({})));
+    stage.until_status(other, AllocClientStatus::Complete).await;
+    assert_eq!(stage.servers.fetched(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_the_servers_see_again_says_so() {
+    let stage = Stage::new().await;
+    let id = stage.run(task("mock_driver", json!({ "run_for": "1h" })));
+    stage.until("running", id, is_running).await;
+    stage.servers.edit(id, |alloc| alloc.client_status = AllocClientStatus::Unknown);
+    let update = stage.until("the event", id, |update| kinds(update).contains(&"Reconnected".to_owned())).await;
+    assert_eq!(update.client_status, AllocClientStatus::Running);
 }

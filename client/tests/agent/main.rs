@@ -2,7 +2,9 @@
 
 mod fake;
 mod fs;
+mod isolation;
 mod lifecycle;
 mod mock;
 mod raw_exec;
 mod reattach;
+mod storm;

@@ -32,7 +32,6 @@ async fn a_running_task_survives_its_agent_and_is_found_again() {
     assert!(is_alive(pid));
     assert_eq!(stage.number_in(id, "web/local/pid").await, pid, "it was not started again");
 
-    until("the signal to be taken", || None::<()>.or(Some(()))).await;
     songline_rpc::NodeAgent::alloc_signal(&stage.client, id, "web", "SIGUSR1").await.unwrap();
     let update = stage.until_status(id, AllocClientStatus::Failed).await;
     assert_eq!(web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").map(|event| event.exit_code), Some(7));

@@ -152,6 +152,6 @@ fn mistakes_name_their_line() {
           "a": 1
         }"#]],
     );
-    check("a {\n b = 1\n", expect!["At 3:1: object expected closing RBRACE got: EOF"]);
+    check("a {\n b = 1\n", expect!["At 3:2: object expected closing RBRACE got: EOF"]);
     check("a = 99999999999999999999", expect!["At 1:5: 99999999999999999999 is out of range"]);
 }

@@ -3,7 +3,9 @@
 //! A name that nobody declared is not an error: it is known only on the node that runs the task, and becomes
 //! the text of the reference, `${name}`.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::ast::{Expression, ForExpression, Operator, Step};
 use super::convert::{self, Type, convert};
@@ -19,18 +21,45 @@ pub(crate) enum Allowed {
     All,
 }
 
+/// How many bytes the values that names stand for may add up to in all expressions of a text. Without a bound,
+/// a page of locals that each name the one before twice fills any memory.
+const NAMED_BYTES_MAX: usize = 64 << 20;
+
 /// Names that expressions can refer to, innermost first.
 pub(crate) struct Scope<'a> {
-    pub(crate) names: BTreeMap<String, Value>,
-    pub(crate) outer: Option<&'a Scope<'a>>,
+    names: BTreeMap<String, Value>,
+    outer: Option<&'a Scope<'a>>,
+    /// Bytes of values taken so far, the same count in all scopes of a text.
+    taken: Rc<Cell<usize>>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    pub(crate) fn root(names: BTreeMap<String, Value>) -> Scope<'static> {
+        Scope { names, outer: None, taken: Rc::default() }
+    }
+
+    pub(crate) fn inside(outer: &'a Scope<'a>, names: BTreeMap<String, Value>) -> Scope<'a> {
+        Scope { names, outer: Some(outer), taken: Rc::clone(&outer.taken) }
+    }
+
+    /// Adds a member to the object that a name stands for.
+    pub(crate) fn add_member(&mut self, name: &str, member: &str, value: Value) {
+        if let Some(Value::Mapping(_, members)) = self.names.get_mut(name) {
+            members.insert(member.to_string(), value);
+        }
+    }
+
     fn lookup(&self, name: &str) -> Option<&Value> {
         match self.names.get(name) {
             Some(value) => Some(value),
             None => self.outer.and_then(|outer| outer.lookup(name)),
         }
+    }
+
+    /// Counts a value that is taken; false: it is too much.
+    fn take(&self, value: &Value) -> bool {
+        self.taken.set(self.taken.get().saturating_add(value.bytes()));
+        self.taken.get() <= NAMED_BYTES_MAX
     }
 }
 
@@ -53,6 +82,10 @@ impl Evaluator<'_> {
         Value::Unknown
     }
 
+    fn too_large(&mut self, range: Range) -> Value {
+        self.fail(range, "Expressions too large", "The values of all expressions together take more memory than is supported here.")
+    }
+
     fn value(&mut self, expression: &Expression, scope: &Scope<'_>) -> Value {
         match expression {
             Expression::Literal(value, _) => value.clone(),
@@ -62,7 +95,7 @@ impl Evaluator<'_> {
             Expression::Scope { root, steps, text, range } => self.name(root, steps, text, *range, scope),
             Expression::Relative { source, steps, .. } => {
                 let value = self.value(source, scope);
-                self.steps(value, steps)
+                self.steps(&value, steps)
             }
             Expression::Call { .. } => self.call(expression, scope),
             Expression::Conditional { condition, yes, no, .. } => self.conditional(condition, yes, no, scope),
@@ -85,10 +118,13 @@ impl Evaluator<'_> {
             Expression::Index { collection, key, bracket, .. } => {
                 let collection = self.value(collection, scope);
                 let key = self.value(key, scope);
-                traverse::index(&collection, &key, *bracket).unwrap_or_else(|diagnostic| {
-                    self.found.push(diagnostic);
-                    Value::Unknown
-                })
+                match traverse::index(&collection, &key, *bracket) {
+                    Ok(found) => found.clone(),
+                    Err(diagnostic) => {
+                        self.found.push(diagnostic);
+                        Value::Unknown
+                    }
+                }
             }
             Expression::Splat { source, each, .. } => self.splat(source, each, scope),
             Expression::SplatItem(_) => self.item.clone().unwrap_or(Value::Unknown),
@@ -100,8 +136,11 @@ impl Evaluator<'_> {
     fn name(&mut self, root: &str, steps: &[Step], text: &str, range: Range, scope: &Scope<'_>) -> Value {
         match scope.lookup(root) {
             Some(value) => {
-                let value = value.clone();
-                self.steps(value, steps)
+                let value = self.steps(value, steps);
+                if scope.take(&value) {
+                    return value;
+                }
+                self.too_large(range)
             }
             None if self.allowed == Allowed::Constants => {
                 let columns = root.chars().count();
@@ -114,11 +153,12 @@ impl Evaluator<'_> {
         }
     }
 
-    fn steps(&mut self, mut value: Value, steps: &[Step]) -> Value {
+    fn steps(&mut self, from: &Value, steps: &[Step]) -> Value {
+        let mut value = from;
         for step in steps {
             let next = match step {
-                Step::Attribute(name, range) => traverse::attribute(&value, name, *range),
-                Step::Index(key, range) => traverse::index(&value, key, *range),
+                Step::Attribute(name, range) => traverse::attribute(value, name, *range),
+                Step::Index(key, range) => traverse::index(value, key, *range),
             };
             match next {
                 Ok(found) => value = found,
@@ -128,7 +168,7 @@ impl Evaluator<'_> {
                 }
             }
         }
-        value
+        value.clone()
     }
 
     // ---- operators
@@ -335,7 +375,7 @@ impl Evaluator<'_> {
             if let Some(name) = &parts.key_name {
                 names.insert(name.clone(), key);
             }
-            let inner = Scope { names, outer: Some(scope) };
+            let inner = Scope::inside(scope, names);
             if !self.iteration(parts, &inner, &mut results) {
                 return Value::Unknown;
             }
@@ -369,6 +409,10 @@ impl Evaluator<'_> {
         }
         let Some(key_expression) = &parts.key else {
             let value = self.value(&parts.value, scope);
+            if !scope.take(&value) {
+                self.too_large(parts.value.range());
+                return false;
+            }
             results.items.push(value);
             return true;
         };
@@ -391,6 +435,10 @@ impl Evaluator<'_> {
             }
         };
         let value = self.value(&parts.value, scope);
+        if !scope.take(&value) {
+            self.too_large(parts.value.range());
+            return false;
+        }
         if parts.group {
             results.groups.entry(name).or_default().push(value);
             return true;
@@ -431,6 +479,9 @@ impl Evaluator<'_> {
         if self.allowed == Allowed::Constants {
             return self.fail(expression.range(), "Function calls not allowed", "Functions may not be called here.");
         }
+        if name == "try" || name == "can" {
+            return self.attempts(name, arguments, expression.start(), scope);
+        }
         let Some(function) = functions::find(name) else {
             let hint = super::suggestion(name, functions::names()).map(|known| format!(" Did you mean {known:?}?")).unwrap_or_default();
             return self.fail(*name_range, "Call to unknown function", format!("There is no function named {name:?}.{hint}"));
@@ -462,14 +513,32 @@ impl Evaluator<'_> {
         }
         if !function.is_variadic() && count > function.parameter_count() {
             let extra = arguments.get(function.parameter_count()).or(arguments.last());
-            let range = extra.map_or(*close, Expression::range);
+            let range = extra.map_or(*close, Expression::start);
             let detail = format!("Function {name:?} expects only {} argument(s).", function.parameter_count());
             return self.fail(range, "Too many function arguments", detail);
         }
         let mut all: Vec<(Value, &Expression)> =
             arguments.iter().take(plain).map(|argument| (self.value(argument, scope), argument)).collect();
         all.append(&mut given);
-        self.apply(function, all, expression.start(), name)
+        let value = self.apply(function, all, expression.start(), name);
+        if scope.take(&value) { value } else { self.too_large(expression.range()) }
+    }
+
+    /// `try` and `can`: errors of their arguments are not errors of the expression.
+    fn attempts(&mut self, name: &str, arguments: &[Expression], range: Range, scope: &Scope<'_>) -> Value {
+        for argument in arguments {
+            let before = self.found.len();
+            let value = self.value(argument, scope);
+            let failed = self.found.len() > before;
+            self.found.truncate(before);
+            match (name, failed) {
+                ("can", failed) => return Value::Bool(!failed),
+                (_, false) => return value,
+                (_, true) => {}
+            }
+        }
+        let reason = if arguments.is_empty() { "at least one argument is required" } else { "no expression succeeded" };
+        self.fail(range, "Error in function call", format!("Call to function {name:?} failed: {reason}."))
     }
 
     fn apply(&mut self, function: &functions::Function, given: Vec<(Value, &Expression)>, range: Range, name: &str) -> Value {

@@ -1,11 +1,18 @@
 //! The functions that expressions can call: how they are declared and found.
 //! What each of them does is in the files beside this one, by subject.
 
+mod collection;
+mod date;
+mod encoding;
 mod files;
+mod format;
+mod hash;
+mod number;
+mod set;
 mod text;
 
 use super::convert::{Type, convert};
-use super::value::Value;
+use super::value::{Number, Value};
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,15 +27,25 @@ pub(crate) enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Text,
+    Number,
+    /// A list of texts.
+    Texts,
+    /// A set of anything.
+    Set,
     /// Any value; the function looks for itself.
     Any,
+    /// Any value, null too.
+    Nullable,
 }
 
 impl Takes {
     fn wanted(self) -> Type {
         match self {
             Takes::Text => Type::Text,
-            Takes::Any => Type::Any,
+            Takes::Number => Type::Number,
+            Takes::Texts => Type::List(Box::new(Type::Text)),
+            Takes::Set => Type::Set(Box::new(Type::Any)),
+            Takes::Any | Takes::Nullable => Type::Any,
         }
     }
 }
@@ -36,13 +53,23 @@ impl Takes {
 /// A parameter: its name for error texts, and what it takes.
 pub(crate) type Parameter = (&'static str, Takes);
 
+type Called = Result<Value, Failure>;
+
 /// A function.
 pub(crate) struct Function {
     name: &'static str,
     parameters: &'static [Parameter],
     /// The parameter that takes all further arguments.
     rest: Option<Parameter>,
-    run: fn(&[Value]) -> Result<Value, Failure>,
+    run: fn(&[Value]) -> Called,
+}
+
+const fn plain(name: &'static str, parameters: &'static [Parameter], run: fn(&[Value]) -> Called) -> Function {
+    Function { name, parameters, rest: None, run }
+}
+
+const fn variadic(name: &'static str, parameters: &'static [Parameter], rest: Parameter, run: fn(&[Value]) -> Called) -> Function {
+    Function { name, parameters, rest: Some(rest), run }
 }
 
 impl Function {
@@ -69,21 +96,33 @@ impl Function {
 
     /// The argument as the parameter takes it.
     pub(crate) fn accept(&self, at: usize, value: &Value) -> Result<Value, String> {
-        let takes = self.parameter(at).map_or(Takes::Any, |(_, takes)| takes);
+        let takes = self.parameter(at).map_or(Takes::Nullable, |(_, takes)| takes);
         match convert(value, &takes.wanted())? {
-            Value::Null => Err("argument must not be null".to_string()),
+            Value::Null if takes != Takes::Nullable => Err("argument must not be null".to_string()),
             value => Ok(value),
         }
     }
 
-    pub(crate) fn call(&self, arguments: &[Value]) -> Result<Value, Failure> {
+    pub(crate) fn call(&self, arguments: &[Value]) -> Called {
         (self.run)(arguments)
     }
 }
 
 /// All functions, by subject.
 fn all() -> impl Iterator<Item = &'static Function> {
-    [files::FUNCTIONS, text::FUNCTIONS].into_iter().flatten()
+    [
+        text::FUNCTIONS,
+        format::FUNCTIONS,
+        number::FUNCTIONS,
+        collection::FUNCTIONS,
+        set::FUNCTIONS,
+        encoding::FUNCTIONS,
+        hash::FUNCTIONS,
+        date::FUNCTIONS,
+        files::FUNCTIONS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The function of this name.
@@ -94,4 +133,32 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
 /// The names of all functions.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|function| function.name)
+}
+
+// ---- reading arguments, which are already what their parameters take
+
+fn text_of(given: &[Value], at: usize) -> &str {
+    match given.get(at) {
+        Some(Value::Text(text)) => text,
+        _ => "",
+    }
+}
+
+fn number_of(given: &[Value], at: usize) -> Number {
+    match given.get(at) {
+        Some(Value::Number(number)) => *number,
+        _ => Number::Integer(0),
+    }
+}
+
+fn integer_of(given: &[Value], at: usize) -> Result<i64, Failure> {
+    let whole = number_of(given, at).as_integer().and_then(|number| i64::try_from(number).ok());
+    whole.ok_or_else(|| {
+        let reason = "value must be a whole number, between -9223372036854775808 and 9223372036854775807";
+        Failure::Argument(at, reason.to_string())
+    })
+}
+
+fn fail<T>(reason: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Call(reason.into()))
 }

@@ -134,7 +134,7 @@ fn rounded(float: f64) -> Number {
         return Number::Float(float);
     }
     let near = format!("{float:.14e}").parse::<f64>().unwrap_or(float);
-    let noise = (near - float).abs() <= float.abs() * 1e-15;
+    let noise = (near - float).abs() <= float.abs() * 4.5e-16;
     Number::from(if noise { near } else { float })
 }
 

@@ -12,8 +12,10 @@ use super::ast::{Attribute, Block, Body};
 use super::lex::{self, Kind, Token};
 use super::{Diagnostic, Range};
 
-/// How deep blocks, brackets and operators may nest.
-const NESTING_DEPTH_MAX: usize = 200;
+/// How deep blocks, brackets and operators may nest: evaluating and dropping recurse as deep, on small stacks.
+const NESTING_DEPTH_MAX: usize = 64;
+/// How many operators of one level, or indexes after one term, may follow each other: they nest to the left.
+const CHAIN_LENGTH_MAX: usize = 128;
 
 /// A parsed text, and what is wrong with it.
 pub(crate) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
@@ -131,6 +133,14 @@ impl<'a> Parser<'a> {
         let parsed = parse(self);
         self.depth -= 1;
         parsed
+    }
+
+    /// Ends the text where an expression is longer than is supported.
+    fn chain_too_long(&mut self) {
+        let here = self.peek().range;
+        self.report_new(here, "Expression too long", "The expression has more operators in a row than is supported here.");
+        self.recovery = true;
+        self.at = self.tokens.len() - 1;
     }
 
     /// Skips to after the bracket that closes what is open.

@@ -1,1 +1,184 @@
+use std::collections::BTreeMap;
 
+use expect_test::{Expect, expect};
+
+use super::eval::{self, Allowed, Scope};
+use super::value::Value;
+use super::{first_of, parse};
+
+/// One line per expression: its value as JSON, or what is wrong with it.
+#[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
+fn check(expressions: &str, expected: Expect) {
+    let lines: Vec<String> = expressions.lines().map(str::trim).map(|text| format!("{text} => {}", said(text))).collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+fn said(text: &str) -> String {
+    let (body, wrong) = parse::body(&format!("x = jsonencode({text})\n"), "t");
+    let Some(attribute) = body.attribute("x").filter(|_| wrong.is_empty()) else { return first_of(&wrong, "t") };
+    let known = Value::object(BTreeMap::from([("n".to_string(), Value::integer(2))]));
+    let scope = Scope::root(BTreeMap::from([("local".to_string(), known)]));
+    let mut found = Vec::new();
+    match eval::value(&attribute.expression, &scope, Allowed::All, &mut found) {
+        Value::Text(json) if found.is_empty() => json,
+        _ => first_of(&found, "t"),
+    }
+}
+
+#[test]
+fn operators_bind_as_they_do_in_arithmetic() {
+    check(
+        "1 + 2 * 3
+         (1 + 2) * 3
+         10 - 4 - 3
+         7 % 3
+         1 / 4
+         1 / 3
+         0.1 + 0.2
+         1 / 0
+         0 / 0
+         -local.n + 5
+         !true || true && false
+         1 < 2 == true
+         \"2\" + 1
+         \"a\" == \"a\" ? [1] : [2]
+         true ? 1 : \"x\"
+         1 ? 2 : 3
+         12345678901234567890123 + 1",
+        expect![[r#"
+            1 + 2 * 3 => 7
+            (1 + 2) * 3 => 9
+            10 - 4 - 3 => 3
+            7 % 3 => 1
+            1 / 4 => 0.25
+            1 / 3 => 0.3333333333333333
+            0.1 + 0.2 => 0.3
+            1 / 0 => +Inf
+            0 / 0 => t:1,16-21: Operation failed; Error during operation: can't divide zero by zero or infinity by infinity.
+            -local.n + 5 => 3
+            !true || true && false => false
+            1 < 2 == true => true
+            "2" + 1 => 3
+            "a" == "a" ? [1] : [2] => [1]
+            true ? 1 : "x" => "1"
+            1 ? 2 : 3 => t:1,16-17: Incorrect condition type; The condition expression must be of type bool.
+            12345678901234567890123 + 1 => 12345678901234567890124"#]],
+    );
+}
+
+#[test]
+fn names_known_only_at_run_time_stay_text() {
+    check(
+        "attr.cpu.arch
+         \"a-${node.unique.id}-${local.n}\"
+         upper(\"${meta.rack}\")
+         local.m
+         \"$${kept} %%{kept}\"",
+        expect![[r#"
+            attr.cpu.arch => "${attr.cpu.arch}"
+            "a-${node.unique.id}-${local.n}" => "a-${node.unique.id}-2"
+            upper("${meta.rack}") => "${META.RACK}"
+            local.m => t:1,21-23: Unsupported attribute; This object does not have an attribute named "m".
+            "$${kept} %%{kept}" => "${kept} %{kept}""#]],
+    );
+}
+
+#[test]
+fn collections_have_functions() {
+    check(
+        "chunklist([1, 2, 3], 2)
+         coalesce(null, \"\", \"a\")
+         compact([\"a\", \"\", \"b\"])
+         concat([1], [\"a\"])
+         contains([1, 2], 2)
+         distinct([1, 1, 2])
+         element([\"a\", \"b\"], 5)
+         flatten([[1, [2]], 3])
+         keys({ b = 1, a = 2 })
+         length([1, 2])
+         length({ a = 1 })
+         lookup({ a = 1 }, \"b\", 5)
+         lookup({ a = 1 }, \"b\")
+         merge({ a = 1 }, { b = 2, a = 3 })
+         range(3)
+         range(1, 10, 4)
+         range(1, 10, 0)
+         range(5000)
+         slice([1, 2, 3], 1, 2)
+         slice([1], 0, 5)
+         sort([\"b\", \"a\"])
+         values({ b = 1, a = 2 })
+         zipmap([\"a\"], [1])
+         zipmap([\"a\"], [])",
+        expect![[r#"
+            chunklist([1, 2, 3], 2) => [[1,2],[3]]
+            coalesce(null, "", "a") => "a"
+            compact(["a", "", "b"]) => ["a","b"]
+            concat([1], ["a"]) => [1,"a"]
+            contains([1, 2], 2) => true
+            distinct([1, 1, 2]) => [1,2]
+            element(["a", "b"], 5) => "b"
+            flatten([[1, [2]], 3]) => [1,2,3]
+            keys({ b = 1, a = 2 }) => ["a","b"]
+            length([1, 2]) => 2
+            length({ a = 1 }) => t:1,23-24: Invalid function argument; Invalid value for "collection" parameter: collection must be a list, a map or a tuple.
+            lookup({ a = 1 }, "b", 5) => 5
+            lookup({ a = 1 }, "b") => t:1,16-23: Error in function call; Call to function "lookup" failed: lookup failed to find key "b".
+            merge({ a = 1 }, { b = 2, a = 3 }) => {"a":3,"b":2}
+            range(3) => [0,1,2]
+            range(1, 10, 4) => [1,5,9]
+            range(1, 10, 0) => t:1,29-30: Invalid function argument; Invalid value for "params" parameter: step must not be zero.
+            range(5000) => t:1,16-22: Error in function call; Call to function "range" failed: more than 1024 values were generated; either decrease the difference between start and end or use a smaller step.
+            slice([1, 2, 3], 1, 2) => [2]
+            slice([1], 0, 5) => t:1,30-31: Invalid function argument; Invalid value for "end_index" parameter: end index must not be greater than the length of the list.
+            sort(["b", "a"]) => ["a","b"]
+            values({ b = 1, a = 2 }) => [2,1]
+            zipmap(["a"], [1]) => {"a":1}
+            zipmap(["a"], []) => t:1,16-23: Error in function call; Call to function "zipmap" failed: number of keys (1) does not match number of values (0)."#]],
+    );
+}
+
+#[test]
+fn numbers_and_texts_have_functions() {
+    check(
+        "abs(-1.5)
+         ceil(1.2)
+         floor(-1.2)
+         max(1, 3, 2)
+         min()
+         parseint(\"ff\", 16)
+         parseint(\"zz\", 10)
+         pow(2, 10)
+         log(8, 2)
+         signum(-3)
+         md5(\"a\")
+         sha256(\"\")
+         formatlist(\"%s-%d\", [\"a\", \"b\"], [1, 2])
+         formatlist(\"%s\", [\"a\"], [1, 2])
+         format(\"%08.3f|%+d|%x\", 3.14159, 7, 255)
+         try(local.nope, \"fallback\")
+         can(local.nope)
+         try(local.nope)
+         indent(1000000, \"a\")",
+        expect![[r#"
+            abs(-1.5) => 1.5
+            ceil(1.2) => 2
+            floor(-1.2) => -2
+            max(1, 3, 2) => 3
+            min() => t:1,16-20: Error in function call; Call to function "min" failed: must pass at least one number.
+            parseint("ff", 16) => 255
+            parseint("zz", 10) => t:1,26-28: Invalid function argument; Invalid value for "number" parameter: cannot parse "zz" as a base 10 integer.
+            pow(2, 10) => 1024
+            log(8, 2) => 3
+            signum(-3) => -1
+            md5("a") => "0cc175b9c0f1b6a831c399e269772661"
+            sha256("") => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+            formatlist("%s-%d", ["a", "b"], [1, 2]) => ["a-1","b-2"]
+            formatlist("%s", ["a"], [1, 2]) => t:1,40-41: Invalid function argument; Invalid value for "args" parameter: argument 2 has length 2, which is inconsistent with argument 1 of length 1.
+            format("%08.3f|%+d|%x", 3.14159, 7, 255) => "0003.142|+7|ff"
+            try(local.nope, "fallback") => "fallback"
+            can(local.nope) => false
+            try(local.nope) => t:1,16-20: Error in function call; Call to function "try" failed: no expression succeeded.
+            indent(1000000, "a") => t:1,16-23: Error in function call; Call to function "indent" failed: the number of spaces must not exceed 10000."#]],
+    );
+}

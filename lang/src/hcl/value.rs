@@ -63,6 +63,17 @@ impl Value {
         }
     }
 
+    /// About how much memory the value takes.
+    pub(crate) fn bytes(&self) -> usize {
+        const SELF: usize = size_of::<Value>();
+        match self {
+            Value::Null | Value::Unknown | Value::Bool(_) | Value::Number(_) => SELF,
+            Value::Text(text) => SELF + text.len(),
+            Value::Sequence(_, items) => SELF + items.iter().map(Value::bytes).sum::<usize>(),
+            Value::Mapping(_, members) => SELF + members.iter().map(|(name, value)| name.len() + value.bytes()).sum::<usize>(),
+        }
+    }
+
     /// The type, as error texts name it.
     pub(crate) fn type_name(&self) -> String {
         match self {

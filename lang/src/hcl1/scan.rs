@@ -135,7 +135,11 @@ impl<'a> Scanner<'a> {
     }
 
     fn scan(&mut self) -> (Kind, Option<String>) {
-        let Some(first) = self.next() else { return (Kind::End, None) };
+        let Some(first) = self.next() else {
+            // Each look beyond the end is one column further, as the reference counts.
+            self.place.column += 1;
+            return (Kind::End, None);
+        };
         let kind = match first {
             '"' => return self.text(),
             '<' => return self.heredoc(),

@@ -34,8 +34,8 @@ fn mistakes_are_told_with_their_place() {
     expect![[r#"
         "a": At 1:2: key 'a' expected start of object ('{') or assignment ('=')
         "a = ": 0 items
-        "a {": At 1:4: object expected closing RBRACE got: EOF
-        "a = {": At 1:6: object expected closing RBRACE got: EOF
+        "a {": At 1:5: object expected closing RBRACE got: EOF
+        "a = {": At 1:7: object expected closing RBRACE got: EOF
         "a b = 1": At 1:5: nested object expected: LBRACE got: ASSIGN
         "= 1": At 1:1: no object keys found!
         "{ }": At 1:1: expected: IDENT | STRING got: LBRACE

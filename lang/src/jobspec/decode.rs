@@ -38,7 +38,7 @@ impl Instance<'_> {
         if self.names.is_empty() {
             return decode(scope);
         }
-        decode(&Scope { names: self.names.clone(), outer: Some(scope) })
+        decode(&Scope::inside(scope, self.names.clone()))
     }
 
     pub(super) fn label(&self) -> &str {
@@ -312,7 +312,7 @@ impl<'a> Decoder<'a> {
         for (key, value) in pairs {
             let element = BTreeMap::from([("key".to_string(), key), ("value".to_string(), value)]);
             let names = BTreeMap::from([(iterator.clone(), eval::names_object(element))]);
-            let labels = self.dynamic_labels(block, &Scope { names: names.clone(), outer: Some(scope) });
+            let labels = self.dynamic_labels(block, &Scope::inside(scope, names.clone()));
             instances.push((kind.clone(), Instance { labels, body: &content.body, header: block.header(), names }));
         }
     }

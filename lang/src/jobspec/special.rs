@@ -11,16 +11,22 @@ use crate::hcl::eval::Scope;
 use crate::hcl::value::Value;
 
 /// Members that only carry something to the end of the job: a job's tasks and vaults of job and group.
-const LONE_TASKS: &str = "\u{0}tasks";
-const VAULT_BELOW: &str = "\u{0}vault";
+pub(super) const LONE_TASKS: &str = "\u{0}tasks";
+pub(super) const VAULT_BELOW: &str = "\u{0}vault";
 
 /// The job. The label is its id and its name, unless attributes say otherwise.
 pub(super) fn job(block: &Block, scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Object {
     let instance = decode::instance(block);
     let mut job = decoder.object(&JOB, &instance, scope);
+    finish(&mut job, instance.label());
+    job
+}
+
+/// What is left to do when all blocks of a job are decoded: its names, lone tasks, and vaults from above.
+pub(super) fn finish(job: &mut Object, label: &str) {
     for key in ["ID", "Name"] {
         if job.get(key) == Some(&Json::Null) {
-            job.insert(key.to_string(), json!(instance.label()));
+            job.insert(key.to_string(), json!(label));
         }
     }
     if let Some(Json::Array(lone)) = job.shift_remove(LONE_TASKS) {
@@ -47,7 +53,6 @@ pub(super) fn job(block: &Block, scope: &Scope<'_>, decoder: &mut Decoder<'_>) -
             }
         }
     }
-    job
 }
 
 /// Tasks right in the job: each becomes a group of its own.
@@ -246,6 +251,10 @@ pub(super) fn spec_type(_decoder: &mut Decoder<'_>, _body: &Body, periodic: &mut
 
 /// Ports with a number are reserved, the others dynamic. `reserved_ports` count only where there is no `port`.
 pub(super) fn sort_ports(_decoder: &mut Decoder<'_>, _body: &Body, network: &mut Object) {
+    sorted_ports(network);
+}
+
+pub(super) fn sorted_ports(network: &mut Object) {
     let Some(Json::Array(ports)) = network.get("DynamicPorts").cloned() else { return };
     let (reserved, dynamic): (Vec<Json>, Vec<Json>) =
         ports.into_iter().partition(|port| port.get("Value").and_then(Json::as_i64).is_some_and(|value| value > 0));

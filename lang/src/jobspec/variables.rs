@@ -24,8 +24,8 @@ struct Validation {
     message: String,
 }
 
-/// The names that the job's expressions know: `var` and `local`.
-pub(super) fn resolve(body: &Body, given: &str, file: &str) -> Result<BTreeMap<String, Value>, Diagnostics> {
+/// Where the job's expressions are evaluated: the names `var` and `local`.
+pub(super) fn resolve(body: &Body, given: &str, file: &str) -> Result<Scope<'static>, Diagnostics> {
     let mut found = Vec::new();
     let mut variables = declared(body, &mut found);
     if !found.is_empty() {
@@ -39,8 +39,10 @@ pub(super) fn resolve(body: &Body, given: &str, file: &str) -> Result<BTreeMap<S
         return Err(Diagnostics::listed(&found, file));
     }
     let values = variables.into_iter().map(|(name, variable)| (name, variable.value.unwrap_or(Value::Null))).collect();
-    let names = BTreeMap::from([("var".to_string(), eval::names_object(values))]);
-    locals(body, names).map_err(|found| Diagnostics::listed(&found, file))
+    let known = [("var".to_string(), values), ("local".to_string(), BTreeMap::new())];
+    let mut scope = Scope::root(known.into_iter().map(|(name, members)| (name, eval::names_object(members))).collect());
+    locals(body, &mut scope).map_err(|found| Diagnostics::listed(&found, file))?;
+    Ok(scope)
 }
 
 // ---- declarations
@@ -56,7 +58,7 @@ fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variab
                 continue;
             }
             let before = found.len();
-            let value = eval::value(&attribute.expression, &Scope { names: BTreeMap::new(), outer: None }, Allowed::Constants, found);
+            let value = eval::value(&attribute.expression, &Scope::root(BTreeMap::new()), Allowed::Constants, found);
             if found.len() == before {
                 let wanted = type_of(&value);
                 variables.insert(name.clone(), Variable { wanted, value: Some(value), source: "default", validations: Vec::new() });
@@ -93,7 +95,7 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
             "A name must start with a letter or underscore and may contain only letters, digits, underscores, and dashes.",
         ));
     }
-    let scope = Scope { names: BTreeMap::new(), outer: None };
+    let scope = Scope::root(BTreeMap::new());
     if let Some(description) = body.attribute("description") {
         let value = eval::value(&description.expression, &scope, Allowed::Constants, found);
         if let Err(reason) = convert(&value, &Type::Text) {
@@ -248,7 +250,7 @@ fn assign(variables: &mut BTreeMap<String, Variable>, given: &str, file: &str, f
 
 fn assign_one(variable: &mut Variable, attribute: &Attribute, found: &mut Vec<Diagnostic>) {
     let before = found.len();
-    let scope = Scope { names: BTreeMap::new(), outer: None };
+    let scope = Scope::root(BTreeMap::new());
     let value = eval::value(&attribute.expression, &scope, Allowed::Constants, found);
     if found.len() > before {
         return;
@@ -300,7 +302,7 @@ fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
     };
     for validation in &variable.validations {
         let own = eval::names_object(BTreeMap::from([(name.to_string(), value.clone())]));
-        let scope = Scope { names: BTreeMap::from([("var".to_string(), own)]), outer: None };
+        let scope = Scope::root(BTreeMap::from([("var".to_string(), own)]));
         let truth = eval::value(&validation.condition, &scope, Allowed::All, found);
         if convert(&truth, &Type::Bool) == Ok(Value::Bool(false)) {
             found.push(Diagnostic::nowhere(
@@ -313,8 +315,8 @@ fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
 
 // ---- locals
 
-/// Evaluates locals in whatever order they need each other, and adds the name `local`.
-fn locals(body: &Body, mut names: BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, Vec<Diagnostic>> {
+/// Evaluates locals in whatever order they need each other, and makes them members of the name `local`.
+fn locals(body: &Body, scope: &mut Scope<'_>) -> Result<(), Vec<Diagnostic>> {
     let mut found = Vec::new();
     let mut waiting: Vec<&Attribute> = Vec::new();
     for block in body.blocks.iter().filter(|block| block.kind == "locals") {
@@ -324,20 +326,16 @@ fn locals(body: &Body, mut names: BTreeMap<String, Value>) -> Result<BTreeMap<St
     if !found.is_empty() {
         return Err(found);
     }
-    let mut known: BTreeMap<String, Value> = BTreeMap::new();
-    names.insert("local".to_string(), eval::names_object(known.clone()));
     while !waiting.is_empty() {
         let mut wrong = Vec::new();
         let mut left = Vec::new();
         for attribute in &waiting {
             let before = wrong.len();
-            let scope = Scope { names: names.clone(), outer: None };
-            let value = eval::value(&attribute.expression, &scope, Allowed::All, &mut wrong);
+            let value = eval::value(&attribute.expression, scope, Allowed::All, &mut wrong);
             if wrong.len() > before {
                 left.push(*attribute);
             } else {
-                known.insert(attribute.name.clone(), value);
-                names.insert("local".to_string(), eval::names_object(known.clone()));
+                scope.add_member("local", &attribute.name, value);
             }
         }
         if left.len() == waiting.len() {
@@ -345,5 +343,5 @@ fn locals(body: &Body, mut names: BTreeMap<String, Value>) -> Result<BTreeMap<St
         }
         waiting = left;
     }
-    Ok(names)
+    Ok(())
 }

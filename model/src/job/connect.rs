@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::implied::constraint;
 use crate::{
-    ConsulConnect, ConsulExposePath, ConsulGateway, ConsulGatewayBindAddress, ConsulGatewayProxy, Dur, Job, LogConfig, Port, Resources,
-    RestartPolicy, Service, ServiceCheck, SidecarTask, Str, Task, TaskGroup, TaskLifecycleConfig,
+    ConsulConnect, ConsulGateway, ConsulGatewayBindAddress, ConsulGatewayProxy, Dur, Job, LogConfig, Port, Resources, RestartPolicy,
+    Service, SidecarTask, Str, Task, TaskGroup, TaskLifecycleConfig,
 };
 
 impl Job {

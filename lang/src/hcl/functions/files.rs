@@ -1,25 +1,21 @@
 //! Functions that read files: a server has no files to show, so they exist and refuse.
 
-use super::{Failure, Function, Parameter, Takes};
+use super::{Called, Function, Parameter, Takes, fail, plain};
 use crate::hcl::value::Value;
 
 const PATH: &[Parameter] = &[("path", Takes::Text)];
 
-const fn refusing(name: &'static str, parameters: &'static [Parameter]) -> Function {
-    Function { name, parameters, rest: None, run: refuse }
-}
-
-fn refuse(_arguments: &[Value]) -> Result<Value, Failure> {
-    Err(Failure::Call("filesystem function disabled".to_string()))
+fn refuse(_given: &[Value]) -> Called {
+    fail("filesystem function disabled")
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    refusing("abspath", PATH),
-    refusing("basename", PATH),
-    refusing("dirname", PATH),
-    refusing("file", PATH),
-    refusing("filebase64", PATH),
-    refusing("fileexists", PATH),
-    refusing("fileset", &[("path", Takes::Text), ("pattern", Takes::Text)]),
-    refusing("pathexpand", PATH),
+    plain("abspath", PATH, refuse),
+    plain("basename", PATH, refuse),
+    plain("dirname", PATH, refuse),
+    plain("file", PATH, refuse),
+    plain("filebase64", PATH, refuse),
+    plain("fileexists", PATH, refuse),
+    plain("fileset", &[("path", Takes::Text), ("pattern", Takes::Text)], refuse),
+    plain("pathexpand", PATH, refuse),
 ];

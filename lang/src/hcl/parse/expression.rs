@@ -1,6 +1,6 @@
 //! Expressions: operators by precedence, terms, and what is taken from them.
 
-use super::Parser;
+use super::{CHAIN_LENGTH_MAX, Parser};
 use crate::hcl::Range;
 use crate::hcl::ast::{Expression, ForExpression, Operator, Step};
 use crate::hcl::lex::{Kind, Token};
@@ -66,7 +66,11 @@ impl<'a> Parser<'a> {
         if lost {
             return left;
         }
-        loop {
+        for length in 0.. {
+            if length > CHAIN_LENGTH_MAX {
+                self.chain_too_long();
+                break;
+            }
             let next = self.peek_kind();
             let Some((_, operator)) = operators.iter().find(|(kind, _)| *kind == next) else { return left };
             self.read();
@@ -77,6 +81,7 @@ impl<'a> Parser<'a> {
             let range = left.range().to(right.range());
             left = Expression::Binary { left: Box::new(left), operator: *operator, right: Box::new(right), range };
         }
+        left
     }
 
     fn term_with_steps(&mut self) -> Expression {
@@ -89,7 +94,13 @@ impl<'a> Parser<'a> {
     fn steps(&mut self, from: Expression) -> Expression {
         let whole = from.range();
         let mut value = from;
+        let mut length = 0;
         loop {
+            length += 1;
+            if length > CHAIN_LENGTH_MAX {
+                self.chain_too_long();
+                return value;
+            }
             match self.peek_kind() {
                 Kind::Dot => {
                     let dot = self.read();
@@ -207,7 +218,7 @@ impl<'a> Parser<'a> {
             close = self.recover(Kind::CloseBracket);
         }
         let marker = open.range.to(close.range);
-        let each = self.steps(Expression::SplatItem(marker));
+        let each = self.deeper(|parser| parser.steps(Expression::SplatItem(marker)), placeholder);
         let range = source.range().to(each.range());
         Expression::Splat { source: Box::new(source), each: Box::new(each), marker, range }
     }

@@ -68,6 +68,7 @@ impl Cluster {
             "client" => self.client(words[1], words[2]),
             "down" => self.node_status(words[1], NodeStatus::Down),
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
+            "connect" => self.node_status(words[1], NodeStatus::Ready),
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
@@ -177,7 +178,8 @@ impl Cluster {
         self.commit(UpdateAllocsFromClient { allocs, evals: Vec::new() });
     }
 
-    /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `refused` has a planner that accepts nothing.
+    /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `due` one that had to
+    /// wait, `refused` has a planner that accepts nothing.
     fn run(&mut self, id: &str, how: Option<&str>) {
         let job = self.state.job("default", id).cloned();
         let eval = if how == Some("blocked") {
@@ -193,6 +195,7 @@ impl Cluster {
                 job_id: id.into(),
                 status: EvalStatus::Pending,
                 annotate_plan: how == Some("annotate"),
+                wait_until: (how == Some("due")).then_some(self.now),
                 ..Evaluation::default()
             }
         };
@@ -379,6 +382,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
     let update = words.get("parallel").map(|text| UpdateStrategy {
         max_parallel: text.parse().unwrap(),
         canary: number("canary", 0),
+        progress_deadline: Dur(number("progress", 0) * SECOND),
         ..UpdateStrategy::default()
     });
     let batch = words.contains_key("batch");
@@ -397,6 +401,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
             delay_function: "constant".into(),
             ..ReschedulePolicy::default()
         }),
+        max_client_disconnect: words.get("disconnect").map(|secs| Dur(secs.parse::<i64>().unwrap() * SECOND)),
         ..TaskGroup::default()
     };
     let mut groups = vec![group("web", constraints("group_constraint"))];

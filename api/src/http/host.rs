@@ -1,0 +1,179 @@
+//! What machine an agent runs on, for those who look for faults. Only where debugging is on: it shows the environment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use songline_model::NodeId;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+
+/// What stands for a value that nobody should see.
+const REDACTED: &str = "<redacted>";
+/// Words in the names of variables that hold secrets.
+const SECRET_WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/agent/host", "", Capability::Agent("read"), |call| Box::pin(host(call)));
+}
+
+/// `HostData` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostData {
+    #[serde(rename = "OS")]
+    os: String,
+    network: Vec<BTreeMap<&'static str, String>>,
+    resolv_conf: String,
+    hosts: String,
+    environment: BTreeMap<String, String>,
+    disk: BTreeMap<String, DiskUsage>,
+}
+
+/// `DiskUsage` of the wire.
+#[derive(Debug, Serialize)]
+struct DiskUsage {
+    #[serde(rename = "DiskMB")]
+    disk_mb: u64,
+    #[serde(rename = "UsedMB")]
+    used_mb: u64,
+}
+
+/// `HostDataResponse` of the wire: who was asked for stands beside the data.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostDataResponse {
+    #[serde(rename = "AgentID")]
+    agent_id: String,
+    host_data: HostData,
+}
+
+async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if !call.server.info().enable_debug {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "Permission denied"));
+    }
+    let agent_id = asked_for(&call)?;
+    let host_data = tokio::task::spawn_blocking(look).await.map_err(|error| ApiError::internal(error.to_string()))?;
+    match agent_id {
+        None => call.plain(&host_data),
+        Some(agent_id) => call.plain(&HostDataResponse { agent_id, host_data }),
+    }
+}
+
+/// Whom a request asks for by name. Only what runs in this process can be asked.
+fn asked_for<S: Server>(call: &Call<S>) -> Result<Option<String>, ApiError> {
+    let (node, server) = (call.query().text("node_id"), call.query().text("server_id"));
+    match (node.is_empty(), server.is_empty()) {
+        (true, true) => Ok(None),
+        (false, false) => Err(ApiError::bad_request("Cannot target node and server simultaneously")),
+        (true, false) => {
+            let info = call.server.info();
+            let leads = *server == *"leader" && !call.server.leader_addr().is_empty();
+            if leads || *server == info.name || call.server.agent_self().tags.get("id").is_some_and(|id| *id == *server) {
+                return Ok(Some(server.into_owned()));
+            }
+            Err(ApiError::internal(format!("unknown Nomad server {server}")))
+        }
+        (false, true) => {
+            let id = ids::exact(&node).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
+            let id = id.map(NodeId::from).unwrap_or_default();
+            if call.server.local_node() == Some(id) {
+                return Ok(Some(node.into_owned()));
+            }
+            match call.server.view().node(id) {
+                Some(_) => Err(ApiError::not_found("No path to node")),
+                None => Err(ApiError::not_found(format!("Unknown node \"{node}\""))),
+            }
+        }
+    }
+}
+
+fn look() -> HostData {
+    HostData {
+        os: os(),
+        network: network(Path::new("/sys/class/net")),
+        resolv_conf: text("/etc/resolv.conf"),
+        hosts: text("/etc/hosts"),
+        environment: std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .map(|(name, value)| if is_secret(&name) { (name, REDACTED.to_owned()) } else { (name, value) })
+            .collect(),
+        disk: disks(&text("/proc/self/mounts")),
+    }
+}
+
+/// What cannot be read is empty: the rest is worth showing all the same.
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn os() -> String {
+    let name = rustix::system::uname();
+    let parts = [name.sysname(), name.nodename(), name.release(), name.version(), name.machine()];
+    parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// The interfaces of the machine.
+fn network(dir: &Path) -> Vec<BTreeMap<&'static str, String>> {
+    let mut names: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    let interface = |name: &std::ffi::OsString| {
+        let read = |what: &str| text(&dir.join(name).join(what).to_string_lossy()).trim().to_owned();
+        BTreeMap::from([
+            ("name", name.to_string_lossy().into_owned()),
+            ("mac", read("address")),
+            ("mtu", read("mtu")),
+            ("flags", read("flags")),
+            ("state", read("operstate")),
+        ])
+    };
+    names.iter().map(interface).collect()
+}
+
+/// How full the file systems are that lie on devices, by where they are mounted.
+fn disks(mounts: &str) -> BTreeMap<String, DiskUsage> {
+    let on_devices = mounts.lines().filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (device, at) = (fields.next()?, fields.next()?);
+        device.starts_with("/dev/").then_some(at)
+    });
+    on_devices.filter_map(|at| Some((at.to_owned(), usage(at)?))).collect()
+}
+
+fn usage(at: &str) -> Option<DiskUsage> {
+    let stat = rustix::fs::statvfs(at).ok()?;
+    let mb = |blocks: u64| blocks.saturating_mul(stat.f_frsize) >> 20;
+    Some(DiskUsage { disk_mb: mb(stat.f_blocks), used_mb: mb(stat.f_blocks.saturating_sub(stat.f_bfree)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{disks, is_secret};
+
+    #[test]
+    fn variables_that_hold_secrets_are_known_by_their_names() {
+        for (name, secret) in
+            [("PATH", false), ("VAULT_TOKEN", true), ("aws_secret_access_key", true), ("DB_PASSWORD", true), ("HOME", false)]
+        {
+            assert_eq!(is_secret(name), secret, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_file_systems_on_devices_count() {
+        let disks = disks("proc /proc proc rw 0 0\n/dev/none / ext4 rw 0 0\nhalf a line\n");
+        assert_eq!(disks.into_keys().collect::<Vec<_>>(), ["/"]);
+    }
+}

@@ -1,0 +1,623 @@
+//! One allocation from its arrival to its end.
+
+use expect_test::expect;
+use songline_model::{Dur, JobType};
+
+use super::stage::{check, group, with_group};
+
+#[test]
+fn a_batch_task_runs_once_and_its_allocation_completes() {
+    check(
+        group(JobType::Batch, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         exit web 0
+         events web
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            exit web 0: [clear web#1, tear down] complete
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Terminated: Exit Code: 0
+            update: complete "All tasks have completed" None index 10
+        "#]],
+    );
+}
+
+#[test]
+fn a_service_task_restarts_until_its_attempts_are_used_up() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         exit web 0
+         ready web
+         unstarted web no luck
+         ready web
+         started web
+         exit web 1
+         events web
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            exit web 0: [clear web#1, prepare web] pending
+            ready web: [sync, start web#2] pending
+            unstarted web no luck: [prepare web] pending
+            ready web: [sync, start web#3] pending
+            started web: [] running
+            exit web 1: [clear web#3, tear down] failed
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Terminated: Exit Code: 0
+                Restarting: Task restarting in 0s
+                Driver Failure: no luck
+                Restarting: Task restarting in 0s
+                Started: Task started by client
+                Terminated: Exit Code: 1
+                Not Restarting: Exceeded allowed attempts 2 in interval 30m0s and mode is "fail"
+            states: web dead failed
+        "#]],
+    );
+}
+
+#[test]
+fn a_failure_that_trying_again_cannot_mend_ends_the_task_at_once() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         unready web no such user
+         events web",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            unready web no such user: [tear down] failed
+            events web: 
+                Received: Task received by client
+                Not Restarting: Error was unrecoverable
+        "#]],
+    );
+}
+
+#[test]
+fn an_allocation_that_cannot_be_set_up_fails_all_its_tasks() {
+    check(
+        group(JobType::Service, "web clean:poststop"),
+        "start
+         set-up disk full
+         events web
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up disk full: [tear down] failed
+            events web: 
+                Received: Task received by client
+                Setup Failure: failed to setup alloc: disk full
+            states: clean dead failed, web dead failed
+        "#]],
+    );
+}
+
+#[test]
+fn one_failed_task_takes_its_siblings_with_it() {
+    check(
+        group(JobType::Batch, "a b"),
+        "start
+         set-up
+         ready a
+         started a
+         ready b
+         started b
+         exit a 1
+         ready a
+         started a
+         exit a 1
+         ready a
+         started a
+         exit a 1
+         events b
+         exit b 0
+         events b
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a, prepare b] pending
+            ready a: [sync, start a#1] pending
+            started a: [] running
+            ready b: [sync, start b#1] running
+            started b: [] running
+            exit a 1: [clear a#1, prepare a] running
+            ready a: [sync, start a#2] running
+            started a: [] running
+            exit a 1: [clear a#2, prepare a] running
+            ready a: [sync, start a#3] running
+            started a: [] running
+            exit a 1: [clear a#3, kill b#1 in 5s] failed
+            events b: 
+                Received: Task received by client
+                Started: Task started by client
+                Sibling Task Failed: Task's sibling "a" failed
+                Killing: Sent interrupt. Waiting 5s before force killing
+            exit b 0: [clear b#1, tear down] failed
+            events b: 
+                Received: Task received by client
+                Started: Task started by client
+                Sibling Task Failed: Task's sibling "a" failed
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+            states: a dead failed, b dead
+        "#]],
+    );
+}
+
+#[test]
+fn the_end_of_the_leader_is_the_end_of_all() {
+    check(
+        group(JobType::Batch, "lead/leader log"),
+        "start
+         set-up
+         ready lead
+         started lead
+         ready log
+         started log
+         exit lead 0
+         exit log 0
+         events log
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare lead, prepare log] pending
+            ready lead: [sync, start lead#1] pending
+            started lead: [] running
+            ready log: [sync, start log#1] running
+            started log: [] running
+            exit lead 0: [clear lead#1, kill log#1 in 5s] running
+            exit log 0: [clear log#1, tear down] complete
+            events log: 
+                Received: Task received by client
+                Started: Task started by client
+                Leader Task Dead: Leader Task in Group dead
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+            update: complete "All tasks have completed" None index 10
+        "#]],
+    );
+}
+
+#[test]
+fn tasks_run_in_the_order_of_their_stages() {
+    check(
+        group(JobType::Batch, "init:prestart proxy:prestart/sidecar main after:poststart end:poststop"),
+        "start
+         set-up
+         ready init
+         ready proxy
+         started init
+         started proxy
+         exit init 0
+         ready main
+         started main
+         ready after
+         started after
+         exit after 0
+         exit main 0
+         exit proxy 0
+         events proxy
+         ready end
+         started end
+         exit end 0
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init, prepare proxy] pending
+            ready init: [sync, start init#1] pending
+            ready proxy: [sync, start proxy#1] pending
+            started init: [] running
+            started proxy: [] running
+            exit init 0: [clear init#1, prepare main] running
+            ready main: [sync, start main#1] running
+            started main: [prepare after] running
+            ready after: [sync, start after#1] running
+            started after: [] running
+            exit after 0: [clear after#1] running
+            exit main 0: [clear main#1, kill proxy#1 in 5s] running
+            exit proxy 0: [clear proxy#1, prepare end] pending
+            events proxy: 
+                Received: Task received by client
+                Started: Task started by client
+                Main Tasks Dead: Main tasks in the group died
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+            ready end: [sync, start end#1] pending
+            started end: [] running
+            exit end 0: [clear end#1, tear down] complete
+            states: after dead, end dead, init dead, main dead, proxy dead
+        "#]],
+    );
+}
+
+#[test]
+fn when_prestart_fails_main_never_starts_and_poststop_runs() {
+    check(
+        group(JobType::Batch, "init:prestart main end:poststop"),
+        "start
+         set-up
+         unready init broken
+         events main
+         states
+         ready end
+         started end
+         exit end 0
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init] pending
+            unready init broken: [prepare end] failed
+            events main: 
+                Received: Task received by client
+                Sibling Task Failed: Task's sibling "init" failed
+                Killing: Sent interrupt. Waiting 5s before force killing
+            states: end pending, init dead failed, main dead
+            ready end: [sync, start end#1] failed
+            started end: [] failed
+            exit end 0: [clear end#1, tear down] failed
+            states: end dead, init dead failed, main dead
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_ends_the_leader_first_and_sidecars_last_and_then_runs_poststop() {
+    check(
+        group(JobType::Service, "a lead/leader proxy:prestart/sidecar end:poststop"),
+        "start
+         set-up
+         ready proxy
+         started proxy
+         ready a
+         ready lead
+         started a
+         started lead
+         stop
+         exit lead 0
+         exit a 0
+         exit proxy 0
+         ready end
+         started end
+         exit end 0
+         events a
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare proxy] pending
+            ready proxy: [sync, start proxy#1] pending
+            started proxy: [prepare a, prepare lead] running
+            ready a: [sync, start a#1] running
+            ready lead: [sync, start lead#1] running
+            started a: [] running
+            started lead: [] running
+            stop: [kill lead#1 in 5s] running
+            exit lead 0: [clear lead#1, kill a#1 in 5s] running
+            exit a 0: [clear a#1, kill proxy#1 in 5s] running
+            exit proxy 0: [clear proxy#1, prepare end] pending
+            ready end: [sync, start end#1] pending
+            started end: [] running
+            exit end 0: [clear end#1, tear down] complete
+            events a: 
+                Received: Task received by client
+                Started: Task started by client
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Leader Task Dead: Leader Task in Group dead
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+            update: complete "All tasks have completed" None index 11
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_during_set_up_starts_nothing() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         stop
+         set-up
+         states",
+        expect![[r#"
+            start: [set up] pending
+            stop: [abort set-up, tear down] complete
+            set-up: [] complete
+            states: web dead
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_while_the_driver_starts_the_task_stops_it_once_it_runs() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         stop
+         started web
+         exit web 0
+         events web",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            stop: [] pending
+            started web: [kill web#1 in 5s] running
+            exit web 0: [clear web#1, tear down] complete
+            events web: 
+                Received: Task received by client
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Started: Task started by client
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+        "#]],
+    );
+}
+
+#[test]
+fn a_shutdown_delay_is_waited_for_or_skipped() {
+    let story = |stop: &str| {
+        format!(
+            "start
+             set-up
+             ready web
+             started web
+             {stop}
+             states
+             wait 3
+             exit web 0
+             events web"
+        )
+    };
+    check(
+        group(JobType::Service, "web/3"),
+        &story("stop"),
+        expect![[r#"
+        start: [set up] pending
+        set-up: [prepare web] pending
+        ready web: [sync, start web#1] pending
+        started web: [] running
+        stop: [] pending
+        states: web pending
+        wait 3: [kill web#1 in 5s] pending
+        exit web 0: [clear web#1, tear down] complete
+        events web: 
+            Received: Task received by client
+            Started: Task started by client
+            Killing: Sent interrupt. Waiting 5s before force killing
+            Waiting for shutdown delay: Waiting for shutdown_delay of 3s before killing the task.
+            Terminated: Exit Code: 0
+            Killed: Task successfully killed
+    "#]],
+    );
+    check(
+        group(JobType::Service, "web/3"),
+        &story("stop now"),
+        expect![[r#"
+        start: [set up] pending
+        set-up: [prepare web] pending
+        ready web: [sync, start web#1] pending
+        started web: [] running
+        stop now: [kill web#1 in 5s] pending
+        states: web pending
+        wait 3: [] pending
+        exit web 0: [clear web#1, tear down] complete
+        events web: 
+            Received: Task received by client
+            Started: Task started by client
+            Killing: Sent interrupt. Waiting 5s before force killing
+            Skipping shutdown delay: Skipping shutdown_delay of 3s before killing the task.
+            Terminated: Exit Code: 0
+            Killed: Task successfully killed
+    "#]],
+    );
+}
+
+#[test]
+fn a_group_waits_before_its_tasks_are_stopped() {
+    check(
+        with_group(group(JobType::Service, "web"), |group| group.shutdown_delay = Some(Dur::from_secs(4))),
+        "start
+         set-up
+         ready web
+         started web
+         stop
+         wait 3.9
+         wait 0.1
+         exit web 0",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            stop: [] running
+            wait 3.9: [] running
+            wait 0.1: [kill web#1 in 5s] running
+            exit web 0: [clear web#1, tear down] complete
+        "#]],
+    );
+}
+
+#[test]
+fn restarting_what_runs_leaves_alone_what_has_ended() {
+    check(
+        group(JobType::Batch, "a b"),
+        "start
+         set-up
+         ready a
+         started a
+         restart b
+         restart nobody
+         ready b
+         started b
+         exit a 0
+         restart a
+         restart running
+         exit b 0
+         ready b
+         events b
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a, prepare b] pending
+            ready a: [sync, start a#1] pending
+            started a: [] running
+            restart b: error "Task not running"
+            restart nobody: error "Could not find task runner for task: nobody"
+            ready b: [sync, start b#1] running
+            started b: [] running
+            exit a 0: [clear a#1] running
+            restart a: error "Task not running"
+            restart running: [kill b#1 in 5s] running
+            exit b 0: [clear b#1, prepare b] pending
+            ready b: [sync, start b#2] pending
+            events b: 
+                Received: Task received by client
+                Started: Task started by client
+                Restart Signaled: please
+                Terminated: Exit Code: 0
+                Restarting: Task restarting in 0s
+            states: a dead, b pending
+        "#]],
+    );
+}
+
+#[test]
+fn restarting_all_runs_ended_tasks_again_in_the_order_of_stages() {
+    check(
+        group(JobType::Batch, "init:prestart main"),
+        "start
+         set-up
+         ready init
+         started init
+         exit init 0
+         ready main
+         started main
+         restart all
+         exit main 0
+         states
+         ready init
+         started init
+         exit init 0
+         ready main
+         started main
+         exit main 0
+         restart all",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init] pending
+            ready init: [sync, start init#1] pending
+            started init: [] running
+            exit init 0: [clear init#1, prepare main] pending
+            ready main: [sync, start main#1] pending
+            started main: [] running
+            restart all: [kill main#1 in 5s] running
+            exit main 0: [clear main#1, prepare init] pending
+            states: init pending, main pending
+            ready init: [sync, start init#2] pending
+            started init: [] running
+            exit init 0: [clear init#2, prepare main] pending
+            ready main: [sync, start main#2] pending
+            started main: [] running
+            exit main 0: [clear main#2, tear down] complete
+            restart all: error "restart of an alloc that should not run"
+        "#]],
+    );
+}
+
+#[test]
+fn a_signal_goes_to_one_or_all_that_run() {
+    check(
+        group(JobType::Batch, "a b"),
+        "start
+         set-up
+         ready a
+         started a
+         signal a SIGHUP
+         signal b SIGHUP
+         signal nobody SIGHUP
+         events a",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a, prepare b] pending
+            ready a: [sync, start a#1] pending
+            started a: [] running
+            signal a SIGHUP: [signal a SIGHUP] running
+            signal b SIGHUP: error "Task not running"
+            signal nobody SIGHUP: error "Task not found"
+            events a: 
+                Received: Task received by client
+                Started: Task started by client
+                Signaling: Task being sent a signal
+        "#]],
+    );
+}
+
+#[test]
+fn destroying_ends_the_tasks_first() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         destroy
+         exit web 137",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            destroy: [kill web#1 in 5s] running
+            exit web 137: [clear web#1, tear down, destroy] complete
+        "#]],
+    );
+}
+
+#[test]
+fn a_reconnect_is_noted_without_taking_over_the_servers_copy() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         reconnect
+         events web
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            reconnect: [] running
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Reconnected: Client reconnected
+            update: running "Tasks are running" None index 99
+        "#]],
+    );
+}

@@ -1,0 +1,152 @@
+//! An agent takes up what another left.
+
+use expect_test::expect;
+use songline_model::{AllocDesiredStatus, Allocation, JobType};
+
+use super::stage::{check, group};
+
+#[test]
+fn a_process_that_is_found_goes_on_without_an_event() {
+    check(
+        group(JobType::Service, "web"),
+        "restore web=running#3+handle
+         found web
+         set-up
+         ready web
+         events web
+         exit web 1
+         ready web",
+        expect![[r#"
+            restore web=running#3+handle: [recover web#3] running
+            found web: [set up] running
+            set-up: [prepare web] running
+            ready web: [] running
+            events web: 
+            exit web 1: [clear web#3, prepare web] pending
+            ready web: [sync, start web#4] pending
+        "#]],
+    );
+}
+
+#[test]
+fn a_start_that_was_never_answered_is_found_or_made_again() {
+    let story = |answer: &str| {
+        format!(
+            "restore web=pending#3
+             {answer} web
+             set-up
+             ready web
+             events web"
+        )
+    };
+    check(
+        group(JobType::Service, "web"),
+        &story("found"),
+        expect![[r#"
+        restore web=pending#3: [recover web#3] pending
+        found web: [set up] pending
+        set-up: [prepare web] pending
+        ready web: [] running
+        events web: 
+            Started: Task started by client
+    "#]],
+    );
+    check(
+        group(JobType::Service, "web"),
+        &story("missing"),
+        expect![[r#"
+        restore web=pending#3: [recover web#3] pending
+        missing web: [set up] pending
+        set-up: [prepare web] pending
+        ready web: [sync, start web#4] pending
+        events web: 
+    "#]],
+    );
+}
+
+#[test]
+fn a_lost_process_waits_for_the_servers_unless_its_job_is_a_system_job() {
+    let story = "restore web=running#3+handle
+         lost web
+         set-up
+         events web
+         contact";
+    check(
+        group(JobType::Service, "web"),
+        story,
+        expect![[r#"
+        restore web=running#3+handle: [recover web#3] running
+        lost web: [clear web#3, set up] pending
+        set-up: [] pending
+        events web: 
+            Failed Restoring Task: failed to restore task; will not run until server is contacted
+        contact: [prepare web] pending
+    "#]],
+    );
+    check(
+        group(JobType::System, "web"),
+        story,
+        expect![[r#"
+        restore web=running#3+handle: [recover web#3] running
+        lost web: [clear web#3, set up] pending
+        set-up: [prepare web] pending
+        events web: 
+        contact: [] pending
+    "#]],
+    );
+}
+
+#[test]
+fn what_had_ended_for_good_stays_so() {
+    check(
+        group(JobType::Batch, "web"),
+        "restore web=dead#1+complete
+         events web",
+        expect![[r#"
+            restore web=dead#1+complete: [tear down] complete
+            events web: 
+        "#]],
+    );
+}
+
+#[test]
+fn an_ended_task_may_wait_for_its_sibling_and_its_process_is_cleared_without_a_word() {
+    check(
+        group(JobType::Batch, "a b"),
+        "restore a=dead#1+handle b=running#1+handle
+         found a
+         found b
+         set-up
+         ready b
+         exit b 0
+         events a",
+        expect![[r#"
+            restore a=dead#1+handle b=running#1+handle: [recover a#1, recover b#1] running
+            found a: [] running
+            found b: [set up] running
+            set-up: [clear a#1, prepare b] running
+            ready b: [] running
+            exit b 0: [clear b#1, tear down] complete
+            events a: 
+        "#]],
+    );
+}
+
+#[test]
+fn a_process_of_an_allocation_that_was_to_stop_is_ended() {
+    let stopped = Allocation { desired_status: AllocDesiredStatus::Stop, ..group(JobType::Service, "web") };
+    check(
+        stopped,
+        "restore web=running#2+handle
+         found web
+         exit web 0
+         events web",
+        expect![[r#"
+            restore web=running#2+handle: [recover web#2] running
+            found web: [kill web#2 in 5s] running
+            exit web 0: [clear web#2, tear down] complete
+            events web: 
+                Terminated: Exit Code: 0
+        "#]],
+    );
+}

@@ -1,0 +1,217 @@
+//! The smaller machines: restarts, events, watching, heartbeats.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use expect_test::expect;
+use songline_model::{AllocId, Allocation, Dur, JobType, RestartPolicy, TaskState, Time};
+
+use crate::core::{
+    Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, changes, event, is_reconnect, wanted,
+};
+
+const START: Time = Time::from_secs(1000);
+
+fn tracker(attempts: i64, mode: &str, job: JobType) -> RestartTracker {
+    let policy =
+        RestartPolicy { attempts, interval: Dur::from_secs(60), delay: Dur::from_secs(8), mode: mode.into(), render_templates: false };
+    RestartTracker::new(policy, &job, Stage::Main, START, Jitter::new(7))
+}
+
+fn ended(tracker: &mut RestartTracker, code: i64, after: i64) -> Decision {
+    tracker.set_exit(ExitResult::code(code));
+    tracker.decide(START.plus(Dur::from_secs(after)))
+}
+
+#[test]
+fn restarts_are_counted_within_an_interval_and_spread() {
+    let mut web = tracker(1, "fail", JobType::Service);
+    let Decision::Restart { delay, reason } = ended(&mut web, 1, 0) else { panic!("restarts once") };
+    assert!(delay >= Dur::from_secs(8) && delay < Dur::from_secs(10), "{delay}");
+    assert_eq!(reason, "Restart within policy");
+    let reason = "Exceeded allowed attempts 1 in interval 1m0s and mode is \"fail\"".into();
+    assert_eq!(ended(&mut web, 1, 59), Decision::NotRestarting(reason));
+    assert!(matches!(ended(&mut web, 1, 61), Decision::Restart { .. }), "another interval has begun");
+}
+
+#[test]
+fn in_mode_delay_the_rest_of_the_interval_is_waited_for() {
+    let mut web = tracker(1, "delay", JobType::Service);
+    ended(&mut web, 1, 0);
+    let wait = Decision::Restart { delay: Dur::from_secs(40), reason: "Exceeded allowed attempts, applying a delay".into() };
+    assert_eq!(ended(&mut web, 1, 20), wait);
+}
+
+#[test]
+fn success_ends_batch_tasks_and_restarts_service_tasks() {
+    assert_eq!(ended(&mut tracker(3, "fail", JobType::Batch), 0, 0), Decision::Terminated);
+    assert!(matches!(ended(&mut tracker(3, "fail", JobType::Service), 0, 0), Decision::Restart { .. }));
+    assert_eq!(ended(&mut tracker(0, "fail", JobType::Batch), 0, 0), Decision::Terminated);
+    let refused = Decision::NotRestarting("Policy allows no restarts".into());
+    assert_eq!(ended(&mut tracker(0, "fail", JobType::Service), 0, 0), refused);
+}
+
+#[test]
+fn orders_outweigh_the_policy() {
+    let mut web = tracker(0, "fail", JobType::Service);
+    web.set_restart_triggered(false);
+    assert_eq!(ended(&mut web, 1, 0), Decision::Restart { delay: Dur::ZERO, reason: "".into() });
+    web.set_killed();
+    assert_eq!(ended(&mut web, 1, 0), Decision::Killed);
+    let mut web = tracker(5, "fail", JobType::Service);
+    web.set_start_failure(StartFailure { error: "no".into(), recoverable: false });
+    assert_eq!(web.decide(START), Decision::NotRestarting("Error was unrecoverable".into()));
+}
+
+#[test]
+fn only_the_newest_ten_events_are_kept() {
+    let mut state = TaskState::default();
+    for code in 0..12 {
+        event::append(&mut state, event::terminated(START, &ExitResult::code(code)));
+    }
+    let codes: Vec<_> = state.events.iter().flatten().map(|event| event.exit_code).collect();
+    assert_eq!(codes, [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+}
+
+#[test]
+fn events_say_the_same_in_fields_details_and_words() {
+    let mut state = TaskState::default();
+    let exit = ExitResult { exit_code: 137, signal: 9, oom_killed: true, error: Some("gone".into()) };
+    event::append(&mut state, event::terminated(START, &exit));
+    event::append(&mut state, event::restarting(START, Dur::from_millis(17_300), "Restart within policy"));
+    event::append(&mut state, event::restarting(START, Dur::from_secs(60), "Exceeded"));
+    event::append(&mut state, event::killing(START, Dur::from_secs(5)));
+    event::append(&mut state, event::signaling(START, "SIGHUP"));
+    event::append(&mut state, event::sibling_failed(START, "db"));
+    event::append(&mut state, event::killed(START, Some("stuck")));
+    let shown: Vec<_> =
+        state.events.iter().flatten().map(|event| (event.kind.as_str(), event.display_message.as_str(), event.details.as_ref())).collect();
+    expect![[r#"
+        [
+            (
+                "Terminated",
+                "Exit Code: 137, Signal: 9, Exit Message: \"gone\"",
+                Some(
+                    {
+                        "exit_code": "137",
+                        "exit_message": "gone",
+                        "oom_killed": "true",
+                        "signal": "9",
+                    },
+                ),
+            ),
+            (
+                "Restarting",
+                "Task restarting in 17.3s",
+                Some(
+                    {
+                        "restart_reason": "Restart within policy",
+                        "start_delay": "17300000000",
+                    },
+                ),
+            ),
+            (
+                "Restarting",
+                "Exceeded - Task restarting in 1m0s",
+                Some(
+                    {
+                        "restart_reason": "Exceeded",
+                        "start_delay": "60000000000",
+                    },
+                ),
+            ),
+            (
+                "Killing",
+                "Sent interrupt. Waiting 5s before force killing",
+                Some(
+                    {
+                        "kill_timeout": "5s",
+                    },
+                ),
+            ),
+            (
+                "Signaling",
+                "Task being sent a signal",
+                Some(
+                    {
+                        "signal": "SIGHUP",
+                    },
+                ),
+            ),
+            (
+                "Sibling Task Failed",
+                "Task's sibling \"db\" failed",
+                Some(
+                    {
+                        "failed_sibling": "db",
+                    },
+                ),
+            ),
+            (
+                "Killed",
+                "stuck",
+                Some(
+                    {
+                        "kill_error": "stuck",
+                    },
+                ),
+            ),
+        ]
+    "#]]
+    .assert_debug_eq(&shown);
+    assert_eq!((state.restarts, state.failed), (2, false));
+}
+
+#[test]
+fn only_newer_answers_change_what_a_node_runs() {
+    let id = |n: u8| AllocId::from_bytes([n; 16]);
+    let here = BTreeMap::from([(id(1), 5), (id(2), 5), (id(3), 5)]);
+    let answer = BTreeMap::from([(id(1), 5), (id(2), 6), (id(4), 1), (id(5), 1)]);
+    let invalid = BTreeSet::from([id(5)]);
+    assert_eq!(wanted(&here, &invalid, 9, 9, &answer), None);
+    let wanted = wanted(&here, &invalid, 8, 9, &answer).expect("is newer");
+    assert_eq!(wanted.pull, [id(2), id(4)]);
+    let pulled = BTreeMap::from([(id(2), 6), (id(4), 1)]);
+    let expected = Changes { removed: vec![id(3)], updated: vec![id(2)], added: vec![id(4)] };
+    assert_eq!(changes(&here, &pulled, &wanted.unchanged), expected);
+}
+
+#[test]
+fn a_reconnect_is_told_from_a_change() {
+    let update = |status, desired, index| Allocation {
+        client_status: status,
+        desired_status: desired,
+        alloc_modify_index: index,
+        ..Allocation::default()
+    };
+    use songline_model::{AllocClientStatus as Client, AllocDesiredStatus as Desired};
+    assert!(is_reconnect(5, &update(Client::Unknown, Desired::Run, 6)));
+    assert!(!is_reconnect(6, &update(Client::Unknown, Desired::Run, 6)), "known already");
+    assert!(!is_reconnect(5, &update(Client::Unknown, Desired::Stop, 6)), "it is to stop");
+    assert!(!is_reconnect(5, &update(Client::Running, Desired::Run, 6)), "it was never lost");
+}
+
+#[test]
+fn heartbeats_follow_the_time_to_live_and_failures_come_back_sooner() {
+    let at = |secs: i64| START.plus(Dur::from_secs(secs));
+    let mut beats = Heartbeats::new(START, false, Jitter::new(3));
+    assert_eq!(beats.next(), (NextCall::Register, START));
+    beats.on_register_failed(START, false);
+    let (call, retry) = beats.next();
+    assert!(call == NextCall::Register && retry >= at(15) && retry < at(30));
+    beats.on_registered(START, Dur::from_secs(20));
+    let (call, first) = beats.next();
+    assert!(call == NextCall::Heartbeat && first < at(10));
+    beats.on_heartbeat(at(5), Dur::from_secs(20));
+    assert_eq!(beats.next(), (NextCall::Heartbeat, at(25)));
+    assert_eq!(beats.heard_at(), Some(at(5)));
+    beats.on_heartbeat_failed(at(24), false);
+    let (_, soon) = beats.next();
+    assert!(soon >= at(25) && soon < at(26), "less than a second is left: one to two seconds later");
+    beats.on_heartbeat_failed(at(200), false);
+    assert!(beats.next().1 <= at(230), "far too late: not more than half a minute");
+    beats.on_change(at(201));
+    let (call, changed) = beats.next();
+    assert!(call == NextCall::Heartbeat || (changed >= at(206) && changed < at(211)), "a change waits for others, at most ten seconds");
+    beats.register_again(at(202));
+    assert_eq!(beats.next(), (NextCall::Register, at(202)));
+}

@@ -1,0 +1,166 @@
+//! When updates are sent.
+
+use expect_test::{Expect, expect};
+use songline_model::{AllocClientStatus, AllocId, Dur, Time};
+use songline_rpc::AllocUpdate;
+
+use crate::core::{AllocSync, Jitter, Priority, priority};
+
+fn update(id: u8, status: &str) -> AllocUpdate {
+    let (status, text) = status.split_once('.').unwrap_or((status, ""));
+    let client_status = AllocClientStatus::from_word(status).expect("a status");
+    AllocUpdate { id: AllocId::from_bytes([id; 16]), client_status, client_description: text.into(), ..AllocUpdate::default() }
+}
+
+fn check(story: &str, expected: Expect) {
+    let start = Time::from_secs(0);
+    let mut sync = AllocSync::new(start, Jitter::new(1));
+    let mut said = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = start.plus(Dur::from_millis(words[0].parse().expect("milliseconds")));
+        let answer = match &words[1..] {
+            ["contact"] => {
+                sync.on_contact();
+                String::new()
+            }
+            ["put", id, status] => {
+                sync.put(at, update(id.parse().expect("an id"), status));
+                String::new()
+            }
+            ["forget", id] => {
+                sync.forget(&AllocId::from_bytes([id.parse().expect("an id"); 16]));
+                String::new()
+            }
+            ["ok"] => format!("{} acknowledged", sync.on_sent(at, true).len()),
+            ["refused"] => format!("{} acknowledged", sync.on_sent(at, false).len()),
+            ["tick"] => match sync.on_time(at) {
+                Some(batch) => {
+                    let shown = batch.iter().map(|update| format!("{}={}", update.id.as_bytes()[0], update.client_status));
+                    format!("send {}", shown.collect::<Vec<_>>().join(" "))
+                }
+                None => "nothing".to_owned(),
+            },
+            other => panic!("no such line: {other:?}"),
+        };
+        let next = sync.next_deadline(at).map_or("never".to_owned(), |at| format!("{}", at.since(start)));
+        said.push_str(format!("{line}: {answer}").trim_end());
+        said.push_str(&format!(" (next {next})\n"));
+    }
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn nothing_is_sent_before_the_servers_answered() {
+    check(
+        "0 put 1 failed
+         200 tick
+         300 contact
+         400 tick",
+        expect![[r#"
+            0 put 1 failed: (next never)
+            200 tick: nothing (next never)
+            300 contact: (next 400ms)
+            400 tick: send 1=failed (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn a_first_word_waits_for_the_fifth_tick_and_a_change_of_status_does_not() {
+    check(
+        "0 contact
+         10 put 1 pending
+         200 tick
+         800 tick
+         1000 tick
+         1010 ok
+         1100 put 1 running
+         1110 put 2 pending
+         1200 tick
+         1210 ok
+         1250 put 1 running.healthy
+         1400 tick
+         2200 tick
+         2210 ok
+         2300 put 1 running.healthy
+         2400 tick
+         3400 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 pending: (next 200ms)
+            200 tick: nothing (next 400ms)
+            800 tick: nothing (next 1s)
+            1000 tick: send 1=pending (next never)
+            1010 ok: 1 acknowledged (next never)
+            1100 put 1 running: (next 1.2s)
+            1110 put 2 pending: (next 1.2s)
+            1200 tick: send 1=running 2=pending (next never)
+            1210 ok: 2 acknowledged (next never)
+            1250 put 1 running.healthy: (next 1.4s)
+            1400 tick: nothing (next 1.6s)
+            2200 tick: send 1=running (next never)
+            2210 ok: 1 acknowledged (next never)
+            2300 put 1 running.healthy: (next 2.4s)
+            2400 tick: nothing (next 2.6s)
+            3400 tick: nothing (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn a_refused_batch_goes_again_with_newer_news() {
+    check(
+        "0 contact
+         10 put 1 failed
+         10 put 2 failed
+         200 tick
+         210 put 2 complete
+         220 refused
+         5000 tick
+         20000 tick
+         20010 ok",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 failed: (next 200ms)
+            10 put 2 failed: (next 200ms)
+            200 tick: send 1=failed 2=failed (next never)
+            210 put 2 complete: (next never)
+            220 refused: 0 acknowledged (next 9.420822465s)
+            5000 tick: nothing (next 9.420822465s)
+            20000 tick: send 1=failed 2=complete (next never)
+            20010 ok: 2 acknowledged (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn an_allocation_that_the_servers_dropped_is_not_spoken_of() {
+    check(
+        "0 contact
+         10 put 1 failed
+         20 forget 1
+         200 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 failed: (next 200ms)
+            20 forget 1: (next never)
+            200 tick: nothing (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn only_the_client_status_is_urgent() {
+    let known = update(1, "running");
+    let cases = [
+        (None, update(1, "failed"), Priority::Urgent),
+        (None, update(1, "running"), Priority::Typical),
+        (Some(&known), update(1, "complete"), Priority::Urgent),
+        (Some(&known), update(1, "running.else"), Priority::Typical),
+        (Some(&known), update(1, "running"), Priority::None),
+    ];
+    for (acknowledged, update, expected) in cases {
+        assert_eq!(priority(acknowledged, &update), expected, "{acknowledged:?} -> {update:?}");
+    }
+}

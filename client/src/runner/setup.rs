@@ -1,0 +1,153 @@
+//! Making ready what a task needs before its driver starts it: directories, environment, mounts, its driver's configuration.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use songline_model::{AllocId, Allocation, Str, Task};
+use tokio::sync::mpsc;
+
+use super::{Order, Shared, send};
+use crate::allocdir::AllocDir;
+use crate::core::{Input, event};
+use crate::driver::{Driver, RunId, TaskConfig};
+use crate::env::{Sources, TaskEnv, TaskPaths};
+use crate::executor::user;
+
+/// Variables of the agent that tasks do not get.
+const ENV_DENIED: &[&str] = &[
+    "CONSUL_TOKEN",
+    "CONSUL_HTTP_TOKEN",
+    "VAULT_TOKEN",
+    "NOMAD_LICENSE",
+    "NOMAD_TOKEN",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
+
+/// Waits for the allocations before this one, and makes the directories.
+pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
+    let mut previous = None;
+    for id in awaited {
+        let found = (shared.await_end)(id).await;
+        if alloc.previous_allocation == Some(id) {
+            previous = found;
+        }
+    }
+    let group = alloc.group().cloned().unwrap_or_default();
+    let keeps_disk = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
+    let dir = dir.clone();
+    let built = tokio::task::spawn_blocking(move || {
+        dir.build()?;
+        if let (true, Some(previous)) = (keeps_disk, previous) {
+            let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
+            // An allocation without its old data is better than none.
+            if let Err(error) = dir.adopt(&previous, &tasks) {
+                tracing::warn!(dir = %dir.root().display(), %error, "taking over the data of the allocation before");
+                dir.remove()?;
+                dir.build()?;
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    built.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+/// Makes a task's directories, its environment and its driver's configuration.
+pub(super) async fn set_up_task(
+    shared: &Shared,
+    alloc: &Arc<Allocation>,
+    dir: &AllocDir,
+    name: &Str,
+    run: u64,
+    driver: Option<&dyn Driver>,
+    back: &mpsc::WeakUnboundedSender<Order>,
+) -> Result<TaskConfig, String> {
+    let now = || shared.clock.now();
+    let task = alloc.group().and_then(|group| group.task(name)).ok_or("the allocation has lost its task")?;
+    let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
+    let fail_hook = |hook: &str, error: String| {
+        tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
+        format!("prestart hook {hook:?} failed: {error}")
+    };
+    let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
+    if !dir.task(name).exists() {
+        tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
+    }
+    let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
+    let owner = (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid));
+    let (building, built_for) = (dir.clone(), name.clone());
+    let built = tokio::task::spawn_blocking(move || building.build().and_then(|()| building.build_task(&built_for, owner))).await;
+    built
+        .map_err(|error| error.to_string())
+        .and_then(|built| built.map_err(|error| error.to_string()))
+        .map_err(|error| fail_hook("task_dir", error))?;
+    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
+    let env = environment(shared, alloc, task, dir, driver.has_own_root());
+    let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
+    let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
+        let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
+        tell(event::failed_validation(now(), &text));
+        text
+    })?;
+    let resources = alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
+    let logs = task.log_config.clone().unwrap_or_default();
+    let positive = |n: i64, otherwise: u64| if n > 0 { n.unsigned_abs() } else { otherwise };
+    Ok(TaskConfig {
+        id: RunId { alloc: alloc.id, task: name.clone(), run },
+        config,
+        user: env.replace(user),
+        env: env.vars,
+        task_dir: dir.task(name),
+        shared_dir: dir.shared(),
+        log_files_max: positive(logs.max_files, 10),
+        log_file_bytes_max: positive(logs.max_file_size_mb, 10) << 20,
+        log_disabled: logs.disabled,
+        cpu_shares: resources.cpu.cpu_shares,
+        memory_mb: resources.memory.memory_mb,
+        memory_max_mb: resources.memory.memory_max_mb,
+        cores: resources.cpu.reserved_cores.unwrap_or_default(),
+        mounts,
+    })
+}
+
+fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool) -> TaskEnv {
+    let paths = if own_root {
+        TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
+    } else {
+        let own = dir.task(&task.name);
+        TaskPaths { alloc: dir.shared(), local: own.join("local"), secrets: own.join("secrets") }
+    };
+    let host = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(key, _)| !ENV_DENIED.contains(&key.as_str()))
+        .collect();
+    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
+    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token: None })
+}
+
+/// Host volumes that the task mounts.
+fn mounts(shared: &Shared, alloc: &Allocation, task: &Task, driver: &dyn Driver) -> Result<Vec<(PathBuf, PathBuf, bool)>, String> {
+    let mut mounts = Vec::new();
+    let volumes = alloc.group().and_then(|group| group.volumes.clone()).unwrap_or_default();
+    for mount in task.volume_mounts.iter().flatten() {
+        let Some(request) = volumes.get(&mount.volume) else { continue };
+        if request.kind != "host" {
+            return Err(format!("No CSI Mount Point found for volume: {}", mount.volume));
+        }
+        if !driver.has_own_root() {
+            return Err(format!("task driver {:?} for {:?} does not support host volumes", task.driver.as_str(), task.name.as_str()));
+        }
+        let suffix =
+            if request.per_alloc { alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default() } else { String::new() };
+        let source: Str = format!("{}{suffix}", request.source).into();
+        let Some(volume) = shared.config.host_volumes.get(&source) else {
+            return Err(format!("host volume validation error: missing {source}"));
+        };
+        let read_only = volume.read_only || request.read_only || mount.read_only;
+        mounts.push((volume.path.as_str().into(), mount.destination.as_str().into(), read_only));
+    }
+    Ok(mounts)
+}

@@ -1,0 +1,294 @@
+//! Job files in HCL 1: no variables, no expressions, weak conversions, and refusals that name the way to the
+//! block. Only the language of old: what blocks there are is `schema.rs`, as for the newer one.
+
+mod special;
+mod weak;
+
+use serde_json::{Value as Json, json};
+
+use super::Object;
+use super::canonical;
+use super::decode::list_or_null;
+use super::schema::{Field, JOB, Kind, Schema};
+use crate::hcl1::{self, Item, Node, NodeKind};
+
+/// Why a job was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    One(String),
+    /// Unknown keys are told together.
+    Many(Vec<String>),
+}
+
+impl Refusal {
+    /// The way to the block is told from the outside in.
+    fn within(self, place: &str) -> Refusal {
+        match self {
+            Refusal::One(text) => Refusal::One(format!("{place}{text}")),
+            Refusal::Many(texts) => Refusal::Many(texts.into_iter().map(|text| format!("{place}{text}")).collect()),
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::One(text) => f.write_str(text),
+            Refusal::Many(texts) => {
+                let plural = if texts.len() == 1 { "" } else { "s" };
+                write!(f, "{} error{plural} occurred:", texts.len())?;
+                for text in texts {
+                    write!(f, "\n\t* {text}")?;
+                }
+                f.write_str("\n\n")
+            }
+        }
+    }
+}
+
+type Decoded<T> = Result<T, Refusal>;
+
+fn refuse<T>(text: impl Into<String>) -> Decoded<T> {
+    Err(Refusal::One(text.into()))
+}
+
+/// Parses a job file; the error is the whole text of the answer.
+pub(super) fn parse(source: &str, canonicalize: bool) -> Result<Json, String> {
+    let items = hcl1::parse(source).map_err(|error| format!("error parsing: {error}"))?;
+    check_keys(&items, &["job"], "").map_err(|refusal| refusal.to_string())?;
+    if items.is_empty() {
+        return Err("'job' block not found".to_string());
+    }
+    match job(&items) {
+        Ok(mut job) => {
+            if canonicalize {
+                canonical::job(&mut job);
+            }
+            Ok(Json::Object(job))
+        }
+        Err(refusal) => Err(format!("error parsing 'job': {refusal}")),
+    }
+}
+
+fn job(items: &[Item]) -> Decoded<Object> {
+    let [item] = items else { return refuse("only one 'job' block allowed") };
+    let (Some(label), NodeKind::Object(members)) = (item.keys.get(1), &item.value.kind) else {
+        return refuse("'job' block missing name");
+    };
+    let place = Place { block: "job", label, service: "" };
+    let mut job = object(&JOB, members, &place)?;
+    super::special::finish(&mut job, label);
+    Ok(job)
+}
+
+/// Which block is being decoded, as its refusals name it.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    block: &'a str,
+    label: &'a str,
+    /// The name of the service around it.
+    service: &'a str,
+}
+
+impl Place<'_> {
+    /// What stands before the unknown keys of this block.
+    fn of_keys(&self) -> String {
+        match self.block {
+            "job" => "job: ".to_string(),
+            "group" => format!("'{}' -> ", self.label),
+            "resources" | "vault" | "identity" => format!("{} -> ", self.block),
+            _ => String::new(),
+        }
+    }
+
+    /// What stands before refusals of a block inside of this one.
+    fn of_inner(&self, block: &str, label: &str, number: usize) -> String {
+        match (self.block, block) {
+            ("job", "group") => "group: ".to_string(),
+            ("job", _) => format!("{block} -> "),
+            ("group", "task") => format!("'{}', task: '{label}', ", self.label),
+            ("group", "service") => format!("'{}', service ({number}): ", self.label),
+            ("task", "service") => format!("service ({number}): "),
+            ("group", "network" | "update" | "scaling") => format!("{block} -> "),
+            ("group", _) => format!("'{}', {block} -> ", self.label),
+            ("service", "check" | "connect") => format!("'{}', {block} -> ", self.service),
+            ("network", "port") => "ports -> ".to_string(),
+            ("resources", "device") => format!("resources, device[{number}]-> "),
+            _ => format!("{block} -> "),
+        }
+    }
+}
+
+/// Says which keys are not known.
+fn check_keys(items: &[Item], known: &[&str], place: &str) -> Decoded<()> {
+    let unknown: Vec<String> = items
+        .iter()
+        .filter_map(|item| item.keys.first())
+        .filter(|key| !known.contains(&key.as_str()))
+        .map(|key| format!("{place}invalid key: {key}"))
+        .collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Refusal::Many(unknown)) }
+}
+
+/// Decodes all that the schema names. Volumes and plugins ignore what they do not know.
+fn object(schema: &Schema, items: &[Item], place: &Place<'_>) -> Decoded<Object> {
+    if !matches!(place.block, "volume" | "csi_plugin") {
+        let mut known: Vec<&str> = schema.attribute_names();
+        known.extend(schema.block_kinds().into_iter().map(|(kind, _)| kind));
+        check_keys(items, &known, &place.of_keys())?;
+    }
+    special::check_repeats(items, place)?;
+    let mut object = Object::new();
+    attributes(schema, items, place, &mut object)?;
+    let name = object.get("Name").and_then(Json::as_str).unwrap_or_default().to_string();
+    let place = Place { service: if place.block == "service" { &name } else { place.service }, ..*place };
+    for field in schema.fields {
+        self::field(field, items, &place, &mut object)?;
+    }
+    special::after(place.block, items, &mut object)?;
+    Ok(object)
+}
+
+/// Attributes first: what is wrong with them is told before what is wrong with blocks.
+fn attributes(schema: &Schema, items: &[Item], place: &Place<'_>, object: &mut Object) -> Decoded<()> {
+    let mut wrong = Vec::new();
+    for field in schema.fields {
+        match field {
+            Field::Attribute { name, key, kind, absent, .. } => {
+                let shown = if name.contains('_') { name } else { key };
+                let given = items.iter().rfind(|item| item.keys.first().is_some_and(|first| first == name));
+                let json = match given.map(|item| weak::convert(&item.value, *kind, shown)) {
+                    Some(Ok(json)) => json,
+                    Some(Err(reason)) => {
+                        wrong.push(reason);
+                        continue;
+                    }
+                    None => absent.json(),
+                };
+                object.insert((*key).to_string(), json);
+            }
+            Field::Label { key } => {
+                object.insert((*key).to_string(), json!(place.label));
+            }
+            Field::Fixed { key, value } => {
+                object.insert((*key).to_string(), value.json());
+            }
+            Field::Strings { .. }
+            | Field::StringLists { .. }
+            | Field::Free { .. }
+            | Field::Block { .. }
+            | Field::Blocks { .. }
+            | Field::Keyed { .. }
+            | Field::Special { .. }
+            | Field::After { .. } => {}
+        }
+    }
+    if let (true, [first, ..]) = (place.block == "periodic", wrong.as_slice())
+        && let Some(reason) = first.split_once("bool: ").map(|(_, reason)| reason)
+    {
+        return refuse(format!("periodic.enabled should be set to true or false; {reason}"));
+    }
+    if wrong.is_empty() { Ok(()) } else { refuse(decoding(&wrong)) }
+}
+
+fn decoding(reasons: &[String]) -> String {
+    let lines: Vec<String> = reasons.iter().map(|reason| format!("* {reason}")).collect();
+    format!("{} error(s) decoding:\n\n{}", reasons.len(), lines.join("\n"))
+}
+
+/// The blocks of one kind, with their labels; lists of objects are blocks too.
+fn blocks<'i>(items: &'i [Item], name: &str) -> Vec<(&'i str, &'i Node)> {
+    let mut found = Vec::new();
+    for item in items.iter().filter(|item| item.keys.first().is_some_and(|first| first == name)) {
+        let label = item.keys.get(1).map_or("", String::as_str);
+        match &item.value.kind {
+            NodeKind::List(nodes) => found.extend(nodes.iter().map(|node| (label, node))),
+            _ => found.push((label, &item.value)),
+        }
+    }
+    found
+}
+
+fn members(node: &Node) -> Decoded<&[Item]> {
+    match &node.kind {
+        NodeKind::Object(items) => Ok(items),
+        _ => refuse("should be an object"),
+    }
+}
+
+fn field(field: &Field, items: &[Item], place: &Place<'_>, object: &mut Object) -> Decoded<()> {
+    let inner = |schema: &Schema, name: &str, label: &str, node: &Node, number: usize| -> Decoded<Json> {
+        let way = place.of_inner(name, label, number);
+        let inside = Place { block: name, label, service: place.service };
+        let decoded = members(node).and_then(|items| self::object(schema, items, &inside));
+        decoded.map(Json::Object).map_err(|refusal| special::way_of(refusal, name, &way))
+    };
+    match field {
+        Field::Strings { name, key, .. } => {
+            let mut texts = Object::new();
+            let found = blocks(items, name);
+            for (_, node) in &found {
+                for item in members(node)? {
+                    let Some(entry) = item.keys.first() else { continue };
+                    match weak::convert(&item.value, Kind::Text, &format!("[{entry}]")) {
+                        Ok(json) => texts.insert(entry.clone(), json),
+                        Err(reason) => return refuse(decoding(&[reason])),
+                    };
+                }
+            }
+            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(texts) });
+        }
+        Field::StringLists { name, key } => {
+            let mut lists = Object::new();
+            let found = blocks(items, name);
+            for (_, node) in &found {
+                for item in members(node)? {
+                    let Some(entry) = item.keys.first() else { continue };
+                    if !matches!(item.value.kind, NodeKind::List(_)) {
+                        let kind = weak::go_kind(&item.value);
+                        return refuse(format!("{name} -> {entry:?} expected a []string but found {kind}"));
+                    }
+                    let json = weak::convert(&item.value, Kind::Texts, entry).map_err(|reason| Refusal::One(decoding(&[reason])))?;
+                    lists.insert(entry.clone(), json);
+                }
+            }
+            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(lists) });
+        }
+        Field::Free { name, key } => {
+            let mut all = Object::new();
+            let found = blocks(items, name);
+            for (_, node) in &found {
+                let NodeKind::Object(items) = &node.kind else {
+                    let (line, column) = (node.place.line, node.place.column);
+                    return refuse(format!("At {line}:{column}: root: not an object type for map (*ast.LiteralType)"));
+                };
+                all.extend(weak::free(items));
+            }
+            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(all) });
+        }
+        Field::Block { name, key, schema } => {
+            let json = match blocks(items, name).last() {
+                Some((label, node)) => inner(schema, name, label, node, 0)?,
+                None => Json::Null,
+            };
+            object.insert((*key).to_string(), json);
+        }
+        Field::Blocks { name, key, schema } => {
+            let mut list = Vec::new();
+            for (number, (label, node)) in blocks(items, name).into_iter().enumerate() {
+                list.push(inner(schema, name, label, node, number)?);
+            }
+            object.insert((*key).to_string(), list_or_null(list));
+        }
+        Field::Keyed { name, key, schema } => {
+            let mut entries = Object::new();
+            for (label, node) in blocks(items, name) {
+                entries.insert(label.to_string(), inner(schema, name, label, node, 0)?);
+            }
+            object.insert((*key).to_string(), if entries.is_empty() { Json::Null } else { Json::Object(entries) });
+        }
+        Field::Special { name, .. } => special::block(name, items, place, object)?,
+        Field::Attribute { .. } | Field::Label { .. } | Field::Fixed { .. } | Field::After { .. } => {}
+    }
+    Ok(())
+}

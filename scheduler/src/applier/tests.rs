@@ -1,0 +1,81 @@
+//! What the applier accepts of plans that were made on an older view.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use songline_model::{AllocId, AllocatedResources, AllocatedTaskResources, Allocation, Plan};
+
+use super::evaluate;
+use crate::generic::tests::cluster::Cluster;
+
+/// Places one allocation of `cpu` MHz on each node of the story and tells which nodes took it.
+fn check(story: &str, cpu: i64, all_at_once: bool, expected: Expect) {
+    let mut cluster = Cluster::new();
+    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| cluster.line(line));
+    let mut plan = Plan { all_at_once, ..Plan::default() };
+    for (n, node) in cluster.state.nodes().enumerate() {
+        let mut task = AllocatedTaskResources::default();
+        task.cpu.cpu_shares = cpu;
+        let resources = AllocatedResources { tasks: Some([("t".into(), task)].into()), ..AllocatedResources::default() };
+        let id = AllocId::from_bytes([n as u8 + 1; 16]);
+        let alloc = Allocation { id, node_id: Some(node.id), allocated_resources: Some(Arc::new(resources)), ..Allocation::default() };
+        plan.node_allocation.insert(node.id, vec![Arc::new(alloc)]);
+    }
+    let (result, refused) = evaluate(&cluster.state, &plan);
+    let mut said = String::new();
+    for node in cluster.state.nodes() {
+        let verdict = if result.node_allocation.contains_key(&node.id) { "taken" } else { "not taken" };
+        let why = refused.get(&node.id).map_or(String::new(), |why| format!(": {why}"));
+        said.push_str(&format!("{} {verdict}{why}\n", node.name));
+    }
+    said.push_str(if result.refresh_index > 0 { "look again\n" } else { "all of it\n" });
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn what_fits_is_taken() {
+    check(
+        "node n1
+         node n2",
+        100,
+        false,
+        expect![[r#"
+            n1 taken
+            n2 taken
+            all of it
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_full_or_away_refuses_and_the_others_do_not_care() {
+    check(
+        "node n1
+         node n2 cpu=50
+         node n3
+         down n3",
+        100,
+        false,
+        expect![[r#"
+            n1 taken
+            n2 not taken: cpu
+            n3 not taken: node is not ready for placements
+            look again
+        "#]],
+    );
+}
+
+#[test]
+fn a_plan_that_wants_all_at_once_gets_nothing_when_one_node_refuses() {
+    check(
+        "node n1
+         node n2 cpu=50",
+        100,
+        true,
+        expect![[r#"
+            n1 not taken
+            n2 not taken: cpu
+            look again
+        "#]],
+    );
+}

@@ -1,0 +1,310 @@
+//! What becomes of allocations when their job, their node or they themselves change.
+
+use expect_test::expect;
+
+use super::check;
+
+#[test]
+fn a_job_is_placed_and_nothing_is_left_to_do() {
+    check(
+        "node a
+         node b
+         job j count=3
+         run j
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on b
+              place j.web[1] on a
+              place j.web[2] on b
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn complete_batch_work_is_done() {
+    check(
+        "node a
+         job j count=1 batch
+         run j
+         client j.web[0] complete
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn batch_work_that_ran_on_a_drained_node_is_done() {
+    check(
+        "node a
+         node b
+         job j count=1 batch
+         run j
+         client j.web[0] complete
+         drain a
+         drain b
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on b
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_new_version_replaces_in_the_place_that_it_frees() {
+    check(
+        "node a cpu=500
+         job j count=1 cpu=500 env=1
+         run j
+         client j.web[0] running
+         job j count=1 cpu=500 env=2
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on a
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_replacement_without_room_leaves_the_old_one_running() {
+    check(
+        "node a cpu=500
+         job j count=1 cpu=400
+         run j
+         client j.web[0] running
+         job j count=1 cpu=600
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {cpu: 1}; task t cpu 600 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_that_matters_to_the_next_placement_only_is_in_place() {
+    check(
+        "node a
+         job j count=1
+         run j
+         client j.web[0] running
+         job j count=1 kill=9
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              update j.web[0] on a
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_of_datacenters_moves_what_is_outside() {
+    check(
+        "node a dc=dc1
+         node b dc=dc2
+         job j count=1 dcs=dc1
+         run j
+         job j count=1 dcs=dc2
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_stopped_job_stops() {
+    check(
+        "node a
+         job j count=2
+         run j
+         stop j
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on a
+              eval complete, queued web 0
+            run j:
+              stop j.web[0]: alloc not needed due to job update
+              stop j.web[1]: alloc not needed due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_lost_alloc_is_replaced_elsewhere() {
+    check(
+        "node a
+         job j count=1
+         run j
+         client j.web[0] running
+         node b
+         down a
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0] as lost: alloc is lost since its node is down
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_a_failed_alloc_keeps_its_tracker_until_there_is_room() {
+    check(
+        "node a cpu=500
+         job j count=1 cpu=500 attempts=1
+         run j
+         client j.web[0] running
+         client j.web[0] failed
+         drain a
+         wait 5
+         run j
+         node b cpu=500
+         run j blocked
+         client j.web[0] failed
+         wait 5
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 0 no
+              failed web: evaluated 0 filtered 0 exhausted 0 coalesced 0 in pool 0
+              eval complete, queued web 1
+            run j:
+              place again j.web[0] on b
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn three_attempts_and_no_more() {
+    check(
+        "node a
+         node b
+         job j count=1 attempts=3
+         run j
+         client j.web[0] failed
+         run j
+         client j.web[0] failed
+         run j
+         client j.web[0] failed
+         run j
+         client j.web[0] failed
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on b
+              eval complete, queued web 0
+            run j:
+              place again j.web[0] on a
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            run j:
+              place again j.web[0] on a
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            run j:
+              place again j.web[0] on a
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_stopped_alloc_of_a_dead_node_is_lost() {
+    check(
+        "node a
+         job j count=1
+         run j
+         client j.web[0] running
+         stop j
+         run j
+         down a
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              stop j.web[0]: alloc not needed due to job update
+              eval complete, queued web 0
+            run j:
+              stop j.web[0] as lost: alloc is lost since its node is down
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_deployment_rolls_by_max_parallel() {
+    check(
+        "node a
+         job j count=3 parallel=1 env=1 cpu=100
+         run j
+         job j count=3 parallel=1 env=2 cpu=100
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on a
+              place j.web[2] on a
+              deployment running
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on a
+              stop j.web[0]: alloc is being updated due to job update
+              deployment running
+              eval complete, queued web 0
+        "#]],
+    );
+}

@@ -1,0 +1,71 @@
+//! Jobs that ask for what is not built yet.
+
+use expect_test::expect;
+
+use super::check;
+
+#[test]
+fn what_is_not_built_is_named_and_not_run() {
+    check(
+        "node a
+         job j count=2 template
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 1 no
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 1 in pool 1; available {dc1: 1}; constraints {template is not built yet: 1}
+              eval complete, queued web 2
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_not_built_leaves_the_old_version_running() {
+    check(
+        "node a
+         job j count=1
+         run j
+         client j.web[0] running
+         job j count=1 template
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 1 no
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {template is not built yet: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn canaries_are_not_built() {
+    check(
+        "node a
+         job j count=1 parallel=1 canary=1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 1 no
+              deployment running
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {update canary is not built yet: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn system_jobs_are_not_built() {
+    check(
+        "node a
+         job j system
+         run j",
+        expect![[r#"
+            run j:
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {type system is not built yet: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}

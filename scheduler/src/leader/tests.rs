@@ -1,0 +1,216 @@
+//! Stories of the leader's machines on a real state: each line is a command or a time, each answer what a machine wants proposed.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use songline_commands::{ClientAlloc, Command, UpdateAllocsFromClient, UpdateNodeDrain};
+use songline_model::{AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, NodeId, Time};
+
+use super::{deployments, drains, gc, heartbeats};
+use crate::generic::tests::cluster::Cluster;
+
+/// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (what the machines want at that
+/// time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status).
+fn check(story: &str, expected: Expect) {
+    let mut cluster = Cluster::new();
+    let start = Time::from_secs(1_000_000);
+    let mut said = String::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let at = |word: &str| start.plus(Dur::from_secs(word.parse().unwrap()));
+        let answer = match words[..] {
+            ["health", name, healthy] => {
+                health(&mut cluster, name, healthy == "true", start);
+                continue;
+            }
+            ["empty", node, secs] => {
+                let node_id = node_of(&cluster, node);
+                let force_deadline = Some(at(secs));
+                let drain_strategy = Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
+                cluster.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
+                continue;
+            }
+            ["deployments", secs] => {
+                let mut machine = deployments::Deployments::new();
+                machine.restore(&cluster.state, start);
+                machine.on_time(&cluster.state, at(secs)).iter().map(deployment_effect).collect::<Vec<_>>()
+            }
+            ["drains", secs] => {
+                let mut machine = drains::Drains::new();
+                machine.restore(&cluster.state, start);
+                machine.on_time(&cluster.state, at(secs)).iter().map(|effect| drain_effect(&cluster, effect)).collect()
+            }
+            ["gc"] => gc::collect(&cluster.state, &gc::Cutoffs::ALL, start, 6).iter().map(garbage).collect(),
+            ["missed", node] => {
+                let node = cluster.state.node(node_of(&cluster, node)).unwrap();
+                vec![heartbeats::status_after_miss(&cluster.state, node, start).to_string()]
+            }
+            _ => {
+                cluster.line(line);
+                continue;
+            }
+        };
+        said.push_str(&format!("{line}: {}\n", if answer.is_empty() { "nothing".into() } else { answer.join("; ") }));
+    }
+    expected.assert_eq(&said);
+}
+
+fn node_of(cluster: &Cluster, name: &str) -> NodeId {
+    cluster.state.nodes().find(|node| node.name == *name).unwrap().id
+}
+
+fn named(cluster: &Cluster, name: &str) -> std::sync::Arc<Allocation> {
+    cluster.state.allocs().find(|alloc| alloc.name == *name && !alloc.terminal()).unwrap().clone()
+}
+
+fn health(cluster: &mut Cluster, name: &str, healthy: bool, now: Time) {
+    let alloc = named(cluster, name);
+    let deployment_status = Some(AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(now), ..AllocDeploymentStatus::default() });
+    let said = ClientAlloc {
+        id: alloc.id,
+        node_id: alloc.node_id.unwrap(),
+        client_status: AllocClientStatus::Running,
+        deployment_status,
+        modify_time: now.nanos(),
+        ..ClientAlloc::default()
+    };
+    cluster.commit(UpdateAllocsFromClient { allocs: vec![said], evals: Vec::new() });
+}
+
+fn deployment_effect(effect: &deployments::Effect) -> String {
+    match effect {
+        deployments::Effect::Advance { transitions, .. } => format!("evaluate, {} may be replaced", transitions.len()),
+        deployments::Effect::Fail { update, .. } => format!("fail: {}", update.status_description),
+    }
+}
+
+fn drain_effect(cluster: &Cluster, effect: &drains::Effect) -> String {
+    match effect {
+        drains::Effect::Migrate { allocs, .. } => {
+            let names: Vec<_> = allocs.keys().map(|id| cluster.state.alloc(*id).unwrap().name.to_string()).collect();
+            let counts = names.iter().fold(BTreeMap::new(), |mut counts: BTreeMap<String, usize>, name| {
+                *counts.entry(name.split('.').next().unwrap().to_owned()).or_default() += 1;
+                counts
+            });
+            format!("migrate {counts:?}")
+        }
+        drains::Effect::Complete { event, .. } => {
+            let forced = event.details.as_ref().is_some_and(|details| details.contains_key("deadline_reached"));
+            format!("{}{}", event.message, if forced { " by its deadline" } else { "" })
+        }
+    }
+}
+
+fn garbage(command: &Command) -> String {
+    match command {
+        Command::EvalReap(reap) => format!("{} evals, {} allocs", reap.evals.len(), reap.allocs.len()),
+        Command::JobBatchDeregister(jobs) => format!("{} jobs", jobs.jobs.len()),
+        Command::DeploymentDelete(delete) => format!("{} deployments", delete.ids.len()),
+        Command::NodeBatchDeregister(nodes) => format!("{} nodes", nodes.node_ids.len()),
+        other => other.kind().name().to_owned(),
+    }
+}
+
+#[test]
+fn a_healthy_allocation_asks_for_the_next_evaluation() {
+    check(
+        "node n1
+         job web count=2 parallel=1
+         run web
+         deployments 1
+         health web.web[0] true
+         deployments 2",
+        expect![[r#"
+            deployments 1: nothing
+            deployments 2: evaluate, 0 may be replaced
+        "#]],
+    );
+}
+
+#[test]
+fn an_unhealthy_allocation_that_may_be_rescheduled_is_replaced() {
+    check(
+        "node n1
+         job web count=1 parallel=1 progress=600
+         run web
+         health web.web[0] false
+         deployments 2",
+        expect![[r#"
+            deployments 2: evaluate, 1 may be replaced
+        "#]],
+    );
+}
+
+#[test]
+fn a_deployment_fails_at_its_progress_deadline() {
+    check(
+        "node n1
+         job web count=1 parallel=1 progress=600
+         run web
+         deployments 599
+         deployments 100000",
+        expect![[r#"
+            deployments 599: nothing
+            deployments 100000: fail: Failed due to progress deadline
+        "#]],
+    );
+}
+
+#[test]
+fn a_drained_node_is_done_when_nothing_runs_on_it() {
+    check(
+        "node n1
+         empty n1 3600
+         drains 1",
+        expect![[r#"
+            drains 1: Node drain complete
+        "#]],
+    );
+}
+
+#[test]
+fn at_the_deadline_of_a_drain_everything_moves() {
+    check(
+        "node n1
+         job work batch count=2
+         run work
+         client work.web[0] running
+         client work.web[1] running
+         empty n1 3600
+         drains 1
+         drains 3600",
+        expect![[r#"
+            drains 1: nothing
+            drains 3600: migrate {"work": 2}; Node drain complete by its deadline
+        "#]],
+    );
+}
+
+#[test]
+fn garbage_is_what_ended_and_what_hangs_on_it() {
+    check(
+        "node n1
+         job web count=1
+         run web
+         gc
+         stop web
+         run web
+         client web.web[0] complete
+         gc",
+        expect![[r#"
+            gc: nothing
+            gc: 2 evals, 1 allocs; 1 jobs
+        "#]],
+    );
+}
+
+#[test]
+fn a_silent_node_without_patient_allocations_is_down() {
+    check(
+        "node n1
+         missed n1",
+        expect![[r#"
+            missed n1: down
+        "#]],
+    );
+}

@@ -1,0 +1,62 @@
+//! Keeps the log short to replay and within its bounds: checkpoints now and then, old segments dropped after them.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Core;
+
+/// How often the log is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(20);
+/// A checkpoint is due after so many entries ..
+const ENTRIES_MAX: u64 = 200_000;
+/// .. or, when there is anything new, after this time.
+const AGE_MAX: Duration = Duration::from_secs(600);
+
+/// Starts the loop; it ends with the server.
+pub(crate) fn start(core: &Arc<Core>) {
+    let shutdown = core.shutdown.clone();
+    let core = Arc::downgrade(core);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = run(core) => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+async fn run(core: Weak<Core>) {
+    let mut checked = tokio::time::Instant::now();
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let Some(core) = core.upgrade() else { return };
+        let log = core.log();
+        let applied = log.applied().map_or(0, |position| position.index);
+        let saved = log.checkpointed().map_or(0, |position| position.index);
+        let due = applied.saturating_sub(saved) >= ENTRIES_MAX || applied > saved && checked.elapsed() >= AGE_MAX;
+        if !due {
+            continue;
+        }
+        checked = tokio::time::Instant::now();
+        if let Err(error) = log.checkpoint_now().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "no checkpoint was made; the next one is tried later");
+            continue;
+        }
+        let now_ms = u64::try_from(core.now().nanos() / 1_000_000).unwrap_or(0);
+        match log.retain(now_ms).await {
+            Ok(dropped) if dropped.segments > 0 => {
+                tracing::info!(segments = dropped.segments, bytes = dropped.bytes, below = dropped.below, "old log segments dropped");
+                forget_events(&core);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "old log segments could not be dropped"),
+        }
+    }
+}
+
+/// History reaches no further back than the log that it can be rebuilt from.
+fn forget_events(core: &Core) {
+    let oldest = core.log().oldest_index() + core.view().base();
+    if let Err(error) = core.events().forget_before(oldest) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");
+    }
+}
