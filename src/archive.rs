@@ -153,6 +153,10 @@ pub fn digest_header(archive: &[u8]) -> String {
 
 /// Go's texts for what is wrong with a gzip stream: clients show them.
 fn gzip_text(bytes: &[u8], error: &io::Error) -> String {
+    // Go reads the ten bytes of the header before it looks at them.
+    if bytes.len() < 10 {
+        return "unexpected EOF".into();
+    }
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return "gzip: invalid header".into();
     }
@@ -215,6 +219,7 @@ mod tests {
         for (bytes, text) in [
             (&b""[..], "failed to decompress snapshot: EOF"),
             (&b"hello, world"[..], "failed to decompress snapshot: gzip: invalid header"),
+            (&b"hello"[..], "failed to decompress snapshot: unexpected EOF"),
             (&sample()[..40], "failed to decompress snapshot: unexpected EOF"),
         ] {
             assert_eq!(read(bytes).expect_err("is no archive").to_string(), text);

@@ -42,7 +42,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 if sent >= deadline {
                     break;
                 }
-                connection.ok("PUT", "/v1/namespaces", body).await?;
+                connection.ok("PUT", "/v1/namespace", body).await?;
                 latencies.record(sent.elapsed());
             }
             anyhow::Ok(latencies)

@@ -17,7 +17,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Puts load on an agent and prints what came of it.
 #[derive(Parser)]
-#[command(name = "songline-load")]
+#[command(name = "songline-benches")]
 struct Args {
     #[command(subcommand)]
     load: Load,

@@ -38,11 +38,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Some(_) => None,
         None => Some(Cluster::start(options.nodes).await?),
     };
-    let addr = match (&options.addr, &cluster) {
-        (Some(addr), _) => addr.clone(),
-        (None, Some(cluster)) => cluster.http_addr(),
-        (None, None) => unreachable!("one of the two is there"),
-    };
+    let addr = cluster.as_ref().map(Cluster::http_addr).or_else(|| options.addr.clone()).unwrap_or_default();
+    let outcome = place(&options, addr).await;
+    if let Some(cluster) = cluster {
+        cluster.stop().await;
+    }
+    outcome
+}
+
+async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
     let wanted = options.jobs * options.count;
     let run = format!("{:x}", std::process::id());
     let prefix = format!("load-{run}-");
@@ -75,9 +79,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     let took = seen.iter().max().map_or(within, |last| last.duration_since(started));
     latencies.print(&format!("place, {} jobs x {}, time from the start until placed", options.jobs, options.count), took);
-    if let Some(cluster) = cluster {
-        cluster.stop().await;
-    }
     Ok(())
 }
 
@@ -112,7 +113,7 @@ fn job(id: &str, count: usize) -> Value {
         "TaskGroups": [{
             "Name": "g", "Count": count,
             "Update": { "MaxParallel": 0 },
-            "EphemeralDisk": { "SizeMB": 10 },
+            "EphemeralDisk": { "SizeMB": 110 },
             "Tasks": [{ "Name": "t", "Driver": "mock_driver", "Config": { "run_for": "1h" }, "Resources": { "CPU": 10, "MemoryMB": 10 } }],
         }],
     }})

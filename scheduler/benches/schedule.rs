@@ -12,7 +12,6 @@ use songline_model::{
     Task, TaskGroup, Time,
 };
 use songline_projections::{State, apply};
-use songline_scheduler::class::computed_class;
 use songline_scheduler::schedule;
 
 const NODES: u8 = 100;
@@ -41,7 +40,7 @@ fn node(number: u8) -> Node {
         status: NodeStatus::Ready,
         ..Node::default()
     };
-    node.computed_class = computed_class(&node);
+    node.computed_class = node.compute_class();
     node
 }
 

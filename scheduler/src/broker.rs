@@ -145,7 +145,7 @@ impl EvalBroker {
             .filter_map(|kind| {
                 let queue = Queue::Of(kind.clone());
                 let first = self.ready.get(&queue)?.first()?;
-                Some((first.clone(), queue))
+                Some((*first, queue))
             })
             .min()?;
         self.deliver(best.1, &best.0, now)
@@ -153,7 +153,7 @@ impl EvalBroker {
 
     /// The next evaluation that was delivered too often; its reaper gives it up.
     pub fn dequeue_failed(&mut self, now: Time) -> Option<Delivery> {
-        let first = self.ready.get(&Queue::Failed)?.first()?.clone();
+        let first = *self.ready.get(&Queue::Failed)?.first()?;
         self.deliver(Queue::Failed, &first, now)
     }
 

@@ -20,6 +20,8 @@ pub struct DryRun {
     pub annotations: PlanAnnotations,
     /// Groups that would not be placed completely.
     pub failed: BTreeMap<Str, AllocMetric>,
+    /// Allocations per group that would still wait for a node.
+    pub queued: BTreeMap<Str, i64>,
     /// Evaluations that would come of it.
     pub created_evals: Vec<Evaluation>,
     /// The index to check a registration against: that of the job as it is, 0 when there is none.
@@ -60,15 +62,17 @@ pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
     }
     if let Some(decision) = scheduler.decision() {
         dry.failed = decision.failed.clone();
+        dry.queued = decision.queued.clone();
+        for group in decision.placed.values() {
+            dry.queued.entry(group.clone()).and_modify(|waiting| *waiting -= 1);
+        }
     }
     dry
 }
 
-/// How many allocations of each group a scheduler could place now or would have to leave waiting: what a summary counts as queued.
+/// How many allocations of each group would still wait when all was placed that can be: what a summary counts as queued.
 pub fn queued(view: &State, job: &Arc<Job>, seed: u64, now: Time) -> BTreeMap<Str, i64> {
-    let dry = dry_run(view, Job::clone(job), seed, now);
-    let waiting = dry.annotations.desired_tg_updates.iter().map(|(group, updates)| (group.clone(), updates.place));
-    waiting.map(|(group, count)| (group, i64::try_from(count).unwrap_or(i64::MAX))).collect()
+    dry_run(view, Job::clone(job), seed, now).queued
 }
 
 /// The job as a registration would store it, and the index it would get when that changes anything.

@@ -10,7 +10,6 @@ use songline_model::{Constraint, Job, Node, Str, TaskGroup};
 pub use constraint::{Rule, resolve, satisfied};
 pub use eligibility::{ClassStatus, Eligibility};
 
-use crate::class::escapes_class;
 use crate::network;
 
 /// Everything that a group and its job demand of a node, made ready for checking many nodes.
@@ -93,6 +92,11 @@ impl Demands {
         check_rules(&self.group, node)?;
         self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
     }
+}
+
+/// Whether a constraint on this target tells apart nodes of one class.
+fn escapes_class(target: &str) -> bool {
+    ["${node.unique.", "${attr.unique.", "${meta.unique."].iter().any(|prefix| target.starts_with(prefix))
 }
 
 fn check_rules(rules: &[Rule], node: &Node) -> Result<(), Str> {

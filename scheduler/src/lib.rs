@@ -1,7 +1,6 @@
 //! Deciding: what goes where. Everything here is a function of a view, an evaluation, a seed and a time.
 //! What time alone changes, and who runs which evaluation when, is in the modules of the leader.
 
-pub mod class;
 pub mod dry_run;
 pub mod feasible;
 pub mod fit;

@@ -15,7 +15,7 @@ use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Core, LocalNode};
+use super::{Core, LocalNode, timing};
 
 impl Server for Core {
     type Node = LocalNode;

@@ -1,7 +1,7 @@
 //! The workers: each takes one evaluation at a time, lets the scheduler look at a view, and carries its plans and rows to the log.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, Cause, Kind, UpdateEvals};
@@ -10,7 +10,7 @@ use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Done, Scheduler, Step};
 
-use super::Core;
+use super::{Core, timing};
 
 /// What the workers can run.
 const TYPES: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch];
@@ -81,7 +81,9 @@ async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<
     let mut scheduler = Scheduler::new((*current).clone(), super::api::seed());
     let mut result: Option<PlanResult> = None;
     loop {
-        match scheduler.step(&view, core.now(), result.as_ref()) {
+        let started = Instant::now();
+        let step = scheduler.step(&view, core.now(), result.as_ref());
+        match timing::stamp(step, started.elapsed()) {
             Step::Submit { create, plan } => {
                 write(core, eval, create).await?;
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;

@@ -100,6 +100,10 @@ async fn an_agent_tells_of_itself() {
         GET /v1/agent/health?type=client
         GET /v1/agent/health?type=nope
         GET /v1/agent/servers
+        GET /v1/agent/host?node_id=a&server_id=b
+        GET /v1/agent/host?server_id=nope
+        GET /v1/agent/host?node_id=nope
+        GET /v1/agent/host?node_id=11111111-2222-3333-4444-555555555555
         GET /v1/status/leader
         GET /v1/status/peers
         GET /v1/regions
@@ -122,6 +126,14 @@ async fn an_agent_tells_of_itself() {
                 200 {}
             GET /v1/agent/servers
                 501 Invalid method
+            GET /v1/agent/host?node_id=a&server_id=b
+                400 Cannot target node and server simultaneously
+            GET /v1/agent/host?server_id=nope
+                500 unknown Nomad server nope
+            GET /v1/agent/host?node_id=nope
+                500 node lookup failed: index error: UUID must be 36 characters
+            GET /v1/agent/host?node_id=11111111-2222-3333-4444-555555555555
+                404 Unknown node "11111111-2222-3333-4444-555555555555"
             GET /v1/status/leader
                 200 "127.0.0.1:4647"
             GET /v1/status/peers

@@ -2,6 +2,7 @@
 
 mod alloc;
 mod health;
+mod orders;
 mod restore;
 mod small;
 mod stage;

@@ -1,3 +1,5 @@
+//! Stories of filters: texts in, and what they say about one job.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

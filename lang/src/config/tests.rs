@@ -1,3 +1,5 @@
+//! Configuration texts and the documents they become.
+
 use expect_test::{Expect, expect};
 
 use super::parse;
@@ -25,7 +27,7 @@ fn blocks_become_lists_and_add_up() {
         client {
           meta { rack = "r1", "a.b" = 2 }
           options = { x = "y" }
-          host_volume "scratch" { path = "/tmp/x" }
+          host_volume "scratch" { path = "/srv/x" }
           host_volume "other" { path = "/x" read_only = true }
         }
         plugin "raw_exec" {
@@ -64,7 +66,7 @@ fn blocks_become_lists_and_add_up() {
                     {
                       "scratch": [
                         {
-                          "path": "/tmp/x"
+                          "path": "/srv/x"
                         }
                       ]
                     },

@@ -1,3 +1,5 @@
+//! Durations read and written back.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 

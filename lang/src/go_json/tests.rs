@@ -1,3 +1,5 @@
+//! Stories of bodies: JSON in, values or refusals out.
+
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};

@@ -1,3 +1,5 @@
+//! Expressions and their values.
+
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};

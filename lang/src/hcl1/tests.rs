@@ -1,3 +1,5 @@
+//! What HCL 1 refuses, and where.
+
 use expect_test::expect;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Versions against constraints, and texts that are neither.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 

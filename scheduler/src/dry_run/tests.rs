@@ -33,6 +33,7 @@ fn check(story: &str, tried: &'static str, expected: &[&str]) {
         ));
     }
     told.extend(dry.failed.keys().map(|group| format!("{group} fails")));
+    told.extend(dry.queued.iter().filter(|(_, waiting)| **waiting > 0).map(|(group, waiting)| format!("{group} waits for {waiting}")));
     told.extend(dry.created_evals.iter().map(|eval| format!("eval {} {}", eval.triggered_by, eval.status)));
     assert_eq!(told, expected);
 }
@@ -47,7 +48,13 @@ fn a_job_without_room() {
     check(
         "node a cpu=100",
         "count=2",
-        &["check index 0", "web ignore 0 place 2 stop 0 in place 0 destructive 0", "web fails", "eval queued-allocs blocked"],
+        &[
+            "check index 0",
+            "web ignore 0 place 2 stop 0 in place 0 destructive 0",
+            "web fails",
+            "web waits for 2",
+            "eval queued-allocs blocked",
+        ],
     );
 }
 

@@ -65,7 +65,8 @@ fn named(cluster: &Cluster, name: &str) -> std::sync::Arc<Allocation> {
 
 fn health(cluster: &mut Cluster, name: &str, healthy: bool, now: Time) {
     let alloc = named(cluster, name);
-    let deployment_status = Some(AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(now), ..AllocDeploymentStatus::default() });
+    let deployment_status =
+        Some(AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(now), ..AllocDeploymentStatus::default() });
     let said = ClientAlloc {
         id: alloc.id,
         node_id: alloc.node_id.unwrap(),

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use songline_commands::DeregisterJob;
-use songline_model::{EvalTrigger, JobKey};
+use songline_model::{EvalTrigger, Evaluation, JobKey, JobType};
 
 use super::register::{check_priority, eval};
 use crate::error::ApiError;
@@ -36,7 +36,8 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
     };
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);
-    let eval = starts_by_itself.then(|| eval(&call, job, priority, EvalTrigger::JobDeregister));
+    // Whatever the job's type: stopping is the same work for every scheduler, and clients see `service`.
+    let eval = starts_by_itself.then(|| Evaluation { kind: JobType::Service, ..eval(&call, job, priority, EvalTrigger::JobDeregister) });
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
     let command = DeregisterJob {
         job: JobKey::new(namespace.as_str(), call.id()),

@@ -17,7 +17,6 @@ use songline_model::{
 };
 use songline_projections::{State, apply};
 
-use crate::class::computed_class;
 use crate::generic::{Done, Scheduler, Step};
 
 const SECOND: i64 = 1_000_000_000;
@@ -117,7 +116,7 @@ impl Cluster {
             status: NodeStatus::Ready,
             ..Node::default()
         };
-        node.computed_class = computed_class(&node);
+        node.computed_class = node.compute_class();
         self.commit(RegisterNode { node, create_node_pool: true });
     }
 

@@ -1,0 +1,168 @@
+//! What people and servers ask of an allocation that runs: restarts, signals, destruction, reconnects.
+
+use expect_test::expect;
+use songline_model::JobType;
+
+use super::stage::{check, group};
+
+#[test]
+fn restarting_what_runs_leaves_alone_what_has_ended() {
+    check(
+        group(JobType::Batch, "a b"),
+        "start
+         set-up
+         ready a
+         started a
+         restart b
+         restart nobody
+         ready b
+         started b
+         exit a 0
+         restart a
+         restart running
+         exit b 0
+         ready b
+         events b
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a, prepare b] pending
+            ready a: [sync, start a#1] pending
+            started a: [] running
+            restart b: error "Task not running"
+            restart nobody: error "Could not find task runner for task: nobody"
+            ready b: [sync, start b#1] running
+            started b: [] running
+            exit a 0: [clear a#1] running
+            restart a: error "Task not running"
+            restart running: [kill b#1 in 5s] running
+            exit b 0: [clear b#1, prepare b] pending
+            ready b: [sync, start b#2] pending
+            events b: 
+                Received: Task received by client
+                Started: Task started by client
+                Restart Signaled: please
+                Terminated: Exit Code: 0
+                Restarting: Task restarting in 0s
+            states: a dead, b pending
+        "#]],
+    );
+}
+
+#[test]
+fn restarting_all_runs_ended_tasks_again_in_the_order_of_stages() {
+    check(
+        group(JobType::Batch, "init:prestart main"),
+        "start
+         set-up
+         ready init
+         started init
+         exit init 0
+         ready main
+         started main
+         restart all
+         exit main 0
+         states
+         ready init
+         started init
+         exit init 0
+         ready main
+         started main
+         exit main 0
+         restart all",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init] pending
+            ready init: [sync, start init#1] pending
+            started init: [] running
+            exit init 0: [clear init#1, prepare main] pending
+            ready main: [sync, start main#1] pending
+            started main: [] running
+            restart all: [kill main#1 in 5s] running
+            exit main 0: [clear main#1, prepare init] pending
+            states: init pending, main pending
+            ready init: [sync, start init#2] pending
+            started init: [] running
+            exit init 0: [clear init#2, prepare main] pending
+            ready main: [sync, start main#2] pending
+            started main: [] running
+            exit main 0: [clear main#2, tear down] complete
+            restart all: error "restart of an alloc that should not run"
+        "#]],
+    );
+}
+
+#[test]
+fn a_signal_goes_to_one_or_all_that_run() {
+    check(
+        group(JobType::Batch, "a b"),
+        "start
+         set-up
+         ready a
+         started a
+         signal a SIGHUP
+         signal b SIGHUP
+         signal nobody SIGHUP
+         events a",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a, prepare b] pending
+            ready a: [sync, start a#1] pending
+            started a: [] running
+            signal a SIGHUP: [signal a SIGHUP] running
+            signal b SIGHUP: error "Task not running"
+            signal nobody SIGHUP: error "Task not found"
+            events a: 
+                Received: Task received by client
+                Started: Task started by client
+                Signaling: Task being sent a signal
+        "#]],
+    );
+}
+
+#[test]
+fn destroying_ends_the_tasks_first() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         destroy
+         exit web 137",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            destroy: [kill web#1 in 5s] running
+            exit web 137: [clear web#1, tear down, destroy] complete
+        "#]],
+    );
+}
+
+#[test]
+fn a_reconnect_is_noted_without_taking_over_the_servers_copy() {
+    check(
+        group(JobType::Service, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         reconnect
+         events web
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            reconnect: [] running
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Reconnected: Client reconnected
+            update: running "Tasks are running" None index 99
+        "#]],
+    );
+}
