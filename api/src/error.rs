@@ -45,6 +45,11 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
+    /// 501: the reference has it, this server does not yet.
+    pub fn not_built(what: &str) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, format!("{what}: not built yet"))
+    }
+
     /// 405: the route does not have this method.
     pub fn method() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Invalid method")

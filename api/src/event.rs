@@ -182,8 +182,8 @@ impl Shared {
             for item in items {
                 match item {
                     Item::Entry { index, kind: Kind::Restore, .. } => {
-                        self.tail.lock().clear(index);
                         self.unwritten.push(index, Item::Reset { index });
+                        self.tail.lock().clear(index);
                         self.news.send_modify(|news| {
                             news.index = index;
                             news.epoch += 1;
@@ -191,11 +191,13 @@ impl Shared {
                     }
                     Item::Entry { index, kind, changes } => {
                         let batch = Arc::new(Batch::encode(index, kind, &changes));
-                        if !batch.events.is_empty() {
-                            self.tail.lock().push(Arc::clone(&batch), &self.config);
-                        }
+                        // Queued for the history before it is in the tail: the history's thread takes the tail's newest entry for its
+                        // mark, and an entry above no mark is the only kind that is written.
                         if self.history.is_some() {
-                            self.unwritten.push(index, Item::Batch(batch));
+                            self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
+                        }
+                        if !batch.events.is_empty() {
+                            self.tail.lock().push(batch, &self.config);
                         }
                         self.news.send_modify(|news| news.index = index);
                     }

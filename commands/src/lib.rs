@@ -34,6 +34,7 @@ macro_rules! commands {
     ($($(#[$doc:meta])* $variant:ident($body:ty) = $kind:literal),* $(,)?) => {
         /// One typed command. Numbers below 1000 are the reference's message types, ours start at 1000.
         #[derive(Debug, Clone, PartialEq)]
+        #[allow(clippy::large_enum_variant, reason = "a command is made and moved once an entry; boxing its bodies would cost more")]
         pub enum Command {
             $($(#[$doc])* $variant($body),)*
         }

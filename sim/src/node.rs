@@ -74,7 +74,8 @@ impl<S: Servers> SimNode<S> {
         for alloc in self.servers.alloc_get_allocs(&self.auth, news).await? {
             let running = self.allocs.get(&alloc.id).is_some_and(|(_, running)| *running);
             let wants_run = !alloc.server_terminal() && !alloc.client_terminal();
-            if running != wants_run && !(alloc.client_terminal() && !running) {
+            let changed = running != wants_run && (running || !alloc.client_terminal());
+            if changed {
                 updates.push(say(&alloc, wants_run));
             }
             self.allocs.insert(alloc.id, (alloc.alloc_modify_index, wants_run));

@@ -46,8 +46,14 @@ impl Server for Core {
 
     async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
-        let planned =
-            tokio::task::spawn_blocking(move || songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed(), now));
+        let planned = tokio::task::spawn_blocking(move || {
+            let started = std::time::Instant::now();
+            let mut planned = songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed(), now);
+            let took = started.elapsed();
+            timing::stamp_metrics(&mut planned.failed, took);
+            planned.created_evals.iter_mut().for_each(|eval| timing::stamp_failures(eval, took));
+            planned
+        });
         let planned = planned.await.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         Ok(PlannedJob { annotations: Some(planned.annotations), failed_tg_allocs: planned.failed, created_evals: planned.created_evals })
     }

@@ -144,10 +144,10 @@ struct Frozen {
 impl CheckpointSource for Frozen {
     fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
         // What a checkpoint covers is not replayed, so its events have to be in the history before it counts.
-        if let Some(core) = self.core.upgrade() {
-            if !core.events().write_through(self.state.applied_index(), HISTORY_WAIT).map_err(io::Error::other)? {
-                return Err(io::Error::other("the event history is too far behind for a checkpoint"));
-            }
+        if let Some(core) = self.core.upgrade()
+            && !core.events().write_through(self.state.applied_index(), HISTORY_WAIT).map_err(io::Error::other)?
+        {
+            return Err(io::Error::other("the event history is too far behind for a checkpoint"));
         }
         self.state.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
     }

@@ -73,7 +73,9 @@ fn nothing_acknowledged_is_lost_when_the_agent_is_killed() -> Result<()> {
     seen.extend(Follower::start(agent.http, from)?.until(last, WITHIN)?);
     written.check_events(&seen)?;
     let again = Follower::start(agent.http, 0)?.until(last, WITHIN)?;
-    ensure!(again == seen, "the stream read in one piece has {} events, the pieces had {}", again.len(), seen.len());
+    let differ: Vec<_> =
+        seen.iter().filter(|event| !again.contains(event)).chain(again.iter().filter(|event| !seen.contains(event))).collect();
+    ensure!(again == seen, "the stream read in one piece has {} events, the pieces had {}: {differ:?}", again.len(), seen.len());
     task.stop(agent.http)?;
     say(&format!(
         "{rounds} kills: {} namespaces and {} node pool writes acknowledged, none missing; {} events without hole or repeat; one task, one process",

@@ -1,13 +1,16 @@
+//! Stories of the event hub: what readers get who come early, late, slowly, or after a restart.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use songline_commands::Kind;
 use songline_model::NodePool;
 use songline_projections::Change;
 use tokio_util::sync::CancellationToken;
 
-use super::{Dialect, EventHub, FjallHistory, Format, History, HubConfig, Interest, Start};
+use super::{Batch, Dialect, EventHub, FjallHistory, Format, History, HistoryError, HubConfig, Interest, Start};
 
 fn pool(name: &str) -> Arc<Vec<Change>> {
     Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }])
@@ -142,6 +145,63 @@ async fn entries_without_events_move_the_mark_of_the_history() {
     hub.publish(3, Kind::NamespaceUpsert, Arc::default());
     assert!(hub.write_through(3, Duration::from_secs(10)).expect("syncs"));
     assert_eq!(hub.history_last(), 3);
+}
+
+/// A history that only counts: so quick that its writer looks at the mark all the time.
+#[derive(Default)]
+struct Counted(Mutex<(u64, Vec<u64>)>);
+
+impl History for Counted {
+    fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
+        let mut counted = self.0.lock();
+        let known = counted.0;
+        counted.1.extend(batches.iter().map(|batch| batch.index).filter(|index| *index > known));
+        counted.0 = through.max(known);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), HistoryError> {
+        Ok(())
+    }
+
+    fn range(&self, _after: u64, _batches_max: usize) -> Result<Vec<Arc<Batch>>, HistoryError> {
+        Ok(Vec::new())
+    }
+
+    fn oldest(&self) -> u64 {
+        1
+    }
+
+    fn last(&self) -> u64 {
+        self.0.lock().0
+    }
+
+    fn reset(&self, _first_index: u64) -> Result<(), HistoryError> {
+        Ok(())
+    }
+
+    fn forget_before(&self, _index: u64) -> Result<(), HistoryError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_history_misses_no_entry_however_its_writer_and_the_encoder_interleave() {
+    const ENTRIES: u64 = 100_000;
+    let history = Arc::new(Counted::default());
+    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn History>), 1).expect("starts");
+    for index in 1..=ENTRIES {
+        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
+        // Never far ahead: then the history's thread takes entries one by one, and looks at the mark between any two.
+        while hub.settled() + 2 < index {
+            std::hint::spin_loop();
+        }
+    }
+    assert!(hub.write_through(ENTRIES, Duration::from_secs(60)).expect("syncs"));
+    hub.close();
+    let written = history.0.lock().1.clone();
+    let missing: Vec<_> = (1..=ENTRIES).filter(|index| written.binary_search(index).is_err()).collect();
+    assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), &missing[..missing.len().min(10)]);
 }
 
 #[tokio::test]

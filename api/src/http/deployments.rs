@@ -31,6 +31,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, root, "pause/{}", submit, |call| Box::pin(pause(call)));
     mux.add(Methods::Write, root, "allocation-health/{}", submit, |call| Box::pin(allocation_health(call)));
     mux.add(Methods::Write, root, "unblock/{}", submit, |call| Box::pin(unblock(call)));
+    mux.add(Methods::Write, root, "promote/{}", submit, |_| Box::pin(std::future::ready(Err(ApiError::not_built("promotion")))));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
 }
 

@@ -26,6 +26,9 @@ use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
 /// As many ids fit into 256 KiB.
 const DELETE_IDS_MAX: usize = 7281;
 
+/// Evaluations that one command of a deletion by filter drops: few enough to apply in milliseconds.
+const DELETE_PAGE: usize = 728;
+
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
     mux.add(Methods::Delete, "/v1/evaluations", "", Capability::Management, |call| Box::pin(delete(call)));
@@ -156,16 +159,16 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
             let text = format!("request includes {} evaluation IDs, must be {DELETE_IDS_MAX} or fewer", asked.len());
             return Err(ApiError::bad_request(text));
         }
-        (false, true) => {}
-        (true, false) => {
-            return Err(ApiError::new(axum::http::StatusCode::NOT_IMPLEMENTED, "deleting evaluations by filter is not built yet"));
-        }
+        (false, true) | (true, false) => {}
     }
     let view = call.server.view();
     let paused =
         view.scheduler_config().map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
     if !paused {
         return Err(ApiError::internal("eval broker is enabled; eval broker must be paused to delete evals"));
+    }
+    if !request.filter.is_empty() {
+        return delete_filtered(&call, &view, &request.filter).await;
     }
     let mut evals = Vec::with_capacity(asked.len());
     for text in &asked {
@@ -179,6 +182,18 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let count = evals.len() as u64;
     let written = call.propose(ReapEvals { evals, allocs: Vec::new(), user_initiated: true }).await?;
     call.written(written.index, &EvalDeleteResponse { count, index: written.index })
+}
+
+/// Deletes what passes a filter, in commands of bounded size. An evaluation that fails the filter with an error stays.
+async fn delete_filtered<S: Server>(call: &Call<S>, view: &State, filter: &str) -> Result<Response, ApiError> {
+    let filter = Filter::parse(filter).map_err(|error| ApiError::internal(error.to_string()))?;
+    let passes = |eval: &&Arc<Evaluation>| filter.matches(&***eval).unwrap_or(false) && safe_to_delete(view, eval);
+    let found: Vec<EvalId> = view.evals().filter(passes).map(|eval| eval.id).collect();
+    let mut index = 0;
+    for page in found.chunks(DELETE_PAGE) {
+        index = call.propose(ReapEvals { evals: page.to_vec(), allocs: Vec::new(), user_initiated: true }).await?.index;
+    }
+    call.written(index, &EvalDeleteResponse { count: found.len() as u64, index })
 }
 
 /// Whether no allocation may still need the evaluation to be replaced.

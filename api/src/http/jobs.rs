@@ -19,7 +19,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::http::params::ReadParams;
+use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
@@ -45,6 +45,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, root, "{}/deployment", read_job, |call| Box::pin(deployment(call)));
     mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
     mux.add(Methods::Get, root, "{}/scale", Capability::Namespace("read-job-scaling"), |call| Box::pin(scale::status(call)));
+    mux.add(Methods::Write, root, "{}/scale", Capability::Namespace("scale-job"), |call| Box::pin(scale::scale(call)));
+    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(dispatch::force(call)));
+    mux.add(Methods::Get, root, "{}/services", read_job, |call| Box::pin(services(call)));
     mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
     mux.add(Methods::Write, root, "{}", submit, |call| Box::pin(register::update(call)));
@@ -108,12 +111,13 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Whether rows of an earlier job of the same id are wanted too.
-fn all<S: Server>(call: &Call<S>) -> Result<bool, ApiError> {
-    Ok(call.query().boolean("all")?.unwrap_or(false))
+fn all<S: Server>(call: &Call<S>) -> bool {
+    // What is no boolean is not looked at.
+    parse_bool(&call.query().text("all")).unwrap_or(false)
 }
 
 async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let all = all(&call)?;
+    let all = all(&call);
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobAllocs(key.clone())], |view| {
@@ -139,7 +143,7 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let all = all(&call)?;
+    let all = all(&call);
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
@@ -220,6 +224,15 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Some(row) => call.read(&Meta::at(found.index), &*row),
         None => Err(ApiError::missing("job source not found", found.index)),
     }
+}
+
+/// Services that a job's allocations announce. Nothing announces any yet.
+async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if call.server.view().job_by_key(&key(&call, &params)).is_none() {
+        return Err(ApiError::missing("job not found", 0));
+    }
+    Err(ApiError::not_built("services"))
 }
 
 /// The namespace of a write about a job: the query's, else the body's, else the job's own, else `default`.

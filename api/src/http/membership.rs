@@ -127,7 +127,7 @@ async fn change_keys<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
 }
 
 /// Where a text stops being base64.
-fn not_base64(text: &str) -> Option<usize> {
+pub(super) fn not_base64(text: &str) -> Option<usize> {
     use base64::DecodeError;
     match BASE64.decode(text) {
         Ok(_) => None,

@@ -160,7 +160,7 @@ async fn fresh_view<S: Server>(call: &Call<S>, params: &ReadParams) -> Result<Ar
 fn even(prefix: &str) -> &str {
     let digits = prefix.len() - prefix.matches('-').count();
     match prefix.char_indices().next_back() {
-        Some((last, _)) if digits % 2 != 0 => &prefix[..last],
+        Some((last, _)) if !digits.is_multiple_of(2) => &prefix[..last],
         Some(_) | None => prefix,
     }
 }

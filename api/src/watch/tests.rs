@@ -1,3 +1,5 @@
+//! Stories of waiting readers: who wakes, who does not.
+
 use std::sync::Arc;
 
 use songline_model::Namespace;

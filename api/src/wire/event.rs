@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{Allocation, Deployment, Evaluation, Job, Node, NodePool, Str};
+use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
 use songline_projections::Change;
 
 use crate::wire::alloc::EventAlloc;
@@ -158,9 +158,27 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
         return Vec::new();
     };
     let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
+    out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
     // A stable sort: within a step the order of the changes stays.
     out.sort_by_key(|event| event.step);
     out
+}
+
+/// A dead job that is written again is still dead in its own step, and pending in the step of its evaluation: two events of one change.
+/// This is the first of them.
+fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
+    let Change::Job { before: Some(before), after: Some(after) } = change else { return None };
+    if !is_revived(kind, before, after) {
+        return None;
+    }
+    let dead = Job { status: JobStatus::Dead, ..Job::clone(after) };
+    let event = event(kind, word, &Change::Job { before: None, after: Some(Arc::new(dead)) })?;
+    Some(Event { step: 0, ..event })
+}
+
+/// Whether an entry writes a dead job and an evaluation that makes it pending.
+fn is_revived(kind: Kind, before: &Job, after: &Job) -> bool {
+    matches!(kind, Kind::JobRegister | Kind::JobDeregister) && before.status == JobStatus::Dead && after.status == JobStatus::Pending
 }
 
 /// One change's event. Rows that are dropped are events only where the reference has them.
@@ -204,7 +222,10 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };
-    let step = step(kind, topic);
+    let step = match change {
+        Change::Job { before: Some(before), after: Some(after) } if is_revived(kind, before, after) => 1,
+        _ => step(kind, topic),
+    };
     Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, Str};
+use songline_model::{Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, Str};
 
 use crate::wire::responses::QueryMeta;
 
@@ -193,14 +193,32 @@ pub struct JobDispatchRequest {
     /// Must be that of the path.
     #[serde(rename = "JobID")]
     pub job_id: Str,
-    /// What the child gets.
-    pub payload: Option<Blob>,
+    /// What the child gets, in base64.
+    pub payload: Option<Str>,
     /// What the child is told.
     pub meta: Option<BTreeMap<Str, Str>>,
     /// A repeated one answers the earlier child.
     pub idempotency_token: Str,
     /// Comes into the child's id.
     pub id_prefix_template: Str,
+}
+
+/// `ScalingRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ScalingRequest {
+    /// How many.
+    pub count: Option<i64>,
+    /// `Job` and `Group`.
+    pub target: Option<BTreeMap<Str, Str>>,
+    /// Why.
+    pub message: Str,
+    /// Whether it tells of a failure.
+    pub error: bool,
+    /// Anything.
+    pub meta: Option<BTreeMap<Str, serde_json::Value>>,
+    /// Must be that of the query.
+    pub namespace: Str,
 }
 
 /// `JobScaleStatus` of the wire.

@@ -203,3 +203,84 @@ async fn a_job_file_becomes_a_job() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn a_group_is_scaled_within_its_policy() {
+    let job =
+        JOB.replace("\"Count\": 2", "\"Count\": 2, \"Scaling\": {\"Min\": 1, \"Max\": 3}").replace("\"ID\"", "\"Type\": \"batch\", \"ID\"");
+    check(
+        &Memory::new(),
+        &format!(
+            r#"PUT /v1/jobs {job}
+            PUT /v1/job/web/scale {{"Target": {{"Group": "g"}}, "Count": 3}}
+            PUT /v1/job/web/scale {{"Target": {{"Group": "g"}}, "Count": 4}}
+            PUT /v1/job/web/scale {{"Target": {{"Group": "g"}}, "Count": 0}}
+            PUT /v1/job/web/scale {{"Target": {{"Group": "h"}}, "Count": 1}}
+            PUT /v1/job/web/scale {{"Target": {{"Job": "other", "Group": "g"}}, "Count": 1}}
+            PUT /v1/job/web/scale {{"Count": 1}}
+            PUT /v1/job/none/scale {{"Target": {{"Group": "g"}}, "Count": 1}}
+            GET /v1/job/web/scale"#
+        ),
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"Type": "batch", "ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Scalin
+                200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 3}
+                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":true,"NextToken":""}
+            PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 4}
+                400 group count was greater than scaling policy maximum: 4 > 3
+            PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 0}
+                400 group count was less than scaling policy minimum: 0 < 1
+            PUT /v1/job/web/scale {"Target": {"Group": "h"}, "Count": 1}
+                400 task group "h" specified for scaling does not exist in job
+            PUT /v1/job/web/scale {"Target": {"Job": "other", "Group": "g"}, "Count": 1}
+                400 job ID in payload did not match URL
+            PUT /v1/job/web/scale {"Count": 1}
+                400 missing task group name for scaling action
+            PUT /v1/job/none/scale {"Target": {"Group": "g"}, "Count": 1}
+                404 job "none" not found
+            GET /v1/job/web/scale
+                200 @3 {"JobID":"web","Namespace":"default","JobCreateIndex":2,"JobModifyIndex":3,"JobStopped":false,"TaskGroups":{"g":{"Desired":3,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":null}}}
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_parameterized_job_gets_children() {
+    let job = JOB.replace("\"ID\"", "\"Type\": \"batch\", \"ParameterizedJob\": {\"MetaRequired\": [\"a\"]}, \"ID\"");
+    check(
+        &Memory::new(),
+        &format!(
+            r#"PUT /v1/jobs {job}
+            PUT /v1/job/web/dispatch {{"Meta": {{"a": "1"}}, "Payload": "aGVsbG8="}}
+            PUT /v1/job/web/dispatch {{"Meta": {{"b": "1"}}}}
+            PUT /v1/job/web/dispatch {{}}
+            PUT /v1/job/web/dispatch {{"Payload": "not base64!"}}
+            PUT /v1/job/web/dispatch?idempotency_token=t {{"Meta": {{"a": "1"}}}}
+            PUT /v1/job/web/dispatch?idempotency_token=t {{"Meta": {{"a": "1"}}}}
+            PUT /v1/job/web/evaluate
+            PUT /v1/job/web/periodic/force"#
+        ),
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"Type": "batch", "ParameterizedJob": {"MetaRequired": ["a"]}, "ID": "web", "Ta
+                200 @2 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/web/dispatch {"Meta": {"a": "1"}, "Payload": "aGVsbG8="}
+                200 @3 {"DispatchedJobID":"web/dispatch-1700000002-00000000","EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":3,"JobCreateIndex":3,"Index":3}
+            PUT /v1/job/web/dispatch {"Meta": {"b": "1"}}
+                500 Dispatch request included unpermitted metadata keys: [b]
+            PUT /v1/job/web/dispatch {}
+                500 Dispatch did not provide required meta keys: [a]
+            PUT /v1/job/web/dispatch {"Payload": "not base64!"}
+                400 illegal base64 data at input byte 3
+            PUT /v1/job/web/dispatch?idempotency_token=t {"Meta": {"a": "1"}}
+                200 @4 {"DispatchedJobID":"web/dispatch-1700000005-00000000","EvalID":"00000000-0000-0004-8000-000000000001","EvalCreateIndex":4,"JobCreateIndex":4,"Index":4}
+            PUT /v1/job/web/dispatch?idempotency_token=t {"Meta": {"a": "1"}}
+                200 @4 {"DispatchedJobID":"web/dispatch-1700000005-00000000","EvalID":"","EvalCreateIndex":0,"JobCreateIndex":4,"Index":4}
+            PUT /v1/job/web/evaluate
+                500 can't evaluate parameterized job
+            PUT /v1/job/web/periodic/force
+                500 can't force launch non-periodic job
+        "#]],
+    )
+    .await;
+}

@@ -108,3 +108,39 @@ async fn what_is_no_filter_is_refused_and_says_where() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn evaluations_are_deleted_while_the_broker_is_paused() {
+    let server = Memory::new();
+    evals(&server, 3);
+    check(
+        &server,
+        r#"DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+        PUT /v1/operator/scheduler/configuration {"PauseEvalBroker": true}
+        DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+        DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+        DELETE /v1/evaluations {"EvalIDs": ["x"], "Filter": "x"}
+        DELETE /v1/evaluations {"Filter": "JobID == \"nothing\""}
+        DELETE /v1/evaluations {"Filter": "JobID matches \"job\""}
+        GET /v1/evaluations/count"#,
+        expect![[r#"
+            DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+                500 eval broker is enabled; eval broker must be paused to delete evals
+            PUT /v1/operator/scheduler/configuration {"PauseEvalBroker": true}
+                200 @5 {"Updated":true,"Index":5}
+            DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+                200 @6 {"Count":1,"Index":6}
+            DELETE /v1/evaluations {"EvalIDs": ["01010101-0101-0101-0101-010101010101"]}
+                500 eval not found
+            DELETE /v1/evaluations {"EvalIDs": ["x"], "Filter": "x"}
+                400 evals cannot be deleted by both ID and filter
+            DELETE /v1/evaluations {"Filter": "JobID == \"nothing\""}
+                200 @0 {"Count":0,"Index":0}
+            DELETE /v1/evaluations {"Filter": "JobID matches \"job\""}
+                200 @7 {"Count":2,"Index":7}
+            GET /v1/evaluations/count
+                200 @7 {"Count":0,"Index":7,"LastContact":0,"KnownLeader":true,"NextToken":""}
+        "#]],
+    )
+    .await;
+}

@@ -8,7 +8,7 @@ use expect_test::expect;
 use http_body_util::BodyExt;
 use songline_api::Server;
 use songline_commands::{UpdateEvals, UpsertNamespaces, UpsertNodePools};
-use songline_model::{EvalId, Evaluation, Namespace, NodePool};
+use songline_model::{EvalId, EvalStatus, Evaluation, Namespace, NodePool};
 
 use crate::server::{Memory, answer};
 
@@ -248,6 +248,31 @@ async fn a_quiet_stream_beats_and_a_filtered_one_tells_how_far_it_is() {
         {"Index":1,"CaughtUp":true}
         {"Index":2,"Checkpoint":true}
         {}
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn a_dead_job_that_is_stopped_is_told_dead_and_then_pending() {
+    let server = Memory::new();
+    let job = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
+    answer(&server, &format!("PUT /v1/jobs {job}")).await;
+    let eval = server.view().evals().next().cloned().expect("an evaluation");
+    server.run(UpdateEvals { evals: vec![Evaluation { status: EvalStatus::Complete, ..Evaluation::clone(&eval) }] });
+    let index = server.view().applied_index();
+    answer(&server, "DELETE /v1/job/web").await;
+    settled(&server).await;
+    let mut reader = subscribe(&server, &format!("?topic=Job&index={}", index + 1)).await;
+    let mut seen = String::new();
+    for _ in 0..3 {
+        let frame: serde_json::Value = serde_json::from_str(&reader.line().await.expect("a line")).expect("JSON");
+        let status = frame["Events"][0]["Payload"]["Job"]["Status"].clone();
+        seen.push_str(&format!("{} {} {status}\n", frame["Index"], frame["Events"][0]["Type"]));
+    }
+    expect![[r#"
+        null null null
+        4 "JobDeregistered" "dead"
+        4 "JobDeregistered" "pending"
     "#]]
     .assert_eq(&seen);
 }

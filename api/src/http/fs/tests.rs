@@ -1,3 +1,5 @@
+//! Frames, plain bytes, heartbeats and errors of file streams.
+
 use std::time::Duration;
 
 use bytes::Bytes;

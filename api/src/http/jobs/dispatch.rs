@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use songline_commands::RegisterJob;
 use songline_model::{Blob, EvalTrigger, Job, JobStatus, Str};
 
@@ -11,6 +13,7 @@ use super::admission;
 use super::register::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::membership::not_base64;
 use crate::server::Server;
 use crate::wire::job::JobDispatchRequest;
 use crate::wire::responses::JobDispatchResponse;
@@ -27,7 +30,8 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let view = call.server.view();
     admission::check_registration_allowed(&*call.server, &view)?;
     let parent = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("parameterized job not found"))?;
-    check(parent, &request)?;
+    let payload = payload(request.payload.as_deref().unwrap_or_default())?;
+    check(parent, &request, payload.0.len())?;
     let in_query = call.query().text("idempotency_token");
     let token = if in_query.is_empty() { request.idempotency_token.clone() } else { Str::new(in_query) };
     if !token.is_empty() {
@@ -44,7 +48,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
             return call.written(answer.index, &answer);
         }
     }
-    let child = child(&call, parent, request, token);
+    let child = child(&call, parent, request, payload, token);
     let id = child.id.0.clone();
     let eval = (!child.is_periodic()).then(|| eval(&call, &child, child.priority, EvalTrigger::JobRegister));
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
@@ -62,7 +66,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     call.written(index, &answer)
 }
 
-fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, token: Str) -> Job {
+fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, payload: Blob, token: Str) -> Job {
     let now = call.server.now();
     let random = call.fresh_uuid().simple().to_string();
     let prefix = if request.id_prefix_template.is_empty() { String::new() } else { format!("{}-", request.id_prefix_template) };
@@ -75,7 +79,7 @@ fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, t
         name: id.into(),
         dispatched: true,
         dispatch_idempotency_token: token,
-        payload: request.payload.filter(|payload| !payload.0.is_empty()),
+        payload: Some(payload).filter(|payload| !payload.0.is_empty()),
         meta: Some(meta).filter(|meta| !meta.is_empty()),
         status: JobStatus::Pending,
         status_description: Str::default(),
@@ -89,8 +93,33 @@ fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, t
     }
 }
 
+/// The bytes of a payload.
+fn payload(text: &str) -> Result<Blob, ApiError> {
+    match (STANDARD.decode(text), not_base64(text)) {
+        (Ok(bytes), _) => Ok(Blob(bytes)),
+        (Err(_), Some(at)) => Err(ApiError::bad_request(format!("illegal base64 data at input byte {at}"))),
+        (Err(error), None) => Err(ApiError::bad_request(error.to_string())),
+    }
+}
+
+/// Starts a periodic job's child at once. What starts them at their times comes later, and this with it.
+pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let view = call.server.view();
+    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
+    if !job.is_periodic() {
+        return Err(ApiError::internal("can't force launch non-periodic job"));
+    }
+    if !job.is_periodic_active() {
+        let id = &job.id;
+        let text = format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
+        return Err(ApiError::internal(text));
+    }
+    Err(ApiError::not_built("periodic jobs"))
+}
+
 /// Refuses what the parent does not take.
-fn check(parent: &Job, request: &JobDispatchRequest) -> Result<(), ApiError> {
+fn check(parent: &Job, request: &JobDispatchRequest, payload: usize) -> Result<(), ApiError> {
     let refuse = |text: String| Err(ApiError::internal(text));
     let Some(config) = parent.parameterized_job.as_ref().filter(|_| parent.is_parameterized()) else {
         return refuse(format!("Specified job \"{}\" is not a parameterized job", parent.id));
@@ -98,7 +127,6 @@ fn check(parent: &Job, request: &JobDispatchRequest) -> Result<(), ApiError> {
     if parent.stop {
         return refuse(format!("Specified job \"{}\" is stopped", parent.id));
     }
-    let payload = request.payload.as_ref().map_or(0, |Blob(bytes)| bytes.len());
     if config.payload == "required" && payload == 0 {
         return refuse("Payload is not provided but required by parameterized job".to_owned());
     }

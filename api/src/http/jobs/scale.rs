@@ -1,17 +1,23 @@
-//! How many allocations a job's groups have. Scaling by request comes with scaling policies.
+//! How many allocations a job's groups have, and changing that. What is told about scalings is not kept yet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::response::Response;
-use songline_model::{AllocClientStatus, JobKey};
+use songline_commands::RegisterJob;
+use songline_lang::go_json::Names;
+use songline_model::{AllocClientStatus, EvalTrigger, Job, JobKey, JobType, Str};
 use songline_projections::State;
 
+use super::admission;
+use super::register::eval;
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::job::{GroupScaleStatus, JobScaleStatus};
+use crate::wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
+use crate::wire::responses::{JobRegisterResponse, QueryMeta};
 
 pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
@@ -42,6 +48,89 @@ pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiErro
         task_groups,
     };
     call.read(&Meta::at(found.index), &answer)
+}
+
+pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let request: ScalingRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
+    let namespace = call.write_namespace()?;
+    let target = request.target.unwrap_or_default();
+    let asked_job = target.get("Job").map_or("", Str::as_str);
+    if !asked_job.is_empty() && asked_job != call.id() {
+        return Err(ApiError::bad_request("job ID in payload did not match URL"));
+    }
+    let group = target.get("Group").cloned().unwrap_or_default();
+    check(&request.namespace, &namespace, &group, request.count, request.error)?;
+    let view = call.server.view();
+    admission::check_registration_allowed(&*call.server, &view)?;
+    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::not_found(format!("job \"{}\" not found", call.id())))?;
+    let Some(count) = request.count else {
+        return Err(ApiError::not_built("scaling events"));
+    };
+    check_group(&view, job, &group, count)?;
+    let mut scaled = Job::clone(job);
+    for row in scaled.task_groups.iter_mut().flatten().filter(|row| row.name == group) {
+        row.count = count;
+    }
+    scaled.submit_time = call.server.now().nanos();
+    let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
+    let eval = starts_by_itself.then(|| eval(&call, job, job.priority, EvalTrigger::JobScaling));
+    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    let command = RegisterJob {
+        job: Arc::new(scaled),
+        enforce_index: true,
+        job_modify_index: job.job_modify_index,
+        eval,
+        versions_max: call.server.info().job_tracked_versions,
+        ..RegisterJob::default()
+    };
+    let index = call.propose(command).await?.index;
+    let answer = JobRegisterResponse {
+        eval_id,
+        eval_create_index: if starts_by_itself { index } else { 0 },
+        job_modify_index: index,
+        meta: QueryMeta { known_leader: true, ..QueryMeta::written(index) },
+        ..JobRegisterResponse::default()
+    };
+    call.written(index, &answer)
+}
+
+/// What is wrong with a request whatever the job is.
+fn check(in_body: &str, namespace: &str, group: &str, count: Option<i64>, error: bool) -> Result<(), ApiError> {
+    if !in_body.is_empty() && in_body != namespace {
+        return Err(ApiError::bad_request("namespace in payload did not match header"));
+    }
+    if group.is_empty() {
+        return Err(ApiError::bad_request("missing task group name for scaling action"));
+    }
+    if error && count.is_some() {
+        return Err(ApiError::bad_request("scaling action should not contain count if error is true"));
+    }
+    if count.is_some_and(|count| count < 0) {
+        return Err(ApiError::bad_request("scaling action count can't be negative"));
+    }
+    Ok(())
+}
+
+/// What the job and its policy do not allow.
+fn check_group(view: &State, job: &Job, name: &str, count: i64) -> Result<(), ApiError> {
+    if job.kind == JobType::System {
+        return Err(ApiError::bad_request("cannot scale jobs of type \"system\""));
+    }
+    let Some(group) = job.group(name) else {
+        return Err(ApiError::bad_request(format!("task group \"{name}\" specified for scaling does not exist in job")));
+    };
+    if let Some(policy) = &group.scaling {
+        if count < policy.min {
+            return Err(ApiError::bad_request(format!("group count was less than scaling policy minimum: {count} < {}", policy.min)));
+        }
+        if count > policy.max {
+            return Err(ApiError::bad_request(format!("group count was greater than scaling policy maximum: {count} > {}", policy.max)));
+        }
+    }
+    if view.latest_deployment(&job.namespace, &job.id).is_some_and(|deployment| deployment.is_active()) {
+        return Err(ApiError::bad_request("job scaling blocked due to active deployment"));
+    }
+    Ok(())
 }
 
 /// What the allocations of a job say, by group, and the newest index among them.
