@@ -13,6 +13,7 @@ mod tail;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,8 @@ struct Shared {
     history: Option<Arc<dyn History>>,
     /// What the history has not written yet.
     unwritten: Inbox,
+    /// First index after the last restored archive: what is before it is another history, even while it has not been dropped yet.
+    floor: AtomicU64,
 }
 
 impl EventHub {
@@ -96,6 +99,7 @@ impl EventHub {
             tail: Mutex::new(Tail::new(applied)),
             news: watch::Sender::new(News { index: applied, ..News::default() }),
             unwritten: Inbox::new(applied),
+            floor: AtomicU64::new(0),
             history,
         });
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
@@ -183,6 +187,7 @@ impl Shared {
                 match item {
                     Item::Entry { index, kind: Kind::Restore, .. } => {
                         self.unwritten.push(index, Item::Reset { index });
+                        self.floor.store(index + 1, Ordering::Release);
                         self.tail.lock().clear(index);
                         self.news.send_modify(|news| {
                             news.index = index;

@@ -100,6 +100,7 @@ fn envelope(kind: Kind) -> Envelope {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "golden bytes are files, and a test may read them")]
 fn every_command_reads_the_bytes_it_was_released_with() {
     for &kind in Kind::ALL {
         let path = format!("{}/golden/{:04}-{}.msgpack", env!("CARGO_MANIFEST_DIR"), kind.number(), kind.name());

@@ -4,6 +4,7 @@
 //! neither has any more is told as a gap.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -140,7 +141,7 @@ impl Subscription {
     fn oldest(&self) -> u64 {
         let in_memory = self.shared().tail.lock().complete_after() + 1;
         match &self.shared().history {
-            Some(history) => in_memory.min(history.oldest()),
+            Some(history) => in_memory.min(history.oldest()).max(self.shared().floor.load(Ordering::Acquire)),
             None => in_memory,
         }
     }

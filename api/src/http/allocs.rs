@@ -125,7 +125,6 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     };
     let eval_id = eval.id;
     let no_shutdown_delay = Some(no_shutdown_delay.unwrap_or(false));
-    let no_shutdown_delay = Some(no_shutdown_delay.unwrap_or(false));
     let transition = DesiredTransition { migrate: Some(true), no_shutdown_delay, ..DesiredTransition::default() };
     let written = call.propose(SetDesiredTransitions { allocs: [(id, transition)].into(), evals: vec![eval] }).await?;
     call.written(written.index, &AllocStopResponse { eval_id, index: written.index })
