@@ -88,6 +88,8 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
@@ -98,6 +100,10 @@ pub fn main() -> ExitCode {
 fn version() -> ExitCode {
     println!("Songline v{} (speaks the interface of Nomad v{})", env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
     ExitCode::SUCCESS
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// People who know the reference type long options with one dash: `-dev`, `-config=FILE`.

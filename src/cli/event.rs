@@ -1,5 +1,7 @@
 //! `event follow`, and the readable form of an event.
 
+use std::io::Write;
+
 use clap::Subcommand;
 use serde_json::Value;
 
@@ -29,12 +31,13 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     let from = after_index.map_or_else(|| "from=now".to_owned(), |index| format!("after_index={index}"));
     let topics: String = topic.iter().map(|topic| format!("&topic={topic}")).collect();
     let mut lines = follow(&Api::new(&target), &format!("{from}{topics}")).await?;
+    let mut out = std::io::stdout();
     while let Some(line) = lines.next().await? {
         if json {
-            println!("{line}");
+            writeln!(out, "{line}")?;
         } else {
             for text in readable(&serde_json::from_str(&line)?) {
-                println!("{text}");
+                writeln!(out, "{text}")?;
             }
         }
     }

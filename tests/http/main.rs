@@ -12,5 +12,6 @@ mod jobs;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+mod replay;
 mod snapshots;
 mod story;

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::Stream;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
+use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Batch, Format, mark};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use tokio_stream::StreamExt;
 use parking_lot::Mutex;
 use songline_commands::Kind;
 use songline_model::NodePool;

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
 use crate::event::{Dialect, Format, Interest, Start};
@@ -32,7 +32,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let frames = subscription.into_stream(call.server.shutdown().clone());
     if index.is_none() {
         // The reference refuses a negative index, and then streams all the same.
-        let refusal = futures_util::stream::once(std::future::ready(Ok(Bytes::from_static(b"Invalid index"))));
+        let refusal = tokio_stream::once(Ok(Bytes::from_static(b"Invalid index")));
         let mut response = Response::new(Body::from_stream(refusal.chain(frames)));
         *response.status_mut() = StatusCode::BAD_REQUEST;
         return Ok(response);
