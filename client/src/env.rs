@@ -225,7 +225,9 @@ impl TaskEnv {
                 rest = &rest[at + 2..];
                 continue;
             }
-            let Some(end) = rest[at..].find('}').map(|end| at + end) else { break };
+            let Some(end) = rest[at..].find('}').map(|end| at + end) else {
+                return Err("Invalid expression: Expected the start of an expression, but found an invalid expression token.".to_owned());
+            };
             let name = rest[at + 2..end].trim();
             out.push_str(&rest[..at]);
             match self.lookup(name) {
@@ -249,7 +251,7 @@ impl TaskEnv {
     }
 }
 
-/// What `${node..}`, `${attr..}` and `${meta..}` stand for.
+/// What `${node..}`, `${attr..}` and `${meta..}` stand for. `${node.pool}` is for constraints only.
 fn node_names(node: &Node, region: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::from([
         ("node.unique.id".to_owned(), node.id.to_string()),
@@ -257,7 +259,6 @@ fn node_names(node: &Node, region: &str) -> BTreeMap<String, String> {
         ("node.datacenter".to_owned(), node.datacenter.to_string()),
         ("node.region".to_owned(), region.to_owned()),
         ("node.class".to_owned(), node.node_class.to_string()),
-        ("node.pool".to_owned(), node.node_pool.to_string()),
     ]);
     let attributes = node.attributes.iter().flat_map(|attributes| attributes.iter());
     names.extend(attributes.map(|(key, value)| (format!("attr.{key}"), value.to_string())));

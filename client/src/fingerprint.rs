@@ -98,6 +98,8 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
         meta: Some(meta),
         host_volumes: Some(config.host_volumes.clone()),
         drivers: Some(BTreeMap::new()),
+        csi_controller_plugins: Some(BTreeMap::new()),
+        csi_node_plugins: Some(BTreeMap::new()),
         ..Node::default()
     }
 }

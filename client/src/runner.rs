@@ -20,6 +20,7 @@ use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord};
 use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
 use crate::state::StateDb;
+use crate::stats::TaskUsage;
 
 /// How often stopping a task is tried before it counts as gone.
 const KILL_TRIES: u32 = 5;
@@ -78,19 +79,33 @@ pub(crate) struct Runner {
 }
 
 #[derive(Default)]
-struct Processes(Mutex<BTreeMap<Str, Arc<dyn Process>>>);
+struct Processes {
+    running: Mutex<BTreeMap<Str, Arc<dyn Process>>>,
+    /// What those that ended used when they were last looked at.
+    ended: Mutex<BTreeMap<Str, TaskUsage>>,
+}
 
 impl Processes {
     fn get(&self, task: &str) -> Option<Arc<dyn Process>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
     }
 
     fn put(&self, task: &Str, process: Arc<dyn Process>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
     }
 
     fn remove(&self, task: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        let removed = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        if let Some(usage) = removed.and_then(|process| process.usage()) {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into(), usage);
+        }
+    }
+
+    fn usage(&self, task: &str) -> Option<TaskUsage> {
+        match self.get(task) {
+            Some(process) => process.usage(),
+            None => self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied(),
+        }
     }
 }
 
@@ -161,9 +176,9 @@ impl Runner {
         let _ = self.view.clone().wait_for(is_so).await;
     }
 
-    /// The process of a task, while there is one.
-    pub fn process(&self, task: &str) -> Option<Arc<dyn Process>> {
-        self.processes.get(task)
+    /// What a task uses, or used when it ended; `None` when it has not been started.
+    pub fn usage(&self, task: &str) -> Option<TaskUsage> {
+        self.processes.usage(task)
     }
 }
 

@@ -101,12 +101,8 @@ impl<S: Servers> NodeAgent for Client<S> {
     async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
         let runner = self.runner(alloc)?;
         let names: Vec<_> = runner.view().update.task_states.keys().filter(|name| task.is_empty() || *name == task).cloned().collect();
-        if !task.is_empty() && names.is_empty() {
-            return Err(RpcError::Remote(format!("unknown task name {task:?}")));
-        }
-        let look = || -> BTreeMap<String, TaskUsage> {
-            names.iter().filter_map(|name| Some((name.to_string(), runner.process(name)?.usage()?))).collect()
-        };
+        let look =
+            || -> BTreeMap<String, TaskUsage> { names.iter().filter_map(|name| Some((name.to_string(), runner.usage(name)?))).collect() };
         let before = look();
         tokio::time::sleep(USAGE_INTERVAL).await;
         let both = look().into_iter().map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after))).collect();

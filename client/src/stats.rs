@@ -22,7 +22,7 @@ pub struct TaskUsage {
 }
 
 impl TaskUsage {
-    /// Of a task that has no process.
+    /// Of a task that has no process: only its memory is told.
     pub(crate) fn pretended(rss_bytes: u64) -> Self {
         Self { rss_bytes, ..Self::default() }
     }
@@ -67,9 +67,13 @@ struct TaskResourceUsage {
 #[serde(rename_all = "PascalCase")]
 struct ResourceUsage {
     memory_stats: MemoryStats,
-    cpu_stats: CpuStats,
+    /// `None` where nothing was measured.
+    cpu_stats: Option<CpuStats>,
     device_stats: Option<Vec<()>>,
 }
+
+/// What of it was measured; JSON shows nothing as null.
+type Measured = Option<Vec<&'static str>>;
 
 #[derive(Serialize, Clone, Default)]
 #[serde(rename_all = "PascalCase")]
@@ -83,7 +87,7 @@ struct MemoryStats {
     max_usage: u64,
     kernel_usage: u64,
     kernel_max_usage: u64,
-    measured: Vec<&'static str>,
+    measured: Measured,
 }
 
 #[derive(Serialize, Clone, Default)]
@@ -95,10 +99,15 @@ struct CpuStats {
     throttled_periods: u64,
     throttled_time: u64,
     percent: f64,
-    measured: Vec<&'static str>,
+    measured: Measured,
 }
 
-/// `AllocResourceUsage` of tasks that were looked at twice.
+/// What a process tells of its memory.
+const PROCESS_MEMORY: &[&str] = &["RSS", "Swap"];
+/// What a process tells of its processor time.
+const PROCESS_CPU: &[&str] = &["System Mode", "User Mode", "Percent"];
+
+/// `AllocResourceUsage` of tasks that were looked at twice. Without tasks it is of no time.
 pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, interval: Interval, timestamp: i64) -> Vec<u8> {
     let rows: BTreeMap<String, TaskResourceUsage> = tasks
         .iter()
@@ -108,19 +117,41 @@ pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, inte
             (name.clone(), TaskResourceUsage { resource_usage: own, timestamp, pids: (after.group != 0).then_some(pids) })
         })
         .collect();
-    let mut total = usage(&TaskUsage::default(), &TaskUsage::default(), interval);
-    for row in rows.values() {
-        let (memory, cpu) = (&row.resource_usage.memory_stats, &row.resource_usage.cpu_stats);
-        total.memory_stats.rss += memory.rss;
-        total.cpu_stats.percent += cpu.percent;
-        total.cpu_stats.system_mode += cpu.system_mode;
-        total.cpu_stats.user_mode += cpu.user_mode;
-        total.cpu_stats.total_ticks += cpu.total_ticks;
+    let timestamp = if rows.is_empty() { 0 } else { timestamp };
+    encode(&AllocResourceUsage { resource_usage: sum(rows.values().map(|row| &row.resource_usage)), tasks: rows, timestamp })
+}
+
+/// The usage of an allocation: of all its tasks. What any of them measured counts as measured.
+fn sum<'a>(tasks: impl Iterator<Item = &'a ResourceUsage>) -> ResourceUsage {
+    let (mut memory, mut cpu) = (MemoryStats::default(), CpuStats::default());
+    for task in tasks {
+        memory.rss += task.memory_stats.rss;
+        join(&mut memory.measured, &task.memory_stats.measured);
+        if let Some(of_task) = &task.cpu_stats {
+            cpu.percent += of_task.percent;
+            cpu.system_mode += of_task.system_mode;
+            cpu.user_mode += of_task.user_mode;
+            cpu.total_ticks += of_task.total_ticks;
+            join(&mut cpu.measured, &of_task.measured);
+        }
     }
-    encode(&AllocResourceUsage { resource_usage: total, tasks: rows, timestamp })
+    ResourceUsage { memory_stats: memory, cpu_stats: Some(cpu), device_stats: Some(Vec::new()) }
+}
+
+fn join(all: &mut Measured, more: &Measured) {
+    for word in more.iter().flatten() {
+        let all = all.get_or_insert_default();
+        if !all.contains(word) {
+            all.push(word);
+        }
+    }
 }
 
 fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceUsage {
+    if after.group == 0 {
+        let memory_stats = MemoryStats { rss: after.rss_bytes, measured: Some(vec!["RSS"]), ..MemoryStats::default() };
+        return ResourceUsage { memory_stats, cpu_stats: None, device_stats: None };
+    }
     let percent = |before: u64, after: u64| {
         let ticks = after.saturating_sub(before) as f64;
         if interval.secs > 0.0 { ticks / TICKS_PER_SECOND as f64 / interval.secs * 100.0 } else { 0.0 }
@@ -129,23 +160,23 @@ fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceU
     let system_mode = percent(before.system_ticks, after.system_ticks);
     let percent = user_mode + system_mode;
     ResourceUsage {
-        memory_stats: MemoryStats { rss: after.rss_bytes, measured: vec!["RSS", "Swap"], ..MemoryStats::default() },
-        cpu_stats: CpuStats {
+        memory_stats: MemoryStats { rss: after.rss_bytes, measured: Some(PROCESS_MEMORY.to_vec()), ..MemoryStats::default() },
+        cpu_stats: Some(CpuStats {
             system_mode,
             user_mode,
             percent,
             total_ticks: percent / 100.0 * interval.mhz_per_core,
-            measured: vec!["System Mode", "User Mode", "Percent"],
+            measured: Some(PROCESS_CPU.to_vec()),
             ..CpuStats::default()
-        },
+        }),
         device_stats: None,
     }
 }
 
 fn process_usage(stat: &ProcessStat) -> ResourceUsage {
     ResourceUsage {
-        memory_stats: MemoryStats { rss: stat.rss_pages * PAGE_BYTES, measured: vec!["RSS", "Swap"], ..MemoryStats::default() },
-        cpu_stats: CpuStats { measured: vec!["System Mode", "User Mode", "Percent"], ..CpuStats::default() },
+        memory_stats: MemoryStats { rss: stat.rss_pages * PAGE_BYTES, measured: Some(PROCESS_MEMORY.to_vec()), ..MemoryStats::default() },
+        cpu_stats: Some(CpuStats { measured: Some(PROCESS_CPU.to_vec()), ..CpuStats::default() }),
         device_stats: None,
     }
 }
@@ -296,3 +327,6 @@ fn disk(device: &str, at: &str) -> Option<HostDisk> {
 fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("numbers and texts always encode")
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,11 @@ fn plan(count: u8) -> Envelope {
     };
     let job = Job { id: "web".into(), namespace: "default".into(), ..Job::default() };
     let updated = (0..count).map(|n| Arc::new(alloc(n))).collect();
-    Envelope::new(Time::from_secs(1_700_000_000), Actor::Leader("plans".into()), ApplyPlan { job: Some(Arc::new(job)), updated, ..ApplyPlan::default() })
+    Envelope::new(
+        Time::from_secs(1_700_000_000),
+        Actor::Leader("plans".into()),
+        ApplyPlan { job: Some(Arc::new(job)), updated, ..ApplyPlan::default() },
+    )
 }
 
 fn encode(c: &mut Criterion) {

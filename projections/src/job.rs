@@ -235,7 +235,8 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     tx.delete::<tables::JobSummary>(&key);
 }
 
-/// Marks one version. The current row changes only when it is that version: an old one must not come back through this.
+/// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is
+/// written again has the status of its job from then on.
 pub(crate) fn set_stability(tx: &mut Tx<'_>, cmd: &SetJobStability) -> Result<(), Rejected> {
     mark_stable(tx, &cmd.job, cmd.version, cmd.stable);
     Ok(())
@@ -245,10 +246,12 @@ pub(crate) fn mark_stable(tx: &mut Tx<'_>, key: &JobKey, version: u64, stable: b
     let Some(row) = tx.tables.job_version.get(&(key.clone(), version)).filter(|row| row.stable != stable) else {
         return;
     };
-    let marked = Job { stable, modify_index: tx.index(), ..Job::clone(row) };
+    let current = tx.job_by_key(key).cloned();
+    let status = current.as_ref().map_or(row.status, |job| job.status);
+    let marked = Job { stable, status, modify_index: tx.index(), ..Job::clone(row) };
     tx.put::<tables::JobVersion>(marked);
-    if let Some(current) = tx.job_by_key(key).filter(|job| job.version == version) {
-        let marked = Job { stable, modify_index: tx.index(), ..Job::clone(current) };
+    if let Some(current) = current.filter(|job| job.version == version) {
+        let marked = Job { stable, modify_index: tx.index(), ..Job::clone(&current) };
         tx.put::<tables::Jobs>(marked);
     }
 }

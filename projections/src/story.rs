@@ -117,6 +117,12 @@ impl Teller {
                 let key = job_key(what);
                 state.job_by_key(&key).map_or_else(gone, |row| show_job(row))
             }
+            "version" => {
+                let (job, version) = what.rsplit_once('.').expect("job.version");
+                let key = job_key(job);
+                let version = version.parse().expect("a version is a number");
+                state.job_version(&key.namespace, &key.id, version).map_or_else(gone, |row| show_job(row))
+            }
             "versions" => {
                 let key = job_key(what);
                 let versions = state.job_versions(&key.namespace, &key.id);

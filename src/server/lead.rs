@@ -50,10 +50,7 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
         digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
         core: Arc::clone(core),
     };
-    leader.deployments.restore(&view, now);
-    leader.drains.restore(&view, now);
-    lock(&core.heartbeats).restore(&view, now);
-    core.queues().set_enabled(!is_paused(core, &view), &view, now);
+    leader.rebuild(&view, now);
     core.work.notify_waiters();
     tokio::spawn(leader.run(reactions));
     Ok(())
@@ -124,7 +121,8 @@ impl Leader {
                     Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => {
                         lock(&self.core.heartbeats).forget(node.id);
                     }
-                    Change::SchedulerConfig { .. } | Change::Restored => self.rebuild(view, now),
+                    Change::SchedulerConfig { .. } => self.follow_pause(view, now),
+                    Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
             }
@@ -132,13 +130,23 @@ impl Leader {
         self.core.work.notify_waiters();
     }
 
-    /// The configuration may have paused the broker, or everything is another state.
-    fn rebuild(&mut self, view: &State, now: Time) {
+    /// The configuration may have paused the broker, or set it going again.
+    fn follow_pause(&self, view: &State, now: Time) {
         let enabled = !is_paused(&self.core, view);
         let mut queues = self.core.queues();
         if queues.broker.is_enabled() != enabled {
             queues.set_enabled(enabled, view, now);
         }
+    }
+
+    /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
+    fn rebuild(&mut self, view: &State, now: Time) {
+        self.deployments.restore(view, now);
+        self.drains.restore(view, now);
+        lock(&self.core.heartbeats).restore(view, now);
+        let mut queues = self.core.queues();
+        queues.set_enabled(false, view, now);
+        queues.set_enabled(!is_paused(&self.core, view), view, now);
     }
 
     fn on_time(&mut self) {

@@ -48,7 +48,8 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> { Mutex::new(cases.iter().filter(|c| c.profile == profile).collect()) };
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     let shares = [
-        (Profile::Dev, cores.max(2), queue_of(Profile::Dev)),
+        // A replay mostly waits, so there may be more agents than processors.
+        (Profile::Dev, cores * 3, queue_of(Profile::Dev)),
         (Profile::Acl, 1, queue_of(Profile::Acl)),
         (Profile::Server, 1, queue_of(Profile::Server)),
     ];

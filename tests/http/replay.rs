@@ -18,10 +18,13 @@ fn a_log_replays_to_the_state_that_it_drove_and_so_does_its_archive() -> Result<
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
     story.put("/v1/namespace", &json!({"Name": "one"}))?;
     story.put("/v1/node/pools", &json!({"Name": "gpu"}))?;
-    story.put("/v1/jobs", &json!({"Job": {
-        "ID": "work", "Type": "batch",
-        "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "10ms"}}]}],
-    }}))?;
+    story.put(
+        "/v1/jobs",
+        &json!({"Job": {
+            "ID": "work", "Type": "batch",
+            "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "10ms"}}]}],
+        }}),
+    )?;
     story.wait("/v1/job/work", |job| job["Status"] == "dead")?;
     let saved = story.call(&Request::new("GET", "/v1/operator/snapshot"))?.body;
 

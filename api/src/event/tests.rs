@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_stream::StreamExt;
 use parking_lot::Mutex;
 use songline_commands::Kind;
 use songline_model::NodePool;
 use songline_projections::Change;
+use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Batch, Dialect, EventHub, FjallHistory, Format, History, HistoryError, HubConfig, Interest, Start};

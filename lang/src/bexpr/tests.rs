@@ -28,7 +28,7 @@ struct Job {
     constraints: Option<Vec<String>>,
     periodic: Option<Periodic>,
     migrate: Option<bool>,
-    payload: Option<Vec<u8>>,
+    payload: Option<Blob>,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
     weight: f64,
@@ -36,6 +36,10 @@ struct Job {
 
 #[derive(Serialize)]
 struct JobId(String);
+
+/// Named as the rows' opaque bytes are.
+#[derive(Serialize)]
+struct Blob(Vec<u8>);
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -183,7 +183,8 @@ impl<'a> Walker<'a> {
         }
         match rust_type::last_word(inner) {
             "BTreeMap" | "OrdMap" | "Map" => Nil::Map,
-            "Vec" | "Vector" | "BTreeSet" | "OrdSet" => Nil::List,
+            // Bytes are a list of them.
+            "Vec" | "Vector" | "BTreeSet" | "OrdSet" | "Blob" => Nil::List,
             _ => Nil::Pointer,
         }
     }

@@ -247,6 +247,24 @@ fn one_old_stable_version_survives_at_its_neighbours_cost() {
 }
 
 #[test]
+fn a_version_marked_stable_gets_the_status_of_its_job() {
+    check(
+        "job register web groups=g
+         eval e1 pending job=web
+         eval e1 complete job=web
+         job stable web version=0
+         show version web.0",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            eval e1 pending job=web: ok [+eval:e1]
+            eval e1 complete job=web: ok [~eval:e1 ~job:web]
+            job stable web version=0: ok [~version:web.0 ~job:web]
+               job web: dead stable version=0 create=2 modify=5 job-modify=2 groups=g:1
+        "#]],
+    );
+}
+
+#[test]
 fn stability_of_an_old_version_leaves_the_current_row() {
     check(
         "job register web groups=g

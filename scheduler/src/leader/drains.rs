@@ -35,6 +35,8 @@ pub enum Effect {
 #[derive(Debug, Default)]
 pub struct Drains {
     draining: BTreeSet<NodeId>,
+    /// Those whose end is proposed: it must not be written twice while the first is on its way.
+    ending: BTreeSet<NodeId>,
     look_at: Option<Time>,
 }
 
@@ -46,6 +48,7 @@ impl Drains {
 
     /// A new leader looks at every draining node once.
     pub fn restore(&mut self, view: &State, now: Time) {
+        self.ending.clear();
         self.draining = view.nodes().filter(|node| node.drain_strategy.is_some()).map(|node| node.id).collect();
         self.look_at = (!self.draining.is_empty()).then_some(now);
     }
@@ -55,10 +58,12 @@ impl Drains {
         for change in changes {
             match change {
                 Change::Node { after: Some(node), .. } if node.drain_strategy.is_some() => {
+                    self.ending.remove(&node.id);
                     self.draining.insert(node.id);
                     self.look_at.get_or_insert(now);
                 }
                 Change::Node { before: Some(node), .. } => {
+                    self.ending.remove(&node.id);
                     self.draining.remove(&node.id);
                 }
                 Change::Alloc { .. } if !self.draining.is_empty() => {
@@ -86,7 +91,7 @@ impl Drains {
         let mut ended = Vec::new();
         let mut open = BTreeSet::new();
         for node in nodes {
-            let Some(strategy) = &node.drain_strategy else { continue };
+            let Some(strategy) = node.drain_strategy.as_ref().filter(|_| !self.ending.contains(&node.id)) else { continue };
             let forced = strategy.deadline < Dur::ZERO || strategy.force_deadline.is_some_and(|at| at <= now);
             let must_end = |alloc: &Allocation| !is_system(alloc);
             let done = view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
@@ -102,6 +107,7 @@ impl Drains {
                     moving.add(alloc);
                 }
             }
+            self.ending.insert(node.id);
             ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
         }
         for job in jobs_on(view, &open) {

@@ -170,6 +170,21 @@ fn a_drained_node_is_done_when_nothing_runs_on_it() {
 }
 
 #[test]
+fn the_end_of_a_drain_is_proposed_once() {
+    let mut cluster = Cluster::new();
+    cluster.line("node n1");
+    let now = Time::from_secs(1_000_000);
+    let node_id = node_of(&cluster, "n1");
+    cluster.commit(UpdateNodeDrain { node_id, drain_strategy: Some(DrainStrategy::default()), ..UpdateNodeDrain::default() });
+    let mut machine = drains::Drains::new();
+    machine.restore(&cluster.state, now);
+    assert_eq!(machine.on_time(&cluster.state, now).len(), 1);
+    // Before the end is applied, some alloc changes and the machine looks again.
+    machine.on_changes(&[songline_projections::Change::Alloc { before: None, after: None }], now);
+    assert_eq!(machine.on_time(&cluster.state, now.plus(Dur::from_secs(1))), []);
+}
+
+#[test]
 fn at_the_deadline_of_a_drain_everything_moves() {
     check(
         "node n1

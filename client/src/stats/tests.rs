@@ -1,0 +1,61 @@
+//! What the usage of an allocation looks like on the wire.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use super::*;
+
+/// Shows of each part what was measured, and the sums of what was.
+fn check(tasks: &[(&str, TaskUsage)], expected: Expect) {
+    let tasks = tasks.iter().map(|(name, usage)| ((*name).to_owned(), (*usage, *usage))).collect::<BTreeMap<_, _>>();
+    let bytes = alloc_usage(&tasks, Interval { secs: 0.2, mhz_per_core: 1000.0 }, 7);
+    let json: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    let line = |name: &str, part: &Value| {
+        let usage = &part["ResourceUsage"];
+        let (memory, cpu) = (&usage["MemoryStats"], &usage["CpuStats"]);
+        let cpu = if cpu.is_null() { "none".to_owned() } else { cpu["Measured"].to_string() };
+        format!(
+            "{name}: rss {} of {}, cpu {cpu}, devices {}, at {}\n",
+            memory["RSS"], memory["Measured"], usage["DeviceStats"], part["Timestamp"]
+        )
+    };
+    let tasks = json["Tasks"].as_object().expect("an object").iter().map(|(name, part)| line(name, part));
+    expected.assert_eq(&std::iter::once(line("all", &json)).chain(tasks).collect::<String>());
+}
+
+#[test]
+fn of_a_task_without_a_process_only_memory_is_measured() {
+    check(
+        &[("a", TaskUsage::pretended(5)), ("b", TaskUsage::pretended(6))],
+        expect![[r#"
+            all: rss 11 of ["RSS"], cpu null, devices [], at 7
+            a: rss 5 of ["RSS"], cpu none, devices null, at 7
+            b: rss 6 of ["RSS"], cpu none, devices null, at 7
+        "#]],
+    );
+}
+
+#[test]
+fn what_any_task_measures_is_measured_of_all() {
+    // No process has the highest number.
+    check(
+        &[("a", TaskUsage::pretended(5)), ("b", TaskUsage { rss_bytes: 1, group: i32::MAX, ..TaskUsage::default() })],
+        expect![[r#"
+            all: rss 6 of ["RSS","Swap"], cpu ["System Mode","User Mode","Percent"], devices [], at 7
+            a: rss 5 of ["RSS"], cpu none, devices null, at 7
+            b: rss 1 of ["RSS","Swap"], cpu ["System Mode","User Mode","Percent"], devices null, at 7
+        "#]],
+    );
+}
+
+#[test]
+fn without_tasks_nothing_is_measured_and_at_no_time() {
+    check(
+        &[],
+        expect![[r#"
+            all: rss 0 of null, cpu null, devices [], at 0
+        "#]],
+    );
+}
