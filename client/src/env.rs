@@ -241,12 +241,15 @@ impl TaskEnv {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let (root, field) = name.split_once('.').unwrap_or((name, ""));
-        let has_root = self.node.keys().chain(self.vars.keys()).any(|known| known.split('.').next() == Some(root));
-        if has_root && !field.is_empty() {
-            format!("Unsupported attribute: This object does not have an attribute named {:?}.", field.split('.').next().unwrap_or(field))
-        } else {
-            format!("Unknown variable: There is no variable named {root:?}.")
+        let known = |object: &str| {
+            let mut names = self.node.keys().chain(self.vars.keys());
+            names.any(|name| name.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+        };
+        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
+        let unknown = ends.map(|end| &name[..end]).find(|object| !known(object)).unwrap_or(name);
+        match unknown.rsplit_once('.') {
+            Some((_, field)) => format!("Unsupported attribute: This object does not have an attribute named {field:?}."),
+            None => format!("Unknown variable: There is no variable named {unknown:?}."),
         }
     }
 }

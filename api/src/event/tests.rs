@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_commands::Kind;
-use songline_model::NodePool;
+use songline_model::{AllocId, AllocMetric, Allocation, Dur, NodePool};
 use songline_projections::Change;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -145,6 +145,19 @@ async fn entries_without_events_move_the_mark_of_the_history() {
     hub.publish(3, Kind::NamespaceUpsert, Arc::default());
     assert!(hub.write_through(3, Duration::from_secs(10)).expect("syncs"));
     assert_eq!(hub.history_last(), 3);
+}
+
+#[test]
+fn both_formats_hold_the_same_numbers() {
+    // Its last digit is lost by readers of decimals that are quick rather than exact.
+    let score = -0.388_217_496_636_581_95;
+    let metrics = AllocMetric { allocation_time: Dur(7), scores: Some([("binpack".into(), score)].into()), ..AllocMetric::default() };
+    let alloc = Allocation { id: AllocId::from_bytes([1; 16]), metrics: Some(Arc::new(metrics)), ..Allocation::default() };
+    let batch = Batch::encode(7, Kind::ApplyPlanResults, &[Change::Alloc { before: None, after: Some(Arc::new(alloc)) }]);
+    let json: serde_json::Value = serde_json::from_slice(&batch.frames(Format::Json, false)[0]).expect("JSON");
+    let msgpack: serde_json::Value = rmp_serde::from_slice(&batch.frames(Format::Msgpack, false)[0]).expect("msgpack");
+    assert_eq!(msgpack, json);
+    assert_eq!(json["Events"][0]["Payload"]["Allocation"]["Metrics"]["Scores"]["binpack"].as_f64(), Some(score));
 }
 
 /// A history that only counts: so quick that its writer looks at the mark all the time.

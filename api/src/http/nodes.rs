@@ -116,7 +116,7 @@ fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
 
 async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    let request: NodeUpdateDrainRequest = call.json().await?;
+    let request: NodeUpdateDrainRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
     let id = node_id(call.id())?;
     let view = call.server.view();
     let node = view.node(id).ok_or_else(node_not_found)?;

@@ -49,7 +49,9 @@ impl Driver for RawExec {
             }
             let command = text(&task.config, "command");
             let Some(command) = find(&task.task_dir, &command) else {
-                let error = format!("failed to launch command with executor: binary {command:?} could not be found").into();
+                // In the words of a driver that is a process of its own: clients know them so.
+                let lost = format!("rpc error: code = Unknown desc = binary {command:?} could not be found");
+                let error = format!("failed to launch command with executor: {lost}").into();
                 return Err(StartFailure { error, recoverable: true });
             };
             let spec = Spec {
@@ -86,13 +88,24 @@ pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
     })
 }
 
-/// Refuses a `config` block without a command or with an option that the driver does not have.
+/// Refuses a `config` block without a command, with an option that the driver does not have, or with arguments that are no list.
 pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+    if config.is_empty() {
+        // An empty block is stored as none, and that is no object.
+        return Err(
+            "Root value must be object: The root value in a JSON-based configuration must be either a JSON object or a JSON array \
+                    of objects."
+                .to_owned(),
+        );
+    }
     if let Some(unknown) = config.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
     }
     if text(config, "command").is_empty() {
         return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found.".to_owned());
+    }
+    if config.get("args").is_some_and(|args| !args.is_array() && !args.is_null()) {
+        return Err("Incorrect attribute value type: Inappropriate value for attribute \"args\": list of string required.".to_owned());
     }
     Ok(())
 }
@@ -117,4 +130,29 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
     std::env::split_paths(&search)
         .map(|dir| dir.join(command))
         .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_config_block_is_refused_by_its_first_fault() {
+        let refused = |config: Value| {
+            let config = config.as_object().expect("a block").clone();
+            known_options(&config, &["command", "args"]).err().unwrap_or_default()
+        };
+        let configs = [
+            json!({}),
+            json!({"what": "x"}),
+            json!({"args": []}),
+            json!({"command": "/bin/true", "args": "x"}),
+            json!({"command": "/bin/true", "args": ["x"]}),
+        ];
+        let titles = configs.map(|config| refused(config).split(':').next().unwrap_or_default().to_owned());
+        let expected = ["Root value must be object", "Invalid label", "Missing required attribute", "Incorrect attribute value type", ""];
+        assert_eq!(titles, expected);
+    }
 }

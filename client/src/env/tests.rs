@@ -101,6 +101,7 @@ fn in_a_drivers_config_unknown_names_are_errors() {
     let attribute = "Unsupported attribute: This object does not have an attribute named \"nope\".";
     assert_eq!(replace("${attr.nope}"), Err(attribute.to_owned()));
     assert!(replace("${node.pool}").is_err(), "a name for constraints only");
+    assert_eq!(replace("${node.unique.nope}"), Err(attribute.to_owned()));
     let unfinished = "Invalid expression: Expected the start of an expression, but found an invalid expression token.";
     assert_eq!(replace("x ${"), Err(unfinished.to_owned()));
 }

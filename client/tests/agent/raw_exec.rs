@@ -125,7 +125,7 @@ async fn a_program_that_is_not_there_fails_the_task() {
         [
             "Task received by client",
             "Building Task Directory",
-            "failed to launch command with executor: binary \"no-such-program\" could not be found",
+            "failed to launch command with executor: rpc error: code = Unknown desc = binary \"no-such-program\" could not be found",
             "Policy allows no restarts",
         ]
     "#]]

@@ -117,7 +117,7 @@ impl Drains {
     }
 }
 
-/// The evaluation that moves the allocations of a job.
+/// The evaluation that moves the allocations of a job. It names no version of the job: none was written.
 pub fn evaluation(job: &Job, id: EvalId, now: Time) -> Evaluation {
     Evaluation {
         id,
@@ -126,7 +126,6 @@ pub fn evaluation(job: &Job, id: EvalId, now: Time) -> Evaluation {
         kind: job.kind.clone(),
         triggered_by: EvalTrigger::NodeDrain,
         job_id: job.id.clone(),
-        job_modify_index: job.modify_index,
         status: EvalStatus::Pending,
         create_time: now.nanos(),
         modify_time: now.nanos(),

@@ -19,6 +19,9 @@ use crate::watch::WatchKey;
 use crate::wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
 use crate::wire::responses::{JobRegisterResponse, QueryMeta};
 
+/// The request's types, as error texts name them.
+const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("ScalingRequest.Count", "int64")] };
+
 pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = super::key(&call, &params);
@@ -51,7 +54,7 @@ pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiErro
 }
 
 pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: ScalingRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
+    let request: ScalingRequest = call.json_named(NAMES).await?;
     let namespace = call.write_namespace()?;
     let target = request.target.unwrap_or_default();
     let asked_job = target.get("Job").map_or("", Str::as_str);
