@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{DeregisterNode, UpdateEvals, UpdateNodeDrain, UpdateNodeEligibility};
+use songline_lang::go_json::Names;
 use songline_model::{
     Allocation, DrainStrategy, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, Node, NodeEvent, NodeId, Str,
 };

@@ -218,6 +218,7 @@ async fn a_group_is_scaled_within_its_policy() {
             PUT /v1/job/web/scale {{"Target": {{"Group": "h"}}, "Count": 1}}
             PUT /v1/job/web/scale {{"Target": {{"Job": "other", "Group": "g"}}, "Count": 1}}
             PUT /v1/job/web/scale {{"Count": 1}}
+            PUT /v1/job/web/scale {{"Count": 1.5}}
             PUT /v1/job/none/scale {{"Target": {{"Group": "g"}}, "Count": 1}}
             GET /v1/job/web/scale"#
         ),
@@ -236,6 +237,8 @@ async fn a_group_is_scaled_within_its_policy() {
                 400 job ID in payload did not match URL
             PUT /v1/job/web/scale {"Count": 1}
                 400 missing task group name for scaling action
+            PUT /v1/job/web/scale {"Count": 1.5}
+                400 json: cannot unmarshal number 1.5 into Go struct field ScalingRequest.Count of type int64
             PUT /v1/job/none/scale {"Target": {"Group": "g"}, "Count": 1}
                 404 job "none" not found
             GET /v1/job/web/scale

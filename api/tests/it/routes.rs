@@ -88,3 +88,19 @@ async fn pretty_answers_are_indented_and_end_with_a_line_feed() {
     let response = answer(&server, "GET /v1/regions?pretty").await;
     assert_eq!(crate::server::text(response).await, "[\n    \"global\"\n]\n");
 }
+
+#[tokio::test]
+async fn a_body_of_the_wrong_kind_is_told_in_the_words_of_its_route() {
+    check(
+        &Memory::new(),
+        "PUT /v1/node/11111111-2222-3333-4444-555555555555/drain []
+        PUT /v1/node/11111111-2222-3333-4444-555555555555/eligibility []",
+        expect![[r#"
+            PUT /v1/node/11111111-2222-3333-4444-555555555555/drain []
+                400 json: cannot unmarshal array into Go value of type api.NodeUpdateDrainRequest
+            PUT /v1/node/11111111-2222-3333-4444-555555555555/eligibility []
+                400 json: cannot unmarshal array into Go value of type structs.NodeUpdateEligibilityRequest
+        "#]],
+    )
+    .await;
+}
