@@ -193,7 +193,6 @@ pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) 
     for id in nodes {
         node::told_of_allocs(tx, id);
     }
-    tx.end_frame();
     eval::upsert_all(tx, &cmd.evals)
 }
 

@@ -1,6 +1,5 @@
 //! What an entry changed: one change per written row. Blocking queries, events and the leader's reactors live on these and nothing else.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{
@@ -42,16 +41,6 @@ macro_rules! changes {
                 }
             }
 
-            /// The part of this change that came after `earlier`, a change of the same row by the same entry.
-            fn since(&self, earlier: &Change) -> Change {
-                match (earlier, self) {
-                    $((Change::$change { after: before, .. }, Change::$change { after, .. }) => {
-                        Change::$change { before: before.clone(), after: after.clone() }
-                    })*
-                    (_, later) => later.clone(),
-                }
-            }
-
             /// Whether the row was neither there before nor is there after.
             pub(crate) fn is_void(&self) -> bool {
                 matches!(self, $(Change::$change { before: None, after: None })|*)
@@ -74,24 +63,4 @@ with_tables!(changes);
 /// What is done with a change whatever its table.
 pub(crate) trait Visitor {
     fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>);
-}
-
-/// Where an entry's first batch of events ends.
-pub(crate) struct Boundary {
-    first: Vec<Change>,
-    by_row: BTreeMap<RowKey, Change>,
-}
-
-impl Boundary {
-    pub(crate) fn new<'a>(so_far: impl Iterator<Item = &'a Change>, by_row: BTreeMap<RowKey, Change>) -> Self {
-        Self { first: so_far.filter(|change| !change.is_void()).cloned().collect(), by_row }
-    }
-
-    /// Both batches, given what was written after the first; none when there is only one.
-    pub(crate) fn frames<'a>(self, later: impl Iterator<Item = (&'a RowKey, &'a Change)>) -> Vec<Vec<Change>> {
-        let since =
-            |(row, change): (&RowKey, &'a Change)| self.by_row.get(row).map_or_else(|| change.clone(), |earlier| change.since(earlier));
-        let second: Vec<Change> = later.map(since).filter(|change| !change.is_void()).collect();
-        if second.is_empty() || self.first.is_empty() { Vec::new() } else { vec![self.first, second] }
-    }
 }

@@ -95,7 +95,6 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
         preserve_counts(&mut job, stored);
     }
     let job = upsert(tx, job, &Upsert { submission: cmd.submission.as_ref(), versions_max: cmd.versions_max })?;
-    tx.end_frame();
     if let Some(deployment) = &cmd.deployment {
         replace_deployment(tx, &job, deployment)?;
     }
@@ -195,7 +194,6 @@ pub(crate) fn deregister(tx: &mut Tx<'_>, cmd: &DeregisterJob) -> Result<(), Rej
         alloc::set_transition_of_job(tx, &cmd.job, &skip);
     }
     stop_or_purge(tx, &cmd.job, cmd.purge, cmd.submit_time, cmd.versions_max)?;
-    tx.end_frame();
     eval::upsert_all(tx, &evals)
 }
 

@@ -83,9 +83,6 @@ pub struct Applied {
     pub result: Result<Outcome, Rejected>,
     /// What changed, in the order of the last write of each row.
     pub changes: Vec<Change>,
-    /// The same changes in the batches that the reference's event stream has them in, where those are several: a row may be in both.
-    /// Empty: one batch.
-    pub frames: Vec<Vec<Change>>,
     /// Whether the write ran before and only its answer was given again.
     pub repeated: bool,
 }
@@ -107,7 +104,7 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
 }
 
 fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applied {
-    let mut applied = Applied { index: stamp.index, result: Ok(Outcome::Done), changes: Vec::new(), frames: Vec::new(), repeated: false };
+    let mut applied = Applied { index: stamp.index, result: Ok(Outcome::Done), changes: Vec::new(), repeated: false };
     let mut tx = Tx::new(state, stamp);
     let ran = run_once(&mut tx, envelope);
     let keeps = match &ran {
@@ -115,9 +112,7 @@ fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applie
         Err(_) => tx.is_kept_though_refused(),
     };
     if keeps {
-        let committed = tx.commit();
-        applied.changes = committed.changes;
-        applied.frames = committed.frames;
+        applied.changes = tx.commit();
     } else {
         tx.abandon();
     }

@@ -12,7 +12,7 @@ use crate::{Applied, Outcome, idempotency};
 
 /// Replaces the state, or refuses and leaves it. Streams end here: what a caller knew of rows before is worth nothing after.
 pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>, cmd: &RestoreArchive) -> Applied {
-    let answer = |index, result, repeated| Applied { index, result, changes: Vec::new(), frames: Vec::new(), repeated };
+    let answer = |index, result, repeated| Applied { index, result, changes: Vec::new(), repeated };
     let tx = Tx::new(state, stamp.clone());
     match sent.map_or(Ok(None), |sent| idempotency::repeated(&tx, sent)) {
         Ok(None) => {}
@@ -37,7 +37,7 @@ pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>
     // Every table may be another one, so whoever waits for a change has waited long enough.
     restored.table_index = [stamp.index; TABLES];
     *state = restored;
-    Applied { index: stamp.index, result: Ok(outcome), changes: vec![Change::Restored], frames: Vec::new(), repeated: false }
+    Applied { index: stamp.index, result: Ok(outcome), changes: vec![Change::Restored], repeated: false }
 }
 
 fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {

@@ -172,10 +172,6 @@ fn tell(applied: &Applied) -> String {
     if !changes.is_empty() {
         write!(told, " [{}]", changes.join(" ")).expect("writes");
     }
-    if !applied.frames.is_empty() {
-        let frames: Vec<String> = applied.frames.iter().map(|frame| frame.iter().map(show_change).collect::<Vec<_>>().join(" ")).collect();
-        write!(told, " = {}", frames.join(" | ")).expect("writes");
-    }
     told
 }
 

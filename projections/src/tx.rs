@@ -8,7 +8,7 @@ use std::sync::Arc;
 use songline_commands::Actor;
 use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NAMESPACE, DEFAULT_NODE_POOL, Namespace, NodePool, Time};
 
-use crate::change::{Boundary, Change, RowKey, Visitor};
+use crate::change::{Change, RowKey, Visitor};
 use crate::digest::{self, Digest};
 use crate::state::{BUILT_IN_INDEX, State};
 use crate::table::{Entry, Table, TableType, tables};
@@ -41,15 +41,6 @@ pub(crate) struct Tx<'a> {
     positions: BTreeMap<RowKey, usize>,
     touched: [bool; crate::table::TABLES],
     kept_though_refused: bool,
-    /// How many writes there were when the first batch of events ended.
-    boundary: Option<(usize, Boundary)>,
-}
-
-/// What a committed entry changed.
-#[derive(Default)]
-pub(crate) struct Committed {
-    pub(crate) changes: Vec<Change>,
-    pub(crate) frames: Vec<Vec<Change>>,
 }
 
 impl Deref for Tx<'_> {
@@ -68,7 +59,6 @@ impl<'a> Tx<'a> {
             positions: BTreeMap::new(),
             touched: [false; crate::table::TABLES],
             kept_though_refused: false,
-            boundary: None,
         }
     }
 
@@ -136,22 +126,9 @@ impl<'a> Tx<'a> {
         self.pending.push(Some(Pending { change: T::change(before, after), before_hash }));
     }
 
-    /// What is written from here on is a batch of events of its own for those who know the reference's stream.
-    pub(crate) fn end_frame(&mut self) {
-        let row = |(key, at): (&RowKey, &usize)| Some((key.clone(), self.pending[*at].as_ref()?.change.clone()));
-        let by_row = self.positions.iter().filter_map(row).collect();
-        let so_far = self.pending.iter().flatten().map(|pending| &pending.change);
-        self.boundary = Some((self.pending.len(), Boundary::new(so_far, by_row)));
-    }
-
     /// Makes the writes final: hashes what was written, sets the tables' indexes, and answers the changes in the order of the last writes.
-    pub(crate) fn commit(self) -> Committed {
-        let Tx { state, stamp, pending, positions, touched, boundary, .. } = self;
-        let frames = boundary.map_or_else(Vec::new, |(start, boundary)| {
-            let mut later: Vec<(usize, &RowKey)> = positions.iter().map(|(key, at)| (*at, key)).filter(|(at, _)| *at >= start).collect();
-            later.sort_unstable();
-            boundary.frames(later.into_iter().filter_map(|(at, key)| Some((key, &pending[at].as_ref()?.change))))
-        });
+    pub(crate) fn commit(self) -> Vec<Change> {
+        let Tx { state, stamp, pending, positions, touched, .. } = self;
         let mut seal = Seal { state, scratch: Vec::new(), before_hash: Digest::ZERO };
         let mut changes = Vec::with_capacity(positions.len());
         for pending in pending.into_iter().flatten() {
@@ -164,7 +141,7 @@ impl<'a> Tx<'a> {
         for (index, _) in seal.state.table_index.iter_mut().zip(touched).filter(|(_, touched)| *touched) {
             *index = stamp.index;
         }
-        Committed { changes, frames }
+        changes
     }
 
     /// Makes the writes final on a fork that nobody will ever compare: without hashes, so its digests mean nothing any more.

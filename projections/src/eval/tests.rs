@@ -73,7 +73,7 @@ fn a_job_without_traces_is_dead_after_a_sweep_and_pending_before() {
          eval reap evals=e1,e9
          show job web",
         expect![[r#"
-            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
             eval e1 complete job=web: ok [~eval:e1 ~job:web]
                job web: dead version=0 create=2 modify=3 job-modify=2 groups=g:1
             eval reap evals=e1,e9: ok [-eval:e1]
@@ -93,7 +93,7 @@ fn deleting_by_hand_needs_a_paused_broker() {
          eval reap evals=e1 by-hand
          show job web",
         expect![[r#"
-            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
             eval reap evals=e1 by-hand: refused: eval broker is enabled; eval broker must be paused to delete evals
             config set: ok [+config:]
             eval reap evals=e1 by-hand: refused: eval broker is enabled; eval broker must be paused to delete evals

@@ -94,11 +94,11 @@ fn the_status_follows_what_lives() {
          show job web
          show versions web",
         expect![[r#"
-            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
                job web: pending version=0 create=2 modify=2 job-modify=2 groups=g:1
             plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
                job web: running version=0 create=2 modify=3 job-modify=2 groups=g:1
-            job stop web eval=e2: ok [~job:web +version:web.1 +eval:e2] = ~job:web +version:web.1 | +eval:e2
+            job stop web eval=e2: ok [~job:web +version:web.1 +eval:e2]
                job web: running stopped version=1 create=2 modify=4 job-modify=4 groups=g:1
             client a1@n1 complete: ok [~summary:web ~alloc:a1 ~job:web]
                job web: pending stopped version=1 create=2 modify=5 job-modify=4 groups=g:1
@@ -137,9 +137,9 @@ fn purging_drops_what_belongs_to_the_row_but_not_allocs_and_evals() {
          show alloc a1
          show tables",
         expect![[r#"
-            job register web groups=g source=one eval=e1: ok [+summary:web +source:web.0 +job:web +version:web.0 +eval:e1] = +summary:web +source:web.0 +job:web +version:web.0 | +eval:e1
+            job register web groups=g source=one eval=e1: ok [+summary:web +source:web.0 +job:web +version:web.0 +eval:e1]
             plan job=web create=2 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
-            job purge web eval=e2: ok [-job:web -version:web.0 -source:web.0 -summary:web +eval:e2] = -job:web -version:web.0 -source:web.0 -summary:web | +eval:e2
+            job purge web eval=e2: ok [-job:web -version:web.0 -source:web.0 -summary:web +eval:e2]
                job web: none
                summary web: none
                alloc a1: run/pending create=3 modify=3 alloc-modify=3 version=0
@@ -197,7 +197,7 @@ fn a_stop_may_skip_the_shutdown_delay_of_the_present_incarnation() {
             job purge web: ok [-job:web -version:web.0 -summary:web]
             job register web groups=g: ok [+summary:web +job:web +version:web.0]
             plan job=web create=5 place=a2@n1:g: ok [~summary:web +alloc:a2]
-            job stop web no-shutdown-delay eval=e1: ok [~alloc:a2 ~job:web +version:web.1 +eval:e1] = ~alloc:a2 ~job:web +version:web.1 | +eval:e1
+            job stop web no-shutdown-delay eval=e1: ok [~alloc:a2 ~job:web +version:web.1 +eval:e1]
                alloc a1: run/pending create=3 modify=3 alloc-modify=3 version=0
                alloc a2: run/pending create=6 modify=7 alloc-modify=7 version=0 migrate=None skip-delay=Some(true)
         "#]],
@@ -336,7 +336,7 @@ fn children_are_counted_in_their_parent() {
         expect![[r#"
             job register cron groups=g periodic: ok [+summary:cron +job:cron +version:cron.0]
             job register cron/1 groups=g: refused: job "1" is in nonexistent namespace "cron"
-            job register c1 groups=g parent=cron eval=e1: ok [+summary:c1 ~summary:cron +job:c1 +version:c1.0 +eval:e1] = +summary:c1 ~summary:cron +job:c1 +version:c1.0 | +eval:e1
+            job register c1 groups=g parent=cron eval=e1: ok [+summary:c1 ~summary:cron +job:c1 +version:c1.0 +eval:e1]
                summary cron: g() children(pending=1) create=2 modify=4
             plan job=c1 create=4 place=a1@n1:g: ok [~summary:c1 +alloc:a1 ~job:c1 ~summary:cron]
                summary cron: g() children(running=1) create=2 modify=5
@@ -363,7 +363,7 @@ fn reconciling_counts_anew_and_takes_the_queue_from_the_entry() {
          reconcile web=a:4
          show summary web",
         expect![[r#"
-            job register web groups=a,b eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            job register web groups=a,b eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
             plan job=web create=2 place=a1@n1:a,a2@n1:a,a3@n1:b: ok [+alloc:a1 +alloc:a2 ~summary:web +alloc:a3 ~job:web]
             client a1@n1 failed: ok [~summary:web ~alloc:a1]
             eval reap allocs=a1: ok [-alloc:a1]
@@ -382,8 +382,8 @@ fn a_deployment_that_comes_with_a_job_cancels_the_one_before() {
          show deployment d1
          show deployment d2",
         expect![[r#"
-            job register web groups=g deployment=d1 eval=e1: ok [+summary:web +job:web +version:web.0 +deployment:d1 +eval:e1] = +summary:web +job:web +version:web.0 | +deployment:d1 +eval:e1
-            job register web groups=g deployment=d2 eval=e2: ok [~job:web +version:web.1 ~deployment:d1 +deployment:d2 +eval:e2] = ~job:web +version:web.1 | ~deployment:d1 +deployment:d2 +eval:e2
+            job register web groups=g deployment=d1 eval=e1: ok [+summary:web +job:web +version:web.0 +deployment:d1 +eval:e1]
+            job register web groups=g deployment=d2 eval=e2: ok [~job:web +version:web.1 ~deployment:d1 +deployment:d2 +eval:e2]
                deployment d1: cancelled "Cancelled due to newer version of job" create=2 modify=3 g()
                deployment d2: running "" create=3 modify=3 g()
         "#]],
@@ -400,7 +400,7 @@ fn an_entry_that_moves_a_job_twice_has_two_batches_of_events() {
         expect![[r#"
             job register web groups=g: ok [+summary:web +job:web +version:web.0]
             eval e1 complete job=web: ok [+eval:e1 ~job:web]
-            job stop web eval=e2: ok [+version:web.1 +eval:e2 ~job:web] = ~job:web +version:web.1 | +eval:e2 ~job:web
+            job stop web eval=e2: ok [+version:web.1 +eval:e2 ~job:web]
                job web: pending stopped version=1 create=2 modify=4 job-modify=4 groups=g:1
         "#]],
     );

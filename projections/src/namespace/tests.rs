@@ -36,7 +36,7 @@ fn only_empty_namespaces_other_than_the_default_are_deleted() {
             job register dev/web groups=g: ok [+summary:web +job:web +version:web.0]
             namespace delete dev: refused: namespace "dev" contains at least one non-terminal job "web". All jobs must be terminal in namespace before it can be deleted
             namespace delete default: refused: default namespace can not be deleted
-            job stop dev/web eval=e1: ok [~job:web +version:web.1 +eval:e1] = ~job:web +version:web.1 | +eval:e1
+            job stop dev/web eval=e1: ok [~job:web +version:web.1 +eval:e1]
             eval e1 complete job=dev/web: ok [~eval:e1 ~job:web]
             namespace delete dev: ok [-namespace:dev]
                changed: jobs=7 job_summary=3 job_version=6 evals=7 namespaces=8

@@ -16,7 +16,7 @@ fn placing_and_stopping() {
          show alloc a2
          show summary web",
         expect![[r#"
-            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1] = +summary:web +job:web +version:web.0 | +eval:e1
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
             plan job=web create=2 place=a1@n1:g,a2@n1:g for=e1: ok [~eval:e1 +alloc:a1 ~summary:web +alloc:a2 ~job:web]
                eval e1: pending "" create=2 modify=3
             client a1@n1 running: ok [~summary:web ~alloc:a1]
