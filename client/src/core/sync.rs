@@ -25,10 +25,13 @@ pub enum Priority {
 }
 
 /// Compares an update with the last one that the servers acknowledged. Only a change of the client status is urgent.
+///
+/// Before the first acknowledgement the servers hold what they wrote themselves, `pending`. (The reference lets a first `running` wait for
+/// the fifth tick; then a job is seen to run up to a second after it does.)
 pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Priority {
     match acknowledged {
-        None if update.client_status == AllocClientStatus::Failed => Priority::Urgent,
-        None => Priority::Typical,
+        None if update.client_status == AllocClientStatus::Pending => Priority::Typical,
+        None => Priority::Urgent,
         Some(known) if known.client_status != update.client_status => Priority::Urgent,
         Some(known) if known == update => Priority::None,
         Some(_) => Priority::Typical,

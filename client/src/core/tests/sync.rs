@@ -67,7 +67,7 @@ fn nothing_is_sent_before_the_servers_answered() {
 }
 
 #[test]
-fn a_first_word_waits_for_the_fifth_tick_and_a_change_of_status_does_not() {
+fn a_first_pending_waits_for_the_fifth_tick_and_a_change_of_status_does_not() {
     check(
         "0 contact
          10 put 1 pending
@@ -155,7 +155,9 @@ fn only_the_client_status_is_urgent() {
     let known = update(1, "running");
     let cases = [
         (None, update(1, "failed"), Priority::Urgent),
-        (None, update(1, "running"), Priority::Typical),
+        (None, update(1, "pending"), Priority::Typical),
+        (None, update(1, "running"), Priority::Urgent),
+        (None, update(1, "complete"), Priority::Urgent),
         (Some(&known), update(1, "complete"), Priority::Urgent),
         (Some(&known), update(1, "running.else"), Priority::Typical),
         (Some(&known), update(1, "running"), Priority::None),
