@@ -173,7 +173,7 @@ fn show_token(row: &AclToken) -> String {
 
 pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
     let gone = || format!("{noun} {what}: none");
-    let listed = |names: Vec<String>| format!("{noun} {what}: {}", names.join(" "));
+    let listed = |names: Vec<String>| format!("{noun} {what}: {}", if names.is_empty() { "none".to_owned() } else { names.join(" ") });
     match noun {
         "policy" => state
             .acl_policy(what)
