@@ -321,17 +321,17 @@ fn children_are_counted_in_their_parent() {
     check(
         "job register cron groups=g periodic
          job register cron/1 groups=g
-         job register c1 groups=g parent=cron eval=e1
+         job register default/cron/periodic-1 groups=g parent=cron eval=e1
          show summary cron
-         plan job=c1 create=4 place=a1@n1:g
+         plan job=default/cron/periodic-1 create=4 place=a1@n1:g
          show summary cron
          client a1@n1 complete
-         eval e1 complete job=c1
+         eval e1 complete job=default/cron/periodic-1
          show summary cron
-         job register c2 groups=g parent=cron
-         job purge c2
+         job register default/cron/periodic-2 groups=g parent=cron
+         job purge default/cron/periodic-2
          show summary cron
-         job purge c1
+         job purge default/cron/periodic-1
          show summary cron",
         expect![[r#"
             job register cron groups=g periodic: ok [+summary:cron +job:cron +version:cron.0 +launch:cron]
