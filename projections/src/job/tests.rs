@@ -336,18 +336,18 @@ fn children_are_counted_in_their_parent() {
         expect![[r#"
             job register cron groups=g periodic: ok [+summary:cron +job:cron +version:cron.0 +launch:cron]
             job register cron/1 groups=g: refused: job "1" is in nonexistent namespace "cron"
-            job register c1 groups=g parent=cron eval=e1: refused: failed to parse the launch time of periodic child "c1"
-               summary cron: g() create=2 modify=2
-            plan job=c1 create=4 place=a1@n1:g: ok [+alloc:a1]
-               summary cron: g() create=2 modify=2
-            client a1@n1 complete: ok [~alloc:a1]
-            eval e1 complete job=c1: ok [+eval:e1]
-               summary cron: g() create=2 modify=2
-            job register c2 groups=g parent=cron: refused: failed to parse the launch time of periodic child "c2"
-            job purge c2: refused: job not found
-               summary cron: g() create=2 modify=2
-            job purge c1: refused: job not found
-               summary cron: g() create=2 modify=2
+            job register default/cron/periodic-1 groups=g parent=cron eval=e1: ok [+summary:cron/periodic-1 ~summary:cron +job:cron/periodic-1 +version:cron/periodic-1.0 ~launch:cron +eval:e1]
+               summary cron: g() children(pending=1) create=2 modify=4
+            plan job=default/cron/periodic-1 create=4 place=a1@n1:g: ok [~summary:cron/periodic-1 +alloc:a1 ~job:cron/periodic-1 ~summary:cron]
+               summary cron: g() children(running=1) create=2 modify=5
+            client a1@n1 complete: ok [~summary:cron/periodic-1 ~alloc:a1 ~job:cron/periodic-1 ~summary:cron]
+            eval e1 complete job=default/cron/periodic-1: ok [~eval:e1 ~job:cron/periodic-1 ~summary:cron]
+               summary cron: g() children(dead=1) create=2 modify=7
+            job register default/cron/periodic-2 groups=g parent=cron: ok [+summary:cron/periodic-2 ~summary:cron +job:cron/periodic-2 +version:cron/periodic-2.0 ~launch:cron]
+            job purge default/cron/periodic-2: ok [~summary:cron -job:cron/periodic-2 -version:cron/periodic-2.0 -summary:cron/periodic-2]
+               summary cron: g() children(dead=2) create=2 modify=9
+            job purge default/cron/periodic-1: ok [-job:cron/periodic-1 -version:cron/periodic-1.0 -summary:cron/periodic-1]
+               summary cron: g() children(dead=2) create=2 modify=9
         "#]],
     );
 }
