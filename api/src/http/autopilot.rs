@@ -83,7 +83,7 @@ struct SpansRequest {
 struct ConfigRequest {
     cleanup_dead_servers: bool,
     max_trailing_logs: u64,
-    min_quorum: usize,
+    min_quorum: u64,
     enable_redundancy_zones: bool,
     disable_upgrade_migration: bool,
     enable_custom_upgrades: bool,
@@ -106,7 +106,7 @@ fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
         cleanup_dead_servers: rest.cleanup_dead_servers,
         last_contact_threshold: span(&spans.last_contact_threshold)?,
         max_trailing_logs: rest.max_trailing_logs,
-        min_quorum: rest.min_quorum as u64,
+        min_quorum: rest.min_quorum,
         server_stabilization_time: span(&spans.server_stabilization_time)?,
         enable_redundancy_zones: rest.enable_redundancy_zones,
         disable_upgrade_migration: rest.disable_upgrade_migration,
