@@ -5,6 +5,7 @@
 
 mod alloc;
 mod codec;
+mod csi;
 mod deployment;
 mod envelope;
 mod eval;
@@ -17,6 +18,7 @@ mod plan;
 
 pub use alloc::*;
 pub use codec::{DecodeError, EncodeError};
+pub use csi::*;
 pub use deployment::*;
 pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
 pub use eval::*;
@@ -142,6 +144,16 @@ commands! {
     NodeBatchDeregister(DeregisterNodes) = 31,
     /// The cluster gets its id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
+    /// CSI volumes are registered or changed.
+    CSIVolumeRegister(RegisterCsiVolumes) = 35,
+    /// CSI volumes are forgotten.
+    CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
+    /// A claim on a CSI volume is taken, or moves towards release.
+    CSIVolumeClaim(ClaimCsiVolume) = 37,
+    /// Several claims at once.
+    CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
+    /// A CSI plugin that nobody runs is forgotten.
+    CSIPluginDelete(DeleteCsiPlugin) = 40,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AllocId, Allocation, CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey,
+    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
 };
 
 use crate::idempotency::Remembered;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
 
 /// 16 bytes that stand for a row, a table or the whole state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -79,9 +79,17 @@ macro_rules! name_bytes {
         }
     })* };
 }
-name_bytes!(NamespaceName, NodePoolName, Str);
+name_bytes!(NamespaceName, NodePoolName, CsiPluginId, Str);
 
 impl KeyBytes for JobKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for CsiVolumeKey {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.namespace.as_str().as_bytes());
         out.push(0);

@@ -8,6 +8,7 @@ mod change;
 #[cfg(test)]
 mod check;
 mod checkpoint;
+mod csi;
 mod deployment;
 mod digest;
 mod eval;
@@ -34,6 +35,7 @@ use songline_commands::{Command, Envelope};
 
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
@@ -175,6 +177,11 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::CSIVolumeRegister(cmd) => csi::register(tx, cmd),
+        Command::CSIVolumeDeregister(cmd) => csi::deregister(tx, cmd),
+        Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
+        Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
+        Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),
