@@ -286,7 +286,7 @@ fn a_collected_claim_is_past_and_keeps_how_it_was_mounted() {
             volume register v plugin=p offers=single-node-writer: ok [+volume:v]
             volume claim v alloc=a1 node=n1 external=i-1 mode=read access=single-node-writer attach=file-system: ok [~volume:v]
             volume claim v alloc=a1 mode=gc: ok [~volume:v]
-               volume v: create=5 modify=7 provider=org.x access=single-node-writer attach=file-system offers=single-node-writer read(a1@n1) past(a1@n1) healthy=1/0 schedulable
+               volume v: create=5 modify=7 provider=org.x access=single-node-writer attach=file-system offers=single-node-writer read(a1@n1) past(a1@n1 Taken Read single-node-writer file-system on i-1) healthy=1/0 schedulable
         "#]],
     );
 }

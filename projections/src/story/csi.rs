@@ -129,7 +129,7 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
                 told.push_str(" schedulable");
             }
             if seen.volume.past_claims != row.past_claims {
-                write!(told, "; seen: past({})", show_claims(&seen.volume.past_claims)).expect("writes");
+                write!(told, "; seen: past({})", show_claims(&seen.volume.past_claims, How::Long)).expect("writes");
             }
             told
         }
@@ -147,18 +147,26 @@ fn show_volume(row: &CsiVolume) -> String {
     }
     let offers: Vec<&str> = row.requested_capabilities.iter().flatten().map(|one| one.access_mode.as_str()).collect();
     write!(told, " offers={}", offers.join(",")).expect("writes");
-    for (name, claims) in [("read", &row.read_claims), ("write", &row.write_claims), ("past", &row.past_claims)] {
+    for (name, claims, how) in
+        [("read", &row.read_claims, How::Short), ("write", &row.write_claims, How::Short), ("past", &row.past_claims, How::Long)]
+    {
         if !claims.is_empty() {
-            write!(told, " {name}({})", show_claims(claims)).expect("writes");
+            write!(told, " {name}({})", show_claims(claims, how)).expect("writes");
         }
     }
     told
 }
 
-fn show_claims(claims: &BTreeMap<AllocId, CsiVolumeClaim>) -> String {
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Short,
+    Long,
+}
+
+fn show_claims(claims: &BTreeMap<AllocId, CsiVolumeClaim>, how: How) -> String {
     let show = |claim: &CsiVolumeClaim| {
         let mut told = format!("{}@{}", name(claim.allocation_id.as_bytes()), name(claim.node_id.as_bytes()));
-        if claim.state != CsiClaimState::Taken {
+        if how == How::Long {
             write!(told, " {:?} {:?} {} {}", claim.state, claim.mode, claim.access_mode, claim.attachment_mode).expect("writes");
             if !claim.external_node_id.is_empty() {
                 write!(told, " on {}", claim.external_node_id).expect("writes");
