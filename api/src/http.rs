@@ -6,6 +6,7 @@ mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -72,6 +73,7 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);

@@ -1,6 +1,7 @@
 //! Wire forms that differ from the rows: list stubs, derived fields, request bodies, events. Rows themselves are in `model`.
 
 pub mod alloc;
+pub mod csi;
 pub mod deployment;
 mod display;
 pub mod eval;
