@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::expect;
+use songline_api::Server;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpsertNamespaces};
 use songline_model::{
     AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiControllerInfo, CsiInfo, CsiNodeInfo, CsiVolumeClaim,
@@ -57,7 +58,7 @@ async fn allocs(server: &Arc<Memory>) {
             ..Allocation::default()
         })
     };
-    let view = songline_api::Server::view(&**server);
+    let view = server.view();
     server.run(ApplyPlan { job: view.job("default", "web").cloned(), updated: vec![alloc(1), alloc(2)], ..ApplyPlan::default() });
 }
 
@@ -199,7 +200,8 @@ async fn lists_are_of_a_node_a_plugin_or_a_namespace() {
         &filter=Schedulable+==+true v+1+0
         &namespace=*&filter=Namespace+==+dev w+0+0
         &namespace=*&per_page=1 v+1+0
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 #[tokio::test]
@@ -523,4 +525,27 @@ async fn a_namespace_with_a_volume_is_kept_with_success() {
         "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_claim_without_an_alloc_changes_nothing_and_wakes_who_watches_the_volume() {
+    let server = Memory::new();
+    node(&server, None);
+    register(&server, r#""ID": "v", "PluginID": "p""#).await;
+    register(&server, r#""ID": "w", "PluginID": "p""#).await;
+    let before = server.view();
+    let (other, index) = (Arc::clone(&server), before.applied_index());
+    let query = tokio::spawn(async move { answer(&other, &format!("GET /v1/volume/csi/v?index={index}")).await });
+    while server.watches().waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    server.run(ClaimCsiVolume { volume: CsiVolumeKey::new("default", "w"), claim: CsiVolumeClaim::default() });
+    tokio::task::yield_now().await;
+    assert!(!query.is_finished(), "another volume is another volume");
+    let changed = server.run(ClaimCsiVolume { volume: CsiVolumeKey::new("default", "v"), claim: CsiVolumeClaim::default() });
+    let answer = query.await.expect("answers");
+    assert_eq!(answer.headers()["x-nomad-index"], changed.to_string().as_str());
+    let after = server.view();
+    let row = |view: &songline_projections::State| view.csi_volume("default", "v").expect("is there").as_ref().clone();
+    assert_eq!(row(&after), songline_model::CsiVolume { modify_index: changed, ..row(&before) });
 }
