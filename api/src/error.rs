@@ -74,6 +74,13 @@ impl From<Rejected> for ApiError {
             | Rejected::NamespaceQuotaUnknown { .. }
             | Rejected::NamespaceDefault
             | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasCsiVolume { .. }
+            | Rejected::CsiVolumeNamespaceUnknown { .. }
+            | Rejected::CsiVolumeUpdate(_)
+            | Rejected::CsiVolumeNotFound(_)
+            | Rejected::CsiVolumeInUse(_)
+            | Rejected::CsiVolumeClaim(_)
+            | Rejected::CsiPluginInUse
             | Rejected::JobNamespaceUnknown { .. }
             | Rejected::JobNodePoolUnknown { .. }
             | Rejected::JobExists

@@ -7,6 +7,7 @@ mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -74,6 +75,7 @@ fn mux<S: Server>() -> Mux<S> {
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
     autopilot::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);

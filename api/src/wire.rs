@@ -2,6 +2,7 @@
 
 pub mod acl;
 pub mod alloc;
+pub mod csi;
 pub mod deployment;
 mod display;
 pub mod eval;

@@ -7,6 +7,7 @@ mod acl;
 mod alloc;
 mod autopilot;
 mod codec;
+mod csi;
 mod deployment;
 mod envelope;
 mod eval;
@@ -21,6 +22,7 @@ pub use acl::*;
 pub use alloc::*;
 pub use autopilot::*;
 pub use codec::{DecodeError, EncodeError};
+pub use csi::*;
 pub use deployment::*;
 pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
 pub use eval::*;
@@ -176,6 +178,16 @@ commands! {
     AclBindingRulesUpsert(UpsertAclBindingRules) = 57,
     /// ACL binding rules are deleted.
     AclBindingRulesDelete(DeleteAclBindingRules) = 58,
+    /// CSI volumes are registered or changed.
+    CSIVolumeRegister(RegisterCsiVolumes) = 35,
+    /// CSI volumes are forgotten.
+    CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
+    /// A claim on a CSI volume is taken, or moves towards release.
+    CSIVolumeClaim(ClaimCsiVolume) = 37,
+    /// Several claims at once.
+    CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
+    /// A CSI plugin that nobody runs is forgotten.
+    CSIPluginDelete(DeleteCsiPlugin) = 40,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

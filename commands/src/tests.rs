@@ -98,12 +98,46 @@ fn sample(kind: Kind) -> Command {
         Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
         Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
         Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
+        Kind::CSIVolumeRegister => RegisterCsiVolumes { volumes: vec![csi_volume()] }.into(),
+        Kind::CSIVolumeDeregister => DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into(),
+        Kind::CSIVolumeClaim => csi_claim().into(),
+        Kind::CSIVolumeClaimBatch => ClaimCsiVolumes { claims: vec![csi_claim(), ClaimCsiVolume::default()] }.into(),
+        Kind::CSIPluginDelete => DeleteCsiPlugin { id: "ebs".into() }.into(),
         Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
         Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
         Kind::Digest => CheckDigest { schema: 1, index: 10_000, total: Blob(vec![9; 16]) }.into(),
+    }
+}
+
+fn csi_volume() -> CsiVolume {
+    let capability = CsiVolumeCapability { attachment_mode: CsiAttachmentMode::FileSystem, access_mode: CsiAccessMode::SingleNodeWriter };
+    CsiVolume {
+        id: "disk".into(),
+        namespace: "default".into(),
+        plugin_id: "ebs".into(),
+        secrets: CsiSecrets::new([(Str::new("key"), Str::new("s3cret"))].into()),
+        mount_options: Some(CsiVolumeMountOptions { fs_type: "ext4".into(), mount_flags: CsiMountFlags::new(vec!["noatime".into()]) }),
+        requested_capabilities: Some(vec![capability]),
+        requested_capacity_min: 1 << 30,
+        ..CsiVolume::default()
+    }
+}
+
+fn csi_claim() -> ClaimCsiVolume {
+    ClaimCsiVolume {
+        volume: CsiVolumeKey::new("default", "disk"),
+        claim: CsiVolumeClaim {
+            allocation_id: AllocId::from_bytes([2; 16]),
+            node_id: NodeId::from_bytes([1; 16]),
+            external_node_id: "i-1".into(),
+            mode: CsiClaimMode::Write,
+            access_mode: CsiAccessMode::SingleNodeWriter,
+            attachment_mode: CsiAttachmentMode::FileSystem,
+            state: CsiClaimState::NodeDetached,
+        },
     }
 }
 
@@ -150,4 +184,14 @@ fn an_unknown_kind_is_refused() {
     value.insert("body".into(), "".into());
     let bytes = rmp_serde::to_vec_named(&value).expect("encodes");
     assert!(matches!(Envelope::decode(&bytes), Err(DecodeError::UnknownKind(999))));
+}
+
+#[test]
+fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
+    let command = sample(Kind::CSIVolumeRegister);
+    let bytes = envelope(Kind::CSIVolumeRegister).encode().expect("encodes");
+    assert!(String::from_utf8_lossy(&bytes).contains("s3cret"));
+    for hidden in ["s3cret", "noatime"] {
+        assert!(!format!("{command:?} {}", command.to_json()).contains(hidden), "{hidden}");
+    }
 }

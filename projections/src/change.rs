@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
-    RoleId,
-};
-use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
+    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, SchedulerConfiguration, Str,
 };
 
 use crate::acl::AclBootstrap;

@@ -17,7 +17,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
-use crate::{alloc, deployment, eval, periodic};
+use crate::{alloc, csi, deployment, eval, periodic};
 
 impl Rules<JobKey, Job> for tables::Jobs {
     fn key(row: &Job) -> JobKey {
@@ -176,6 +176,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
     job.status = status::derive(tx, &job, status::After::Anything);
     let job = Arc::new(job);
     summary::register(tx, &job, stored.is_none());
+    csi::plugin::job_registered(tx, stored.as_deref(), &job);
     submission::register(tx, &job, how.submission, written_as, how.versions_max);
     tx.put::<tables::Jobs>(Arc::clone(&job));
     version::keep(tx, &job, how.versions_max);
@@ -230,6 +231,7 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     summary::child_purged(tx, job);
     tx.delete::<tables::Jobs>(&key);
     version::drop_all(tx, &key);
+    csi::plugin::job_purged(tx, job);
     submission::drop_all(tx, &key);
     tx.delete::<tables::JobSummary>(&key);
     periodic::purged(tx, &key);

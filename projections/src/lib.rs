@@ -10,6 +10,7 @@ mod change;
 #[cfg(test)]
 mod check;
 mod checkpoint;
+mod csi;
 mod deployment;
 mod digest;
 mod eval;
@@ -38,6 +39,7 @@ use songline_commands::{Command, Envelope};
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
@@ -194,6 +196,11 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::AclAuthMethodsDelete(cmd) => acl::delete_auth_methods(tx, cmd),
         Command::AclBindingRulesUpsert(cmd) => acl::upsert_binding_rules(tx, cmd),
         Command::AclBindingRulesDelete(cmd) => acl::delete_binding_rules(tx, cmd),
+        Command::CSIVolumeRegister(cmd) => csi::register(tx, cmd),
+        Command::CSIVolumeDeregister(cmd) => csi::deregister(tx, cmd),
+        Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
+        Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
+        Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

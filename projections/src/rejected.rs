@@ -1,6 +1,9 @@
 //! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
 
-use songline_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{
+    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
+    NodePoolName, Str,
+};
 
 /// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +58,41 @@ pub enum Rejected {
         /// The first such job.
         job: JobId,
     },
+
+    /// Some CSI volume is still in it.
+    #[error(
+        "namespace {namespace:?} contains at least one CSI volume {volume:?}. All CSI volumes in namespace must be deleted before it can be deleted"
+    )]
+    NamespaceHasCsiVolume {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The first such volume.
+        volume: CsiVolumeId,
+    },
+
+    /// The volume's namespace does not exist.
+    #[error("volume {volume} is in nonexistent namespace {namespace}")]
+    CsiVolumeNamespaceUnknown {
+        /// The volume.
+        volume: CsiVolumeId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// A request changes what stays.
+    #[error(transparent)]
+    CsiVolumeUpdate(#[from] CsiVolumeUpdateRefused),
+    /// No such volume.
+    #[error("volume not found: {0}")]
+    CsiVolumeNotFound(CsiVolumeId),
+    /// Somebody holds it.
+    #[error("volume in use: {0}")]
+    CsiVolumeInUse(CsiVolumeId),
+    /// A claim can not be taken.
+    #[error(transparent)]
+    CsiVolumeClaim(#[from] CsiClaimError),
+    /// Instances run, or a job is to run some.
+    #[error("plugin in use")]
+    CsiPluginInUse,
 
     /// The job's namespace does not exist.
     #[error("job {job:?} is in nonexistent namespace {namespace:?}")]

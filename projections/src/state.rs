@@ -6,7 +6,7 @@ use std::fmt;
 
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
-use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
+use songline_model::{AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
@@ -49,6 +49,7 @@ pub(crate) struct Indexes {
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
     pub(crate) acl: crate::acl::Indexes,
+    pub(crate) csi_volumes_by_plugin: OrdSet<(CsiPluginId, CsiVolumeKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

@@ -3,6 +3,8 @@
 //! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
 //! after the one before, unless it is a `show`.
 
+mod csi;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -148,6 +150,7 @@ impl Teller {
             }),
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
             "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "volume" | "plugin" => csi::show(state, noun, what),
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
@@ -213,6 +216,8 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
         Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
+        Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
+        Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
         Change::Restored => "restored".into(),
     }
 }
@@ -329,6 +334,7 @@ fn command(words: &Words<'_>) -> Command {
         ("deployment", "delete") => {
             DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
         }
+        ("volume" | "plugin", _) => csi::command(words),
         ("config", _) => SetSchedulerConfig {
             config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
             cas: words.number("cas"),
@@ -355,7 +361,7 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
                 secret_id: Secret::new(words.get("secret").unwrap_or_default()),
                 node_pool: words.get("pool").unwrap_or_default().into(),
                 status: words.get("status").and_then(NodeStatus::from_word).unwrap_or_default(),
-                ..Node::default()
+                ..csi::node(words)
             },
             create_node_pool: words.has("create-pool"),
         }
@@ -408,7 +414,7 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         version: words.number("version").unwrap_or(0),
         stable: words.has("stable"),
         periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
-        task_groups: Some(groups.map(|(name, count)| group(name, count.parse().expect("a count"))).collect()),
+        task_groups: Some(groups.map(|(name, count)| csi::group(words, name, count.parse().expect("a count"))).collect()),
         ..Job::default()
     }
 }

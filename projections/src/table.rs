@@ -8,12 +8,9 @@ use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
-    RoleId,
-};
-use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
+    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, SchedulerConfiguration, Str,
 };
 
 use crate::acl::AclBootstrap;
@@ -49,6 +46,10 @@ macro_rules! with_tables {
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
+            /// CSI volumes.
+            CsiVolumes, CsiVolume, csi_volumes, "csi_volumes", CsiVolumeKey => CsiVolume;
+            /// CSI plugins, derived from nodes and jobs.
+            CsiPlugins, CsiPlugin, csi_plugins, "csi_plugins", CsiPluginId => CsiPlugin;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
             /// What tokens, roles and workloads may.

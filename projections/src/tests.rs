@@ -1,6 +1,8 @@
 //! The same entries give the same rows, changes and digests: on two states, through checkpoints in the middle, and on forks; and in
 //! every state the indexes, counts and invariants agree with the rows. Entries are random from a seed, which a failure prints.
 
+mod csi;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ impl Dice {
             parent_id: if self.chance(20) { "j0".into() } else { JobId::default() },
             periodic: self.chance(10).then(PeriodicConfig::default),
             version: self.below(4),
-            task_groups: Some(groups[..count].to_vec()),
+            task_groups: Some(groups[..count].iter().map(|one| csi::group(self, one.clone())).collect()),
             ..Job::default()
         }
     }
@@ -177,9 +179,15 @@ impl Dice {
             return self.acl_command(state);
         }
         let event = self.chance(50).then(NodeEvent::default);
-        match self.below(36) {
+        match self.below(39) {
             0 | 1 => RegisterNode {
-                node: Node { id: self.node(), node_pool: self.pick(&["", "gpu", "tpu"]).into(), ..Node::default() },
+                node: Node {
+                    id: self.node(),
+                    node_pool: self.pick(&["", "gpu", "tpu"]).into(),
+                    csi_controller_plugins: csi::instances(self),
+                    csi_node_plugins: csi::instances(self),
+                    ..Node::default()
+                },
                 create_node_pool: self.chance(50),
             }
             .into(),
@@ -249,6 +257,7 @@ impl Dice {
                 2 => SetClusterMetadata { cluster_id: self.pick(&["x", "y"]).into(), create_time: 2 }.into(),
                 _ => ReconcileSummaries { queued: [(self.key(), [(Str::new("a"), 3)].into())].into() }.into(),
             },
+            35..=37 => csi::command(self, state),
             _ => match self.below(4) {
                 0 => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
                 1 => DeleteNodePools { names: vec!["gpu".into()] }.into(),

@@ -192,6 +192,11 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
+        | Kind::CSIVolumeRegister
+        | Kind::CSIVolumeDeregister
+        | Kind::CSIVolumeClaim
+        | Kind::CSIVolumeClaimBatch
+        | Kind::CSIPluginDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
@@ -292,6 +297,8 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };

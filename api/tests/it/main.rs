@@ -3,6 +3,7 @@
 mod autopilot;
 mod blocking;
 mod cluster;
+mod csi;
 mod jobs;
 mod listen;
 mod lists;

@@ -82,6 +82,8 @@ fn the_checkpoint_of_schema_1_still_reads() {
         allocs 14: 2 rows
         scheduler_config 7: 1 rows
         cluster_meta 8: 1 rows
+        csi_volumes 0: 0 rows
+        csi_plugins 4: 0 rows
         namespaces 2: 2 rows
         acl_policy 17: 1 rows
         acl_token 20: 2 rows
@@ -94,6 +96,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
         periodic_launch 16: 1 rows
         idempotency 2: 1 rows
         digest ee41fe3d6ba0d1d29610fc6d4ebcf19c
+        digest 3276409ac9cfdea11b4dc09a193b46a0
     "#]]
     .assert_eq(&described(&state));
 }
