@@ -74,6 +74,17 @@ impl From<Rejected> for ApiError {
             | Rejected::NamespaceQuotaUnknown { .. }
             | Rejected::NamespaceDefault
             | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasVariable(_)
+            | Rejected::VariablesTooLarge
+            | Rejected::RootKeyUnknown(_)
+            | Rejected::RootKeyNotFound
+            | Rejected::RootKeyWithoutId
+            | Rejected::RootKeyWithoutAlgorithm
+            | Rejected::RootKeyWithoutMaterial
+            | Rejected::RootKeyAlgorithmChanged
+            | Rejected::RekeyWithoutRotation
+            | Rejected::RootKeyActive
+            | Rejected::RootKeyInUse(_)
             | Rejected::JobNamespaceUnknown { .. }
             | Rejected::JobNodePoolUnknown { .. }
             | Rejected::JobExists

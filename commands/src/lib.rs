@@ -14,6 +14,8 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod root_key;
+mod variable;
 
 pub use alloc::*;
 pub use codec::{DecodeError, EncodeError};
@@ -26,6 +28,8 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use root_key::*;
+pub use variable::*;
 
 #[cfg(test)]
 mod tests;
@@ -142,6 +146,12 @@ commands! {
     NodeBatchDeregister(DeregisterNodes) = 31,
     /// The cluster gets its id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
+    /// A variable is written or deleted.
+    VarApplyState(ApplyVariable) = 50,
+    /// A root key is added, or its state changes.
+    RootKeyMetaUpsert(UpsertRootKey) = 51,
+    /// A root key is deleted.
+    RootKeyMetaDelete(DeleteRootKey) = 52,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

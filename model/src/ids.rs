@@ -114,6 +114,10 @@ uuid_id!(
     /// Names a deployment.
     DeploymentId
 );
+uuid_id!(
+    /// Names a root key.
+    RootKeyId
+);
 
 struct UuidVisitor;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    Node, NodeId, NodePool, NodePoolName, RootKey, RootKeyId, SchedulerConfiguration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::idempotency::Remembered;

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId, Str, VariableKey};
 
 /// 16 bytes that stand for a row, a table or the whole state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -70,7 +70,7 @@ macro_rules! id_bytes {
         }
     })* };
 }
-id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
+id_bytes!(NodeId, AllocId, EvalId, DeploymentId, RootKeyId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {
@@ -86,6 +86,14 @@ impl KeyBytes for JobKey {
         out.extend_from_slice(self.namespace.as_str().as_bytes());
         out.push(0);
         out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for VariableKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.path.as_bytes());
     }
 }
 

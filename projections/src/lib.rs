@@ -22,6 +22,7 @@ mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod root_key;
 mod state;
 #[cfg(test)]
 mod story;
@@ -29,8 +30,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod variable;
+
+use std::sync::Arc;
 
 use songline_commands::{Command, Envelope};
+use songline_model::{Variable, VariableMetadata};
 
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
@@ -54,6 +59,10 @@ pub enum Outcome {
     Done,
     /// A compare-and-set: whether it set.
     Cas(bool),
+    /// A variable was written; this is what it shows.
+    VariableWritten(VariableMetadata),
+    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    VariableConflict(Arc<Variable>),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -175,6 +184,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
+        Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
+        Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

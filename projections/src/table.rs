@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    Node, NodeId, NodePool, NodePoolName, RootKey, RootKeyId, SchedulerConfiguration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::change::{Change, RowKey};
@@ -46,6 +46,12 @@ macro_rules! with_tables {
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
+            /// Secret maps by path, encrypted.
+            Variables, Variable, variables, "variables", VariableKey => Variable;
+            /// How much the variables of a namespace take.
+            VariablesQuota, VariablesQuota, variables_quota, "variables_quota", NamespaceName => VariablesQuota;
+            /// What variables are encrypted with, wrapped.
+            RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
         }

@@ -56,8 +56,14 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::Namespace(namespace.name.0.clone()));
             }
         }
+        Change::Variable { before, after } => {
+            if let Some(variable) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::Variable(variable.key()));
+            }
+        }
         // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
+        Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

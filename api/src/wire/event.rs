@@ -145,6 +145,9 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
@@ -219,6 +222,9 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };

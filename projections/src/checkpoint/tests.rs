@@ -21,7 +21,9 @@ const STORY: &str = "
     job register web groups=g:3,h source=two eval=e2
     plan job=web stop=a1 lose=a2
     eval e3 blocked job=web queued=g:2 unplaced
-    job register dev/cron groups=g periodic";
+    job register dev/cron groups=g periodic
+    root active k1
+    var set dev:app/db size=9";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -62,7 +64,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     let state = read(&frozen).expect("reads");
     crate::check::consistent(&state);
     expect![[r#"
-        index 16 at 1970-01-01T00:00:16Z
+        index 18 at 1970-01-01T00:00:18Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -75,8 +77,11 @@ fn the_checkpoint_of_schema_1_still_reads() {
         scheduler_config 7: 1 rows
         cluster_meta 8: 1 rows
         namespaces 2: 2 rows
+        variables 18: 1 rows
+        variables_quota 18: 1 rows
+        root_key_meta 17: 1 rows
         idempotency 2: 1 rows
-        digest 7d7d504bac414c565d8fe5caaffabbd9
+        digest e5dabaafaac9b6a1677b5710b9a736d7
     "#]]
     .assert_eq(&described(&state));
 }
