@@ -13,6 +13,7 @@ mod fs;
 mod host;
 mod ids;
 mod jobs;
+mod keyring;
 mod membership;
 mod mux;
 mod namespaces;
@@ -24,6 +25,7 @@ mod params;
 mod pools;
 mod raft;
 mod search;
+mod variables;
 
 use std::sync::Arc;
 
@@ -78,6 +80,7 @@ fn mux<S: Server>() -> Mux<S> {
     fs::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    keyring::routes(&mut mux);
     membership::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
@@ -85,6 +88,7 @@ fn mux<S: Server>() -> Mux<S> {
     pools::routes(&mut mux);
     raft::routes(&mut mux);
     search::routes(&mut mux);
+    variables::routes(&mut mux);
     mux
 }
 

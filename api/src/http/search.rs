@@ -85,7 +85,8 @@ impl Context {
             Context::Evals => Some(Table::Evals),
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
-            Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => None,
+            Context::Vars => Some(Table::Variables),
+            Context::Plugins | Context::Volumes | Context::ScalingPolicy => None,
         }
     }
 
@@ -191,7 +192,9 @@ fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str,
         Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
         Context::NodePools => starting_with(view.node_pools().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
         Context::Namespaces => starting_with(view.namespaces().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
-        Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => (Vec::new(), false),
+        // Of every namespace, whatever the request says.
+        Context::Vars => starting_with(view.variables_with_prefix(scanned).map(|row| &row.meta.path), wanted),
+        Context::Plugins | Context::Volumes | Context::ScalingPolicy => (Vec::new(), false),
     })
 }
 

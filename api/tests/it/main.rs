@@ -10,3 +10,4 @@ mod routes;
 mod search;
 mod server;
 mod stream;
+mod variables;
