@@ -1,7 +1,10 @@
 //! What HTTP asks of the keyring behind it. Keys, ciphers and files are the shell's; nothing here encrypts.
 
+use std::sync::Arc;
+
 use songline_commands::UpsertRootKey;
-use songline_model::{IdentityClaims, RootKeyId, Sealed, VariableData};
+use songline_model::{Allocation, IdentityClaims, RootKeyId, Sealed, VariableData};
+use songline_projections::State;
 
 /// Encrypts and decrypts with the root keys of the cluster.
 pub trait Keyring: Send + Sync {
@@ -57,7 +60,29 @@ pub enum KeyringError {
     /// A token that nobody here signed, or that does not count yet.
     #[error("failed to verify token: {0}")]
     InvalidIdentity(String),
+    /// A good token of something that is over or gone.
+    #[error("{0}")]
+    NoWorkload(&'static str),
     /// The operating system gives no randomness.
     #[error("no randomness: nothing can be encrypted")]
     NoRandomness,
+}
+
+/// Who a token of a task is: what it says, and its allocation, which has to be there and not over. That the servers want it stopped does
+/// not count: what runs after its main task still needs its rights.
+pub fn workload(view: &State, keyring: &impl Keyring, token: &str) -> Result<(IdentityClaims, Arc<Allocation>), KeyringError> {
+    let claims = keyring.verify_identity(token)?;
+    let gone = || KeyringError::NoWorkload("allocation does not exist");
+    let alloc = view.alloc(claims.alloc_id).filter(|alloc| alloc.job.is_some()).ok_or_else(gone)?;
+    if alloc.client_terminal() {
+        return Err(KeyringError::NoWorkload("allocation is terminal"));
+    }
+    // A key of ours signed it for this allocation, so anything else would be a mistake of ours.
+    let own = alloc.identity_claims(&claims.task);
+    if (&own.namespace, &own.job_id) != (&claims.namespace, &claims.job_id)
+        || alloc.group().is_none_or(|group| group.task(&own.task).is_none())
+    {
+        return Err(gone());
+    }
+    Ok((claims, Arc::clone(alloc)))
 }

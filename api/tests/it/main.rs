@@ -2,6 +2,7 @@
 
 mod blocking;
 mod cluster;
+mod identity;
 mod jobs;
 mod listen;
 mod lists;

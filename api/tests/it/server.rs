@@ -83,8 +83,9 @@ impl Keyring for Mirror {
     fn decrypt(&self, _: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         Ok(sealed.0.iter().rev().copied().collect())
     }
-    fn verify_identity(&self, _: &str) -> Result<IdentityClaims, KeyringError> {
-        Err(KeyringError::InvalidIdentity("nobody signs here".to_owned()))
+    /// Believes what it is told.
+    fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
+        serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
     }
     fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let meta = RootKeyMeta {
