@@ -15,6 +15,7 @@ mod fs;
 mod host;
 mod ids;
 mod jobs;
+mod keyring;
 mod membership;
 mod mux;
 mod namespaces;
@@ -26,6 +27,7 @@ mod params;
 mod pools;
 mod raft;
 mod search;
+mod variables;
 
 use std::sync::Arc;
 
@@ -82,6 +84,7 @@ fn mux<S: Server>() -> Mux<S> {
     fs::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    keyring::routes(&mut mux);
     membership::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
@@ -89,6 +92,7 @@ fn mux<S: Server>() -> Mux<S> {
     pools::routes(&mut mux);
     raft::routes(&mut mux);
     search::routes(&mut mux);
+    variables::routes(&mut mux);
     mux
 }
 

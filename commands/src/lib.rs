@@ -17,6 +17,8 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod root_key;
+mod variable;
 
 pub use acl::*;
 pub use alloc::*;
@@ -32,6 +34,8 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use root_key::*;
+pub use variable::*;
 
 #[cfg(test)]
 mod tests;
@@ -188,6 +192,12 @@ commands! {
     CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
     /// A CSI plugin that nobody runs is forgotten.
     CSIPluginDelete(DeleteCsiPlugin) = 40,
+    /// A variable is written or deleted.
+    VarApplyState(ApplyVariable) = 50,
+    /// A root key is added, or its state changes.
+    RootKeyMetaUpsert(UpsertRootKey) = 51,
+    /// A root key is deleted.
+    RootKeyMetaDelete(DeleteRootKey) = 52,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

@@ -103,6 +103,34 @@ fn sample(kind: Kind) -> Command {
         Kind::CSIVolumeClaim => csi_claim().into(),
         Kind::CSIVolumeClaimBatch => ClaimCsiVolumes { claims: vec![csi_claim(), ClaimCsiVolume::default()] }.into(),
         Kind::CSIPluginDelete => DeleteCsiPlugin { id: "ebs".into() }.into(),
+        Kind::VarApplyState => ApplyVariable {
+            op: VariableOp::Cas,
+            var: Variable {
+                meta: VariableMetadata {
+                    namespace: "default".into(),
+                    path: "app/db".into(),
+                    modify_index: 7,
+                    create_time: 1,
+                    modify_time: 1,
+                    ..VariableMetadata::default()
+                },
+                encrypted: VariableData { data: Sealed(vec![1, 2, 3]), key_id: RootKeyId::from_bytes([6; 16]) },
+            },
+        }
+        .into(),
+        Kind::RootKeyMetaUpsert => UpsertRootKey {
+            meta: RootKeyMeta {
+                key_id: RootKeyId::from_bytes([6; 16]),
+                algorithm: ROOT_KEY_ALGORITHM.into(),
+                create_time: 1,
+                state: RootKeyState::Active,
+                ..RootKeyMeta::default()
+            },
+            wrapped: WrappedKey { wrapped_by: "0011223344556677".into(), material: Sealed(vec![4, 5, 6]) },
+            rekey: true,
+        }
+        .into(),
+        Kind::RootKeyMetaDelete => DeleteRootKey { key_id: RootKeyId::from_bytes([6; 16]), unused_only: true }.into(),
         Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
         Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
@@ -193,5 +221,13 @@ fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
     assert!(String::from_utf8_lossy(&bytes).contains("s3cret"));
     for hidden in ["s3cret", "noatime"] {
         assert!(!format!("{command:?} {}", command.to_json()).contains(hidden), "{hidden}");
+    }
+}
+
+#[test]
+fn what_is_encrypted_shows_nowhere_but_in_the_log() {
+    for kind in [Kind::VarApplyState, Kind::RootKeyMetaUpsert] {
+        let shown = format!("{:?} {}", sample(kind), sample(kind).to_json());
+        assert!(!shown.contains("AQID") && !shown.contains("BAUG") && !shown.contains("1, 2, 3") && !shown.contains("4, 5, 6"), "{shown}");
     }
 }

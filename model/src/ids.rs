@@ -126,6 +126,10 @@ uuid_id!(
     /// Names an ACL binding rule.
     BindingRuleId
 );
+uuid_id!(
+    /// Names a root key.
+    RootKeyId
+);
 
 struct UuidVisitor;
 

@@ -14,6 +14,7 @@ mod deployment;
 mod empty;
 mod eval;
 mod group;
+mod identity;
 pub mod ids;
 mod job;
 mod metric;
@@ -24,7 +25,9 @@ mod node_resources;
 mod periodic;
 mod plan;
 mod resources;
+mod root_key;
 mod scheduler_config;
+mod sealed;
 mod secret;
 mod service;
 pub mod spec;
@@ -32,6 +35,7 @@ mod status;
 mod task;
 mod task_state;
 mod time;
+mod variable;
 
 pub use acl::*;
 pub use alloc::*;
@@ -43,9 +47,11 @@ pub use csi::*;
 pub use deployment::*;
 pub use eval::*;
 pub use group::*;
-pub use ids::{AccessorId, BindingRuleId, RoleId};
-pub use ids::{AllocId, DeploymentId, EvalId, InvalidId, JobId, JobKey, NamespaceName, NodeId, NodePoolName};
-pub use ids::{CsiPluginId, CsiVolumeId, CsiVolumeKey};
+pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
+pub use ids::{
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId, JobKey,
+    NamespaceName, NodeId, NodePoolName, RoleId, RootKeyId,
+};
 pub use job::*;
 pub use metric::*;
 pub use namespace::*;
@@ -55,13 +61,16 @@ pub use node_resources::*;
 pub use periodic::PeriodicLaunch;
 pub use plan::*;
 pub use resources::*;
+pub use root_key::*;
 pub use scheduler_config::*;
+pub use sealed::Sealed;
 pub use secret::Secret;
 pub use service::*;
 pub use status::*;
 pub use task::*;
 pub use task_state::*;
 pub use time::{Dur, Time};
+pub use variable::*;
 
 /// A short text: cheap to clone, inline up to 23 bytes.
 pub type Str = smol_str::SmolStr;

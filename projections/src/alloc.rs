@@ -72,6 +72,8 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
         let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
         crate::index::move_key(&mut by.allocs_by_deployment, before.and_then(of_deployment), after.and_then(of_deployment));
+        let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
+        crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
         let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
         let (left, entered) = (before.map(live), after.map(live));
         if left != entered {

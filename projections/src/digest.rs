@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 use songline_model::{
     AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
-    RoleId, Str,
+    RoleId, RootKeyId, Str, VariableKey,
 };
 
 /// 16 bytes that stand for a row, a table or the whole state.
@@ -74,7 +74,7 @@ macro_rules! id_bytes {
     })* };
 }
 id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
-id_bytes!(AccessorId, RoleId, BindingRuleId);
+id_bytes!(AccessorId, RoleId, BindingRuleId, RootKeyId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {
@@ -98,6 +98,14 @@ impl KeyBytes for CsiVolumeKey {
         out.extend_from_slice(self.namespace.as_str().as_bytes());
         out.push(0);
         out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for VariableKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.path.as_bytes());
     }
 }
 

@@ -26,6 +26,7 @@ mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod root_key;
 mod state;
 #[cfg(test)]
 mod story;
@@ -33,8 +34,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod variable;
+
+use std::sync::Arc;
 
 use songline_commands::{Command, Envelope};
+use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
@@ -60,6 +65,10 @@ pub enum Outcome {
     Done,
     /// A compare-and-set: whether it set.
     Cas(bool),
+    /// A variable was written; this is what it shows.
+    VariableWritten(VariableMetadata),
+    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    VariableConflict(Arc<Variable>),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -201,6 +210,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
         Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
         Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
+        Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
+        Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
+        Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

@@ -2,7 +2,7 @@
 
 use songline_model::{
     AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
-    NodePoolName, Str,
+    NodePoolName, RootKeyId, Str,
 };
 
 /// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
@@ -58,6 +58,40 @@ pub enum Rejected {
         /// The first such job.
         job: JobId,
     },
+    /// Some variable is in it. Which one is not for everybody to know.
+    #[error("namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted")]
+    NamespaceHasVariable(NamespaceName),
+
+    /// More than can be counted.
+    #[error("variables can store a maximum of {} bytes of encrypted data per namespace", i64::MAX)]
+    VariablesTooLarge,
+    /// Nothing can be encrypted or signed with a key that is not there.
+    #[error("no such key {:?} in keyring", .0.to_string())]
+    RootKeyUnknown(RootKeyId),
+    /// No such key.
+    #[error("root key metadata not found")]
+    RootKeyNotFound,
+    /// A key has an id.
+    #[error("root key UUID is required")]
+    RootKeyWithoutId,
+    /// A key has an algorithm.
+    #[error("root key algorithm is required")]
+    RootKeyWithoutAlgorithm,
+    /// A new key brings its material.
+    #[error("root key material is required")]
+    RootKeyWithoutMaterial,
+    /// What was encrypted could not be read any more.
+    #[error("root key algorithm cannot be changed after a key is created")]
+    RootKeyAlgorithmChanged,
+    /// Only a key that becomes active can take over from the others.
+    #[error("cannot rekey without setting the new key active")]
+    RekeyWithoutRotation,
+    /// There has to be an active key.
+    #[error("active root key cannot be deleted - call rotate first")]
+    RootKeyActive,
+    /// Variables or identities still need the key.
+    #[error("root key {} is in use", .0)]
+    RootKeyInUse(RootKeyId),
 
     /// Some CSI volume is still in it.
     #[error(

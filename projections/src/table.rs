@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use songline_model::{
     AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
     CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
-    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, SchedulerConfiguration, Str,
+    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId,
+    SchedulerConfiguration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::acl::AclBootstrap;
@@ -70,6 +71,12 @@ macro_rules! with_tables {
             AutopilotConfig, AutopilotConfig, autopilot_config, "autopilot-config", () => AutopilotConfig;
             /// When each periodic job last ran.
             PeriodicLaunch, PeriodicLaunch, periodic_launch, "periodic_launch", JobKey => PeriodicLaunch;
+            /// Secret maps by path, encrypted.
+            Variables, Variable, variables, "variables", VariableKey => Variable;
+            /// How much the variables of a namespace take.
+            VariablesQuota, VariablesQuota, variables_quota, "variables_quota", NamespaceName => VariablesQuota;
+            /// What variables are encrypted with, wrapped.
+            RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
         }

@@ -2,6 +2,7 @@
 //! every state the indexes, counts and invariants agree with the rows. Entries are random from a seed, which a failure prints.
 
 mod csi;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,6 +143,7 @@ impl Dice {
             eval_id: Some(self.eval_id()),
             task_group: "a".into(),
             deployment_id: self.chance(50).then(|| self.deployment()),
+            signing_key_id: self.chance(50).then(|| RootKeyId::from_bytes(self.bytes('k', 4))),
             previous_allocation: self.chance(20).then(|| self.alloc()),
             modify_time: 1_000_000_000,
             ..Allocation::default()
@@ -177,6 +179,9 @@ impl Dice {
     fn command(&mut self, state: &State) -> Command {
         if self.chance(20) {
             return self.acl_command(state);
+        }
+        if self.chance(12) {
+            return self.about_secrets(state);
         }
         let event = self.chance(50).then(NodeEvent::default);
         match self.below(39) {

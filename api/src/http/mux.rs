@@ -31,6 +31,8 @@ pub enum Capability {
     Agent(&'static str),
     /// Of operators: `read` or `write`.
     Operator(&'static str),
+    /// Of variables, by path: `list`, `read`, `write` or `destroy`.
+    Variables(&'static str),
     /// What the topics asked for need.
     Topics,
     /// A management token.
@@ -48,6 +50,7 @@ impl fmt::Display for Capability {
             Capability::Plugin(word) => write!(f, "plugin:{word}"),
             Capability::Agent(word) => write!(f, "agent:{word}"),
             Capability::Operator(word) => write!(f, "operator:{word}"),
+            Capability::Variables(word) => write!(f, "variables:{word}"),
             Capability::Topics => f.write_str("topics"),
             Capability::Management => f.write_str("management"),
         }

@@ -86,8 +86,8 @@ impl Context {
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
             // Their tables have other names than they, so answers carry no index of them.
-            Context::Plugins | Context::Volumes => None,
-            Context::ScalingPolicy | Context::Vars => None,
+            Context::Plugins | Context::Volumes | Context::ScalingPolicy => None,
+            Context::Vars => Some(Table::Variables),
         }
     }
 
@@ -198,7 +198,9 @@ fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str,
             let rows = view.csi_volumes().filter(|row| params.in_namespace(&row.namespace) && begins(&row.id));
             starting_with(rows.map(|row| &row.id), wanted)
         }
-        Context::ScalingPolicy | Context::Vars => (Vec::new(), false),
+        // Of every namespace, whatever the request says.
+        Context::Vars => starting_with(view.variables_with_prefix(scanned).map(|row| &row.meta.path), wanted),
+        Context::ScalingPolicy => (Vec::new(), false),
     })
 }
 

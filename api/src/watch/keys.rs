@@ -66,6 +66,11 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::CsiPlugin(plugin.id.clone()));
             }
         }
+        Change::Variable { before, after } => {
+            if let Some(variable) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::Variable(variable.key()));
+            }
+        }
         // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
         // Small tables: the table's key is enough for readers of one row, too.
@@ -78,6 +83,7 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::AclBindingRule { .. }
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. } => {}
+        Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

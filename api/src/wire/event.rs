@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken};
-use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
+use songline_model::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str,
+};
 use songline_projections::Change;
 
 use crate::wire::acl::{AuthMethodView, TokenView};
@@ -197,6 +198,9 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::CSIVolumeClaim
         | Kind::CSIVolumeClaimBatch
         | Kind::CSIPluginDelete
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
@@ -299,6 +303,9 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::Namespace { .. }
         | Change::CsiVolume { .. }
         | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };

@@ -29,7 +29,9 @@ const STORY: &str = "
     acl once t1 secret=o1 expires=600
     acl method corp:default client-secret=s3cret
     acl rule b1 method=corp selector=all
-    autopilot trailing=250";
+    autopilot trailing=250
+    root active k1
+    var set dev:app/db size=9";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -71,6 +73,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     crate::check::consistent(&state);
     expect![[r#"
         index 24 at 1970-01-01T00:00:24Z
+        index 18 at 1970-01-01T00:00:18Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -97,6 +100,11 @@ fn the_checkpoint_of_schema_1_still_reads() {
         idempotency 2: 1 rows
         digest ee41fe3d6ba0d1d29610fc6d4ebcf19c
         digest 3276409ac9cfdea11b4dc09a193b46a0
+        variables 18: 1 rows
+        variables_quota 18: 1 rows
+        root_key_meta 17: 1 rows
+        idempotency 2: 1 rows
+        digest e5dabaafaac9b6a1677b5710b9a736d7
     "#]]
     .assert_eq(&described(&state));
 }
