@@ -14,6 +14,8 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod scaling;
+mod service;
 
 pub use alloc::*;
 pub use codec::{DecodeError, EncodeError};
@@ -26,6 +28,8 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use scaling::*;
+pub use service::*;
 
 #[cfg(test)]
 mod tests;
@@ -120,6 +124,8 @@ commands! {
     ApplyPlanResults(ApplyPlan) = 13,
     /// A deployment's status changes.
     DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
+    /// Groups of a deployment get all their allocations: their canaries did well.
+    DeploymentPromote(PromoteDeployment) = 15,
     /// Allocations of a deployment are called healthy or unhealthy.
     DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
     /// Old deployments are dropped.
@@ -142,6 +148,14 @@ commands! {
     NodeBatchDeregister(DeregisterNodes) = 31,
     /// The cluster gets its id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
+    /// Something was done to a group's count, or told about it.
+    ScalingEventRegister(AddScalingEvent) = 38,
+    /// Nodes announce services.
+    ServiceRegistrationUpsert(UpsertServiceRegistrations) = 47,
+    /// A service is announced no more.
+    ServiceRegistrationDeleteById(DeleteServiceRegistration) = 48,
+    /// Nothing that a node announced holds any more.
+    ServiceRegistrationDeleteByNodeId(DeleteServiceRegistrationsOfNode) = 49,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

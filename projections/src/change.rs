@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents, JobSubmission, JobSummary, Namespace,
+    NamespaceName, Node, NodeId, NodePool, NodePoolName, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str,
 };
 
 use crate::idempotency::Remembered;

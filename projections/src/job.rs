@@ -17,7 +17,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
-use crate::{alloc, deployment, eval};
+use crate::{alloc, deployment, eval, scaling};
 
 impl Rules<JobKey, Job> for tables::Jobs {
     fn key(row: &Job) -> JobKey {
@@ -173,6 +173,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
         job.version = stored.version + 1;
     }
     job.status = status::derive(tx, &job, status::After::Anything);
+    scaling::follow_job(tx, &mut job);
     let job = Arc::new(job);
     summary::register(tx, &job, stored.is_none());
     submission::register(tx, &job, how.submission, written_as, how.versions_max);
@@ -231,6 +232,7 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     version::drop_all(tx, &key);
     submission::drop_all(tx, &key);
     tx.delete::<tables::JobSummary>(&key);
+    scaling::drop_all(tx, &key);
 }
 
 /// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is

@@ -22,6 +22,8 @@ mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod scaling;
+mod service;
 mod state;
 #[cfg(test)]
 mod story;
@@ -175,6 +177,11 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::DeploymentPromote(cmd) => deployment::promote(tx, cmd),
+        Command::ScalingEventRegister(cmd) => scaling::add_event(tx, cmd),
+        Command::ServiceRegistrationUpsert(cmd) => service::upsert(tx, cmd),
+        Command::ServiceRegistrationDeleteById(cmd) => service::delete(tx, cmd),
+        Command::ServiceRegistrationDeleteByNodeId(cmd) => service::delete_of_node(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

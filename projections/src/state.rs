@@ -6,10 +6,11 @@ use std::fmt;
 
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
-use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
+use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, ScalingTarget, Str, Time};
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
+use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
@@ -48,6 +49,12 @@ pub(crate) struct Indexes {
     pub(crate) job_counts: OrdMap<JobKey, Counts>,
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
+    pub(crate) policies_by_target: OrdSet<(ScalingTarget, Str)>,
+    pub(crate) policies_by_type: OrdSet<(Str, Str)>,
+    pub(crate) services_by_name: OrdSet<(NamespaceName, Str, Str)>,
+    pub(crate) services_by_job: OrdSet<(JobKey, Str)>,
+    pub(crate) services_by_node: OrdSet<(NodeId, ServiceKey)>,
+    pub(crate) services_by_alloc: OrdSet<(AllocId, ServiceKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

@@ -8,8 +8,8 @@ use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents, JobSubmission, JobSummary, Namespace,
+    NamespaceName, Node, NodeId, NodePool, NodePoolName, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str,
 };
 
 use crate::change::{Change, RowKey};
@@ -40,6 +40,12 @@ macro_rules! with_tables {
             Evals, Eval, evals, "evals", EvalId => Evaluation;
             /// Allocations.
             Allocs, Alloc, allocs, "allocs", AllocId => Allocation;
+            /// How far groups may be scaled.
+            ScalingPolicy, ScalingPolicy, scaling_policy, "scaling_policy", Str => ScalingPolicy;
+            /// What happened to the counts of groups.
+            ScalingEvent, ScalingEvent, scaling_event, "scaling_event", JobKey => JobScalingEvents;
+            /// Where services can be reached.
+            ServiceRegistrations, ServiceRegistration, service_registrations, "service_registrations", (NamespaceName, Str) => ServiceRegistration;
             /// How the cluster schedules: one row or none.
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.

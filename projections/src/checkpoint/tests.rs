@@ -72,11 +72,14 @@ fn the_checkpoint_of_schema_1_still_reads() {
         deployment 11: 1 rows
         evals 15: 3 rows
         allocs 14: 2 rows
+        scaling_policy 0: 0 rows
+        scaling_event 0: 0 rows
+        service_registrations 0: 0 rows
         scheduler_config 7: 1 rows
         cluster_meta 8: 1 rows
         namespaces 2: 2 rows
         idempotency 2: 1 rows
-        digest 7d7d504bac414c565d8fe5caaffabbd9
+        digest 3276409ac9cfdea11b4dc09a193b46a0
     "#]]
     .assert_eq(&described(&state));
 }
