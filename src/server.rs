@@ -11,6 +11,7 @@ mod machine;
 mod metrics;
 mod nodes;
 mod plans;
+mod services;
 mod timing;
 mod updates;
 mod workers;

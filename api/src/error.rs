@@ -91,6 +91,8 @@ impl From<Rejected> for ApiError {
             | Rejected::DeploymentTerminal { .. }
             | Rejected::DeploymentAllocUnknown(_)
             | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::DeploymentCanariesUnhealthy(_)
+            | Rejected::ServiceRegistrationNotFound
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

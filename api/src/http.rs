@@ -14,6 +14,7 @@ mod host;
 mod ids;
 mod jobs;
 mod membership;
+mod metadata;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -23,7 +24,9 @@ mod paging;
 mod params;
 mod pools;
 mod raft;
+mod scaling;
 mod search;
+mod services;
 
 use std::sync::Arc;
 
@@ -79,12 +82,15 @@ fn mux<S: Server>() -> Mux<S> {
     host::routes(&mut mux);
     jobs::routes(&mut mux);
     membership::routes(&mut mux);
+    metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
+    scaling::routes(&mut mux);
     search::routes(&mut mux);
+    services::routes(&mut mux);
     mux
 }
 

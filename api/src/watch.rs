@@ -48,6 +48,8 @@ pub enum WatchKey {
     Deployment(DeploymentId),
     /// The deployments of a job.
     JobDeployments(JobKey),
+    /// What happened to the counts of a job's groups.
+    JobScaling(JobKey),
     /// One namespace's row.
     Namespace(Str),
 }

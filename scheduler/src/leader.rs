@@ -8,6 +8,7 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod services;
 
 #[cfg(test)]
 mod tests;

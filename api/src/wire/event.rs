@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
+use songline_model::{Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node, NodePool, ServiceRegistration, Str};
 use songline_projections::Change;
 
 use crate::wire::alloc::EventAlloc;
@@ -25,6 +25,8 @@ pub enum Topic {
     Node,
     /// Node pools.
     NodePool,
+    /// Service registrations.
+    Service,
 }
 
 impl Topic {
@@ -37,6 +39,7 @@ impl Topic {
             Topic::Deployment => "Deployment",
             Topic::Node => "Node",
             Topic::NodePool => "NodePool",
+            Topic::Service => "Service",
         }
     }
 }
@@ -75,6 +78,8 @@ pub enum Payload {
     Node(Arc<Node>),
     /// A node pool.
     NodePool(Arc<NodePool>),
+    /// A service registration.
+    Service(Arc<ServiceRegistration>),
 }
 
 impl Serialize for Payload {
@@ -86,6 +91,7 @@ impl Serialize for Payload {
             Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
             Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
             Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+            Payload::Service(row) => s.collect_map([("Service", row)]),
         }
     }
 }
@@ -137,11 +143,15 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::ApplyPlanResults => Some("PlanResult"),
         Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
         Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        Kind::DeploymentPromote => Some("DeploymentPromotion"),
+        Kind::ServiceRegistrationUpsert => Some("ServiceRegistration"),
+        Kind::ServiceRegistrationDeleteById | Kind::ServiceRegistrationDeleteByNodeId => Some("ServiceDeregistration"),
         // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
         | Kind::DeploymentDelete
         | Kind::JobStability
+        | Kind::ScalingEventRegister
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
@@ -159,9 +169,18 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
     };
     let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
     out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+    if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
+        // A new count is a registration and then an update of evaluations, there in two entries.
+        let of_eval = out.iter_mut().filter(|event| event.step > 0);
+        of_eval.for_each(|event| event.kind = "EvaluationUpdated");
+    }
     // A stable sort: within a step the order of the changes stays.
     out.sort_by_key(|event| event.step);
     out
+}
+
+fn is_of_scaling(change: &Change) -> bool {
+    matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
 /// A dead job that is written again is still dead in its own step, and pending in the step of its evaluation: two events of one change.
@@ -212,10 +231,18 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let pool = after.as_ref().or(before.as_ref())?;
             (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
         }
+        Change::ServiceRegistration { before, after } => {
+            let service = after.as_ref().or(before.as_ref())?;
+            let keys = vec![service.job_id.0.clone(), service.service_name.clone()];
+            let payload = Payload::Service(Arc::clone(service));
+            (Topic::Service, service.id.clone(), service.namespace.0.clone(), Some(keys), payload)
+        }
         // Derived from the rows above, or not the subscribers' business.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }

@@ -1,5 +1,6 @@
 //! A server in memory, and stories of requests to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +16,9 @@ use songline_api::http::Api;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
 use songline_commands::{Actor, Command, Envelope};
-use songline_model::{AllocId, Job, NodeId, SchedulerConfiguration, Time};
+use songline_model::{AllocId, Job, NodeId, SchedulerConfiguration, Str, Time};
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -54,6 +55,12 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn gc_all(&self) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
+        no_path()
+    }
+    async fn node_meta_apply(&self, _: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
         no_path()
     }
     async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {
