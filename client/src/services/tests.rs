@@ -75,14 +75,31 @@ fn the_mode_says_where_a_service_is_found() {
             format!("{label:?} {mode:?} {address:?}: {}\n", told(&alloc(vec![service("s", label, mode, address)])))
         })
         .collect();
-    expect![[""]].assert_eq(&lines);
+    expect![[r#"
+        "http" "auto" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "http" "" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "http" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s- at "10.0.0.9":0 ["${meta.rack}"]
+        "8080" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-8080 at "":8080 ["${meta.rack}"]
+        "0" "host" "": unable to get address for service "s": invalid port: "0": port must be >0
+        "none" "auto" "": unable to get address for service "s": invalid port "none": port label not found
+        "http" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "web.example":23456 ["${meta.rack}"]
+        "" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s- at "web.example":0 ["${meta.rack}"]
+        "81" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-81 at "web.example":81 ["${meta.rack}"]
+        "none" "auto" "web.example": unable to get address for service "s": invalid port: "none": not a valid port mapping or numeric port
+        "http" "host" "web.example": unable to get address for service "s": cannot use custom advertise address with "host" address mode
+        "http" "driver" "": unable to get address for service "s": cannot use address_mode="driver": no driver network exists
+        "http" "alloc" "": unable to get address for service "s": cannot use address_mode="alloc": no allocation network status reported
+    "#]]
+    .assert_eq(&lines);
 }
 
 #[test]
 fn canaries_have_tags_of_their_own_and_other_providers_are_left_out() {
     let mut canary = alloc(vec![service("a", "http", "auto", ""), Service { provider: "consul".into(), ..service("b", "", "auto", "") }]);
     canary.deployment_status = Some(Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() }));
-    expect![[""]].assert_eq(&told(&canary));
+    expect![[r#"_nomad-task-07070707-0707-0707-0707-070707070707-group-g-a-http at "10.0.0.1":23456 ["canary"]"#]]
+        .assert_eq(&told(&canary));
 }
 
 /// Servers that note what they are asked, and know no leader the first time.
@@ -123,5 +140,14 @@ async fn a_worker_writes_what_has_changed_and_asks_again_while_nobody_leads() {
     announcer.withdraw(Workload::Group, vec![row("left", 1)]).await.expect("is answered");
     drop(announcer);
     worker.await.expect("ends with its last order");
-    expect![[""]].assert_eq(&servers.calls.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+    expect![[r#"
+        upsert a b
+        upsert a b
+        upsert b c
+        delete a
+        upsert t
+        delete b
+        delete c
+        delete left"#]]
+    .assert_eq(&servers.calls.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
 }

@@ -34,12 +34,25 @@ fn a_key_chooses_the_same_registrations_every_time() {
         .iter()
         .map(|choose| format!("{choose}: {}\n", ids(choose)))
         .collect();
-    expect![[""]].assert_eq(&told);
+    expect![[r#"
+        1|k: s4
+        2|k: s4 s1
+        9|k: s4 s1 s2 s3
+        9|other: s1 s3 s4 s2
+        0|k: 
+        9|k|l: s2 s1 s3 s4
+        1: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+        |k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+        1|: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+        x|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+        -1|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+        1.5|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
+    "#]].assert_eq(&told);
 }
 
 #[test]
 fn the_rank_is_the_hash_of_all_that_is_announced_and_of_the_key() {
     let hex: String = rank(&registration(1), "k").iter().map(|byte| format!("{byte:02x}")).collect();
     // Hash of these bytes, computed elsewhere.
-    expect![[""]].assert_eq(&hex);
+    expect!["15bd0d5bb1ca9237d552e31f95f57bd8"].assert_eq(&hex);
 }
