@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, SetClusterMetadata,
+    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, PromoteDeployment, SetClusterMetadata,
     SetDesiredTransitions, SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
 };
 use songline_model::{Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
@@ -251,6 +251,12 @@ impl Leader {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
                 let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
                 self.propose("deployments", Some(cause), SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() });
+            }
+            deployments::Effect::Promote { deployment } => {
+                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
+                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+                let promotion = PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval };
+                self.propose("deployments", Some(cause), promotion);
             }
             deployments::Effect::Fail { update, deployment, rollback } => {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);

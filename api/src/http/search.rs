@@ -85,7 +85,8 @@ impl Context {
             Context::Evals => Some(Table::Evals),
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
-            Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => None,
+            Context::ScalingPolicy => Some(Table::ScalingPolicy),
+            Context::Plugins | Context::Volumes | Context::Vars => None,
         }
     }
 
@@ -191,7 +192,11 @@ fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str,
         Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
         Context::NodePools => starting_with(view.node_pools().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
         Context::Namespaces => starting_with(view.namespaces().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
-        Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => (Vec::new(), false),
+        Context::ScalingPolicy => {
+            let rows = view.scaling_policies_with_prefix(scanned).filter(|row| params.in_namespace(&row.target_key().job.namespace));
+            starting_with(rows.map(|row| &row.id), wanted)
+        }
+        Context::Plugins | Context::Volumes | Context::Vars => (Vec::new(), false),
     })
 }
 

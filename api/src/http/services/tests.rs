@@ -47,7 +47,8 @@ fn a_key_chooses_the_same_registrations_every_time() {
         x|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
         -1|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
         1.5|k: failed to choose services: Parameter for choose must be in form '<number>|<key>'
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 #[test]
