@@ -92,8 +92,8 @@ impl Servers for Core {
     }
 
     async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
-        let (view, _) = self.authenticate(from)?;
-        services::delete(self, from, &view, namespace, id).await
+        self.authenticate(from)?;
+        services::delete(self, from, namespace, id).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

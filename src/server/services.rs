@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use songline_api::{ProposeError, Server};
 use songline_commands::{Actor, DeleteServiceRegistration, UpsertServiceRegistrations};
 use songline_model::{NamespaceName, ServiceRegistration, Str};
-use songline_projections::State;
+use songline_projections::{Rejected, State};
 use songline_rpc::{NodeAuth, RpcError};
 
 use super::Core;
@@ -28,9 +29,16 @@ pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services:
     core.propose_as(Actor::Node(from.id), None, UpsertServiceRegistrations { services }).await
 }
 
-/// One that is gone already is refused here, too: an older view may lack it only if nobody announced it before the caller did.
-pub(super) async fn delete(core: &Core, from: &NodeAuth, view: &State, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
-    if view.service_registration(&namespace, &id).is_some_and(|stored| stored.node_id != from.id) {
+/// A restarted agent takes back whatever an earlier one may have announced: what nobody has announced makes no entry.
+pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    core.read_barrier().await.map_err(|error| match error {
+        ProposeError::NoLeader => RpcError::NoLeader,
+        ProposeError::Rejected(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
+    })?;
+    let Some(stored) = core.view().service_registration(&namespace, &id).cloned() else {
+        return Err(RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()));
+    };
+    if stored.node_id != from.id {
         return Err(RpcError::remote("service registration of another node"));
     }
     core.propose_as(Actor::Node(from.id), None, DeleteServiceRegistration { namespace, id }).await

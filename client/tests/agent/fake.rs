@@ -67,6 +67,16 @@ impl Fake {
         self.look(|known| known.heartbeats)
     }
 
+    /// What was announced and withdrawn so far, in order, by name.
+    pub fn service_calls(&self) -> Vec<String> {
+        self.look(|known| known.service_calls.clone())
+    }
+
+    /// What is announced now.
+    pub fn services(&self) -> Vec<ServiceRegistration> {
+        self.look(|known| known.services.values().cloned().collect())
+    }
+
     /// How many allocations the agent has fetched so far.
     pub fn fetched(&self) -> usize {
         self.look(|known| known.fetched)

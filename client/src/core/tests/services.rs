@@ -105,7 +105,11 @@ fn what_an_earlier_agent_announced_is_announced_again_or_withdrawn() {
             exit web 0: [withdraw web, clear web#3, prepare web] pending
         "#]],
     );
-    check(with_services(group(JobType::Batch, "web")), "restore web=dead#1+complete", expect![[r#"
+    check(
+        with_services(group(JobType::Batch, "web")),
+        "restore web=dead#1+complete",
+        expect![[r#"
         restore web=dead#1+complete: [withdraw the group, withdraw web, tear down] complete
-    "#]]);
+    "#]],
+    );
 }
