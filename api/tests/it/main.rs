@@ -9,4 +9,5 @@ mod namespaces;
 mod routes;
 mod search;
 mod server;
+mod services;
 mod stream;

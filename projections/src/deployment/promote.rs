@@ -32,7 +32,7 @@ pub(crate) fn promote(tx: &mut Tx<'_>, cmd: &PromoteDeployment) -> Result<(), Re
     }
     upsert(tx, row)?;
     // Without the job's status, as clients know it: the evaluation leads to a plan, and that sets it.
-    eval::upsert_rows(tx, cmd.eval.as_ref().map(std::slice::from_ref).unwrap_or_default());
+    eval::upsert_rows(tx, cmd.eval.as_slice());
     for alloc in promotable {
         let status = alloc.deployment_status.as_ref().map(|status| {
             Arc::new(AllocDeploymentStatus { canary: false, modify_index: tx.index(), ..AllocDeploymentStatus::clone(status) })
