@@ -12,6 +12,7 @@ mod machine;
 mod metrics;
 mod nodes;
 mod plans;
+mod services;
 mod timing;
 mod updates;
 mod workers;

@@ -124,6 +124,8 @@ impl From<Rejected> for ApiError {
             | Rejected::AclBindingRuleMethodMissing
             | Rejected::AclBindingRuleNotFound
             | Rejected::PeriodicChildId(_)
+            | Rejected::DeploymentCanariesUnhealthy(_)
+            | Rejected::ServiceRegistrationNotFound
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -17,6 +17,7 @@ mod ids;
 mod jobs;
 mod keyring;
 mod membership;
+mod metadata;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -26,7 +27,9 @@ mod paging;
 mod params;
 mod pools;
 mod raft;
+mod scaling;
 mod search;
+mod services;
 mod variables;
 
 use std::sync::Arc;
@@ -86,13 +89,16 @@ fn mux<S: Server>() -> Mux<S> {
     jobs::routes(&mut mux);
     keyring::routes(&mut mux);
     membership::routes(&mut mux);
+    metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
+    scaling::routes(&mut mux);
     search::routes(&mut mux);
     variables::routes(&mut mux);
+    services::routes(&mut mux);
     mux
 }
 

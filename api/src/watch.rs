@@ -50,6 +50,8 @@ pub enum WatchKey {
     JobDeployments(JobKey),
     /// One variable's row.
     Variable(VariableKey),
+    /// What happened to the counts of a job's groups.
+    JobScaling(JobKey),
     /// One namespace's row.
     Namespace(Str),
     /// One CSI volume's row.

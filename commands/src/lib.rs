@@ -18,6 +18,8 @@ mod node_pool;
 mod operator;
 mod plan;
 mod root_key;
+mod scaling;
+mod service;
 mod variable;
 
 pub use acl::*;
@@ -35,6 +37,8 @@ pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
 pub use root_key::*;
+pub use scaling::*;
+pub use service::*;
 pub use variable::*;
 
 #[cfg(test)]
@@ -130,6 +134,8 @@ commands! {
     ApplyPlanResults(ApplyPlan) = 13,
     /// A deployment's status changes.
     DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
+    /// Groups of a deployment get all their allocations: their canaries did well.
+    DeploymentPromote(PromoteDeployment) = 15,
     /// Allocations of a deployment are called healthy or unhealthy.
     DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
     /// Old deployments are dropped.
@@ -198,6 +204,14 @@ commands! {
     RootKeyMetaUpsert(UpsertRootKey) = 51,
     /// A root key is deleted.
     RootKeyMetaDelete(DeleteRootKey) = 52,
+    /// Something was done to a group's count, or told about it.
+    ScalingEventRegister(AddScalingEvent) = 38,
+    /// Nodes announce services.
+    ServiceRegistrationUpsert(UpsertServiceRegistrations) = 47,
+    /// A service is announced no more.
+    ServiceRegistrationDeleteById(DeleteServiceRegistration) = 48,
+    /// Nothing that a node announced holds any more.
+    ServiceRegistrationDeleteByNodeId(DeleteServiceRegistrationsOfNode) = 49,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

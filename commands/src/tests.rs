@@ -131,6 +131,25 @@ fn sample(kind: Kind) -> Command {
         }
         .into(),
         Kind::RootKeyMetaDelete => DeleteRootKey { key_id: RootKeyId::from_bytes([6; 16]), unused_only: true }.into(),
+        Kind::DeploymentPromote => PromoteDeployment {
+            deployment_id: DeploymentId::from_bytes([4; 16]),
+            groups: vec!["g".into()],
+            eval: Some(eval),
+            ..PromoteDeployment::default()
+        }
+        .into(),
+        Kind::ScalingEventRegister => AddScalingEvent {
+            job: job.key(),
+            group: "g".into(),
+            event: ScalingEvent { time: 5, count: Some(3), previous_count: 1, message: "more".into(), ..ScalingEvent::default() },
+        }
+        .into(),
+        Kind::ServiceRegistrationUpsert => UpsertServiceRegistrations {
+            services: vec![ServiceRegistration { id: "s".into(), service_name: "web".into(), port: 80, ..ServiceRegistration::default() }],
+        }
+        .into(),
+        Kind::ServiceRegistrationDeleteById => DeleteServiceRegistration { namespace: "default".into(), id: "s".into() }.into(),
+        Kind::ServiceRegistrationDeleteByNodeId => DeleteServiceRegistrationsOfNode { node_id }.into(),
         Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
         Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),

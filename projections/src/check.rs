@@ -48,6 +48,13 @@ fn invariants(state: &State) {
     for launch in state.periodic_launches() {
         assert!(state.job_by_key(&launch.key()).is_some(), "{}: only jobs launch", launch.id);
     }
+    for policy in state.scaling_policies() {
+        assert!(state.job_by_key(&policy.target_key().job).is_some(), "a scaling policy is a job's");
+    }
+    for row in state.tables.scaling_event.iter() {
+        assert!(state.job_by_key(&row.job_key()).is_some(), "scaling events are a job's");
+        assert!(row.scaling_events.values().all(|events| events.len() <= songline_model::SCALING_EVENTS_MAX), "a group keeps twenty");
+    }
     for alloc in state.allocs() {
         assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");
     }
@@ -102,6 +109,13 @@ fn indexes(state: &State) {
     crate::csi::check::consistent(state);
     assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));
     variables_and_keys(state);
+    assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));
+    assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));
+    let targets: BTreeSet<_> = state.scaling_policies().map(|row| row.target_key()).collect();
+    assert_eq!(targets.len(), rows(Table::ScalingPolicy), "one policy a target and type");
+    for table in [by.services_by_name.len(), by.services_by_job.len(), by.services_by_node.len(), by.services_by_alloc.len()] {
+        assert_eq!(table, rows(Table::ServiceRegistrations));
+    }
     let mut counts: BTreeMap<JobKey, Counts> = BTreeMap::new();
     for alloc in state.allocs() {
         let of_job = counts.entry(alloc.job_key()).or_default();

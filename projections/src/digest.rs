@@ -109,6 +109,14 @@ impl KeyBytes for VariableKey {
     }
 }
 
+impl KeyBytes for (NamespaceName, Str) {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+        out.push(0);
+        self.1.write(out);
+    }
+}
+
 impl KeyBytes for (JobKey, u64) {
     fn write(&self, out: &mut Vec<u8>) {
         self.0.write(out);

@@ -27,6 +27,8 @@ mod prefix;
 mod rejected;
 mod restore;
 mod root_key;
+mod scaling;
+mod service;
 mod state;
 #[cfg(test)]
 mod story;
@@ -213,6 +215,11 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
         Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
         Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
+        Command::DeploymentPromote(cmd) => deployment::promote(tx, cmd),
+        Command::ScalingEventRegister(cmd) => scaling::add_event(tx, cmd),
+        Command::ServiceRegistrationUpsert(cmd) => service::upsert(tx, cmd),
+        Command::ServiceRegistrationDeleteById(cmd) => service::delete(tx, cmd),
+        Command::ServiceRegistrationDeleteByNodeId(cmd) => service::delete_of_node(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

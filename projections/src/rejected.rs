@@ -217,6 +217,13 @@ pub enum Rejected {
         /// What it is not part of.
         deployment: DeploymentId,
     },
+    /// Too few canaries are well: by group how many are, and how many have to be.
+    #[error("{}", canaries_text(.0))]
+    DeploymentCanariesUnhealthy(Vec<(Str, i64, i64)>),
+
+    /// No such registration.
+    #[error("service registration not found")]
+    ServiceRegistrationNotFound,
 
     /// A cluster keeps its id.
     #[error("set cluster metadata failed: refusing to set new cluster id, previous: {previous}, new: {new}")]
@@ -282,4 +289,16 @@ pub enum Rejected {
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
+}
+
+/// One line a group, in the form that clients know.
+fn canaries_text(groups: &[(Str, i64, i64)]) -> String {
+    let count = match groups.len() {
+        1 => "1 error occurred:".to_owned(),
+        count => format!("{count} errors occurred:"),
+    };
+    let lines = groups
+        .iter()
+        .map(|(group, healthy, wanted)| format!("\t* Task group {:?} has {healthy}/{wanted} healthy allocations\n", group.as_str()));
+    format!("{count}\n{}\n", lines.collect::<String>())
 }

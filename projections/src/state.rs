@@ -7,12 +7,13 @@ use std::fmt;
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
 use songline_model::{
-    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId, Str,
-    Time, VariableKey,
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId,
+    ScalingTarget, Str, Time, VariableKey,
 };
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
+use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
@@ -57,6 +58,12 @@ pub(crate) struct Indexes {
     pub(crate) allocs_by_signing_key: OrdMap<RootKeyId, u64>,
     pub(crate) variables_by_path: OrdSet<(Str, NamespaceName)>,
     pub(crate) variables_by_root_key: OrdSet<(RootKeyId, VariableKey)>,
+    pub(crate) policies_by_target: OrdSet<(ScalingTarget, Str)>,
+    pub(crate) policies_by_type: OrdSet<(Str, Str)>,
+    pub(crate) services_by_name: OrdSet<(NamespaceName, Str, Str)>,
+    pub(crate) services_by_job: OrdSet<(JobKey, Str)>,
+    pub(crate) services_by_node: OrdSet<(NodeId, ServiceKey)>,
+    pub(crate) services_by_alloc: OrdSet<(AllocId, ServiceKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

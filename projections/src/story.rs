@@ -151,6 +151,35 @@ impl Teller {
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
             "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
             "volume" | "plugin" => csi::show(state, noun, what),
+            "policies" => {
+                let rows = state
+                    .scaling_policies()
+                    .map(|row| format!("{}({}..{})@{}-{}", row.id, row.min, row.max, row.create_index, row.modify_index));
+                format!("policies: {}", rows.collect::<Vec<_>>().join(" "))
+            }
+            "scalings" => {
+                let key = job_key(what);
+                state.scaling_events(&key.namespace, &key.id).map_or_else(gone, |row| {
+                    let of_group = row.scaling_events.iter().map(|(group, events)| {
+                        let events: Vec<String> = events.iter().map(|event| format!("{}@{}", event.message, event.create_index)).collect();
+                        format!(" {group}({})", events.join(" "))
+                    });
+                    format!("scalings {what}: modify={}{}", row.modify_index, of_group.collect::<String>())
+                })
+            }
+            "services" => {
+                let rows = state.service_registrations().map(|row| {
+                    format!(" {}/{}:{}[{}]@{}-{}", row.namespace, row.id, row.port, row.tags.join(","), row.create_index, row.modify_index)
+                });
+                format!(
+                    "services:{} of n1={} of a1={} of db={} of web={}",
+                    rows.collect::<String>(),
+                    state.service_registrations_of_node(NodeId::from_bytes(id("n1"))).count(),
+                    state.service_registrations_of_alloc(AllocId::from_bytes(id("a1"))).count(),
+                    state.registrations_of_service(DEFAULT_NAMESPACE, "db").count(),
+                    state.service_registrations_of_job(DEFAULT_NAMESPACE, "web").count()
+                )
+            }
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
@@ -235,6 +264,9 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::Deployment { before, after } => mark(before, after, "deployment", |row| name(row.id.as_bytes())),
         Change::Eval { before, after } => mark(before, after, "eval", |row| name(row.id.as_bytes())),
         Change::Alloc { before, after } => mark(before, after, "alloc", |row| name(row.id.as_bytes())),
+        Change::ScalingPolicy { before, after } => mark(before, after, "policy", |row| row.id.to_string()),
+        Change::ScalingEvent { before, after } => mark(before, after, "scalings", |row| row.job_id.to_string()),
+        Change::ServiceRegistration { before, after } => mark(before, after, "service", |row| row.id.to_string()),
         Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
         Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
         Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
@@ -315,6 +347,9 @@ fn show_deployment(row: &Deployment) -> String {
     for (name_of, group) in row.task_groups.iter().flatten() {
         let counts = [("placed", group.placed_allocs), ("healthy", group.healthy_allocs), ("unhealthy", group.unhealthy_allocs)];
         write!(out, " {name_of}({})", nonzero(&counts)).expect("writes");
+        if group.promoted {
+            write!(out, " promoted").expect("writes");
+        }
         if let Some(by) = group.require_progress_by {
             write!(out, " by={}s", by.secs()).expect("writes");
         }
@@ -370,6 +405,28 @@ fn command(words: &Words<'_>) -> Command {
             DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
         }
         ("volume" | "plugin", _) => csi::command(words),
+        ("deployment", "promote") => PromoteDeployment {
+            deployment_id: DeploymentId::from_bytes(id(what)),
+            all: words.get("groups").is_none(),
+            groups: words.list("groups").map(Str::new).collect(),
+            eval: words.get("eval").map(|name| Evaluation {
+                id: EvalId::from_bytes(id(name)),
+                job_id: "web".into(),
+                ..Evaluation::default()
+            }),
+        }
+        .into(),
+        ("scaling", name_of) => AddScalingEvent {
+            job: job_key(name_of),
+            group: words.get("group").unwrap_or_default().into(),
+            event: ScalingEvent {
+                count: words.number("count").map(u64::cast_signed),
+                message: words.get("message").unwrap_or_default().into(),
+                ..ScalingEvent::default()
+            },
+        }
+        .into(),
+        ("service", verb) => service_command(words, verb, what),
         ("config", _) => SetSchedulerConfig {
             config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
             cas: words.number("cas"),
@@ -445,6 +502,30 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
     }
 }
 
+/// `service upsert s1 s2 name=db node=n1 alloc=a1 tags=x,y port=1`, `service delete s1`, `service delete-node n1`.
+fn service_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
+    let row = |name_of: &str| {
+        let (namespace, name_of) = name_of.split_once('/').unwrap_or((DEFAULT_NAMESPACE, name_of));
+        ServiceRegistration {
+            id: name_of.into(),
+            namespace: namespace.into(),
+            service_name: words.get("name").unwrap_or("db").into(),
+            node_id: NodeId::from_bytes(id(words.get("node").unwrap_or("n1"))),
+            alloc_id: AllocId::from_bytes(id(words.get("alloc").unwrap_or("a1"))),
+            job_id: words.get("job").unwrap_or("web").into(),
+            tags: words.list("tags").map(Str::new).collect(),
+            port: words.number("port").unwrap_or(80).cast_signed(),
+            ..ServiceRegistration::default()
+        }
+    };
+    match verb {
+        "upsert" => UpsertServiceRegistrations { services: words.plain[2..].iter().map(|name_of| row(name_of)).collect() }.into(),
+        "delete" => DeleteServiceRegistration { namespace: row(what).namespace, id: row(what).id }.into(),
+        "delete-node" => DeleteServiceRegistrationsOfNode { node_id: NodeId::from_bytes(id(what)) }.into(),
+        other => panic!("no command service {other}"),
+    }
+}
+
 pub(crate) fn group(name: &str, count: i64) -> TaskGroup {
     TaskGroup { name: name.into(), count, ..TaskGroup::default() }
 }
@@ -452,6 +533,20 @@ pub(crate) fn group(name: &str, count: i64) -> TaskGroup {
 fn job(words: &Words<'_>, what: &str) -> Job {
     let key = job_key(what);
     let groups = words.list("groups").map(|text| text.split_once(':').unwrap_or((text, "1")));
+    let policy = |name: &str| {
+        let (_, max) = words.list("scale").filter_map(|text| text.split_once(':')).find(|(group, _)| *group == name)?;
+        let target = [("Namespace", &*key.namespace), ("Job", &*key.id), ("Group", name)];
+        Some(ScalingPolicy {
+            id: format!("{}{name}", words.get("ids").unwrap_or("p-")).into(),
+            kind: "horizontal".into(),
+            target: Some(target.iter().map(|(name, value)| (Str::new(name), Str::new(value))).collect()),
+            max: max.parse().expect("a count"),
+            ..ScalingPolicy::default()
+        })
+    };
+    let groups: Vec<TaskGroup> = groups
+        .map(|(name, count)| TaskGroup { scaling: policy(name), ..csi::group(words, name, count.parse().expect("a count")) })
+        .collect();
     Job {
         namespace: key.namespace,
         id: key.id,
@@ -463,7 +558,7 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         version: words.number("version").unwrap_or(0),
         stable: words.has("stable"),
         periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
-        task_groups: Some(groups.map(|(name, count)| csi::group(words, name, count.parse().expect("a count"))).collect()),
+        task_groups: Some(groups),
         ..Job::default()
     }
 }
@@ -532,6 +627,7 @@ fn eval(words: &Words<'_>) -> Evaluation {
 fn deployment(words: &Words<'_>, name_of: &str, key: &JobKey) -> Deployment {
     let state = |words: &Words<'_>| DeploymentState {
         desired_total: 2,
+        desired_canaries: words.number("canaries").unwrap_or(0).cast_signed(),
         progress_deadline: Dur::from_secs(words.number("deadline").unwrap_or(0).cast_signed()),
         ..DeploymentState::default()
     };

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
     AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
-    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
-    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId,
-    SchedulerConfiguration, Str, Variable, VariableKey, VariablesQuota,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
+    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId,
+    RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::acl::AclBootstrap;
@@ -43,6 +43,12 @@ macro_rules! with_tables {
             Evals, Eval, evals, "evals", EvalId => Evaluation;
             /// Allocations.
             Allocs, Alloc, allocs, "allocs", AllocId => Allocation;
+            /// How far groups may be scaled.
+            ScalingPolicy, ScalingPolicy, scaling_policy, "scaling_policy", Str => ScalingPolicy;
+            /// What happened to the counts of groups.
+            ScalingEvent, ScalingEvent, scaling_event, "scaling_event", JobKey => JobScalingEvents;
+            /// Where services can be reached.
+            ServiceRegistrations, ServiceRegistration, service_registrations, "service_registrations", (NamespaceName, Str) => ServiceRegistration;
             /// How the cluster schedules: one row or none.
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.

@@ -68,7 +68,16 @@ impl Dice {
     }
 
     fn job(&mut self, key: &JobKey) -> Job {
-        let groups = [group("a", 2), group("b", 1), group("c", 0)];
+        let mut groups = [group("a", 2), group("b", 1), group("c", 0)];
+        if self.chance(50) {
+            let target = [("Namespace", &*key.namespace), ("Job", &*key.id), ("Group", "a")];
+            groups[0].scaling = Some(ScalingPolicy {
+                id: format!("p{}", self.below(6)).into(),
+                max: self.below(3).cast_signed(),
+                target: Some(target.iter().map(|(name, value)| (Str::new(name), Str::new(value))).collect()),
+                ..ScalingPolicy::default()
+            });
+        }
         let count = 1 + self.below(3) as usize;
         Job {
             namespace: key.namespace.clone(),
@@ -79,6 +88,17 @@ impl Dice {
             version: self.below(4),
             task_groups: Some(groups[..count].iter().map(|one| csi::group(self, one.clone())).collect()),
             ..Job::default()
+        }
+    }
+
+    fn service(&mut self) -> ServiceRegistration {
+        ServiceRegistration {
+            id: format!("s{}", self.below(6)).into(),
+            namespace: self.pick(&["default", "dev"]).into(),
+            service_name: self.pick(&["db", "web"]).into(),
+            node_id: self.node(),
+            alloc_id: self.alloc(),
+            ..ServiceRegistration::default()
         }
     }
 
@@ -184,7 +204,7 @@ impl Dice {
             return self.about_secrets(state);
         }
         let event = self.chance(50).then(NodeEvent::default);
-        match self.below(39) {
+        match self.below(41) {
             0 | 1 => RegisterNode {
                 node: Node {
                     id: self.node(),
@@ -256,6 +276,19 @@ impl Dice {
                 let (healthy, unhealthy) = (healthy.to_vec(), unhealthy.to_vec());
                 SetDeploymentAllocHealth { deployment_id, healthy, unhealthy, timestamp: 8, ..SetDeploymentAllocHealth::default() }.into()
             }
+            38 => match self.below(5) {
+                0 => AddScalingEvent { job: self.key(), group: "a".into(), event: ScalingEvent::default() }.into(),
+                1 => DeleteServiceRegistration { namespace: "default".into(), id: format!("s{}", self.below(6)).into() }.into(),
+                2 => DeleteServiceRegistrationsOfNode { node_id: self.node() }.into(),
+                _ => UpsertServiceRegistrations { services: vec![self.service(), self.service()] }.into(),
+            },
+            39 => PromoteDeployment {
+                deployment_id: self.deployment(),
+                all: self.chance(50),
+                groups: vec!["a".into()],
+                eval: self.chance(50).then(|| self.eval()),
+            }
+            .into(),
             34 => match self.below(4) {
                 0 => DeleteDeployments { ids: vec![self.deployment()] }.into(),
                 1 => SetSchedulerConfig { cas: self.chance(50).then(|| self.below(100)), ..SetSchedulerConfig::default() }.into(),

@@ -9,6 +9,7 @@ pub mod evals;
 pub mod gc;
 pub mod heartbeats;
 pub mod root_keys;
+pub mod services;
 
 #[cfg(test)]
 mod tests;

@@ -86,8 +86,9 @@ impl Context {
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
             // Their tables have other names than they, so answers carry no index of them.
-            Context::Plugins | Context::Volumes | Context::ScalingPolicy => None,
+            Context::Plugins | Context::Volumes => None,
             Context::Vars => Some(Table::Variables),
+            Context::ScalingPolicy => Some(Table::ScalingPolicy),
         }
     }
 
@@ -200,7 +201,10 @@ fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str,
         }
         // Of every namespace, whatever the request says.
         Context::Vars => starting_with(view.variables_with_prefix(scanned).map(|row| &row.meta.path), wanted),
-        Context::ScalingPolicy => (Vec::new(), false),
+        Context::ScalingPolicy => {
+            let rows = view.scaling_policies_with_prefix(scanned).filter(|row| params.in_namespace(&row.target_key().job.namespace));
+            starting_with(rows.map(|row| &row.id), wanted)
+        }
     })
 }
 

@@ -71,6 +71,13 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::Variable(variable.key()));
             }
         }
+        Change::ScalingEvent { before, after } => {
+            if let Some(events) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::JobScaling(events.job_key()));
+            }
+        }
+        // Only their lists are waited for.
+        Change::ScalingPolicy { .. } | Change::ServiceRegistration { .. } => {}
         // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
         // Small tables: the table's key is enough for readers of one row, too.

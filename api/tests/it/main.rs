@@ -13,5 +13,6 @@ mod periodic;
 mod routes;
 mod search;
 mod server;
+mod services;
 mod stream;
 mod variables;

@@ -1,5 +1,6 @@
 //! A server in memory, and stories of requests to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,11 +18,11 @@ use songline_api::watch::Watches;
 use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
-    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Time,
-    VariableData, WrappedKey,
+    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Str,
+    Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,6 +59,12 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn gc_all(&self) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
+        no_path()
+    }
+    async fn node_meta_apply(&self, _: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
         no_path()
     }
     async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use songline_model::{AllocId, Allocation, Secret, Str, Task};
+use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task};
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send};
 use crate::allocdir::AllocDir;
-use crate::core::{Input, event};
+use crate::core::{Input, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths};
 use crate::executor::user;
+use crate::services;
 
 /// The file in a task's secrets that holds its identity.
 const TOKEN_FILE: &str = "nomad_token";
@@ -138,6 +139,27 @@ fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir,
         .collect();
     let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
     TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token })
+}
+
+/// What is announced of a workload.
+pub(super) fn registrations(
+    shared: &Shared,
+    alloc: &Allocation,
+    dir: &AllocDir,
+    of: &Workload,
+) -> Result<Vec<ServiceRegistration>, String> {
+    if of.services(alloc).next().is_none() {
+        return Ok(Vec::new());
+    }
+    // A group's services see the environment that all its tasks have.
+    let nobody = Task::default();
+    let task = match of {
+        Workload::Group => &nobody,
+        Workload::Task(name) => alloc.group().and_then(|group| group.task(name)).unwrap_or(&nobody),
+    };
+    let env = environment(shared, alloc, task, dir, false, None);
+    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
+    services::registrations(alloc, &node, &env, of)
 }
 
 /// Host volumes that the task mounts.

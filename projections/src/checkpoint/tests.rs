@@ -83,6 +83,9 @@ fn the_checkpoint_of_schema_1_still_reads() {
         deployment 11: 1 rows
         evals 15: 3 rows
         allocs 14: 2 rows
+        scaling_policy 0: 0 rows
+        scaling_event 0: 0 rows
+        service_registrations 0: 0 rows
         scheduler_config 7: 1 rows
         cluster_meta 8: 1 rows
         csi_volumes 0: 0 rows
@@ -105,6 +108,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
         root_key_meta 17: 1 rows
         idempotency 2: 1 rows
         digest e5dabaafaac9b6a1677b5710b9a736d7
+        digest 3276409ac9cfdea11b4dc09a193b46a0
     "#]]
     .assert_eq(&described(&state));
 }

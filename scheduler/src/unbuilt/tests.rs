@@ -2,8 +2,8 @@
 
 use songline_model::{
     Affinity, DispatchPayloadConfig, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
-    PeriodicConfig, RequestedDevice, Resources, Service, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup, TaskLifecycleConfig,
-    Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    PeriodicConfig, RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup,
+    TaskLifecycleConfig, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -16,6 +16,10 @@ fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String>
     change(&mut job, &mut group, &mut task);
     group.tasks = Some(vec![task]);
     missing(&job, &group).iter().map(ToString::to_string).collect()
+}
+
+fn checked() -> Service {
+    Service { provider: "nomad".into(), checks: Some(vec![ServiceCheck::default()]), ..Service::default() }
 }
 
 #[test]
@@ -45,8 +49,8 @@ fn every_feature_is_seen_where_it_is_used() {
             seen(|_, group, _| group.ephemeral_disk = Some(EphemeralDisk { sticky: true, ..EphemeralDisk::default() })),
         ),
         ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
-        ("service", seen(|_, group, _| group.services = Some(vec![Service::default()]))),
-        ("service", seen(|_, _, task| task.services = Some(vec![Service::default()]))),
+        ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
+        ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),
         ("network dns", seen(|_, group, _| group.networks = Some(dns()))),
         ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
         ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
