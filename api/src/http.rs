@@ -2,6 +2,7 @@
 
 mod agent;
 mod allocs;
+mod autopilot;
 mod blocking;
 mod call;
 mod compress;
@@ -73,6 +74,7 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    autopilot::routes(&mut mux);
     csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey,
-    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
+    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, SchedulerConfiguration, Str,
 };
 
+use crate::acl::AclBootstrap;
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::table::{Table, TableType, tables, with_tables};

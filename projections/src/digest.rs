@@ -6,7 +6,10 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
+    RoleId, Str,
+};
 
 /// 16 bytes that stand for a row, a table or the whole state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -71,6 +74,7 @@ macro_rules! id_bytes {
     })* };
 }
 id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
+id_bytes!(AccessorId, RoleId, BindingRuleId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {

@@ -1,5 +1,6 @@
 //! The API over a server that applies commands at once and has no log.
 
+mod autopilot;
 mod blocking;
 mod cluster;
 mod csi;
@@ -7,6 +8,7 @@ mod jobs;
 mod listen;
 mod lists;
 mod namespaces;
+mod periodic;
 mod routes;
 mod search;
 mod server;
