@@ -221,3 +221,81 @@ fn an_instance_counts_once_it_was_healthy() {
     assert!(plugin.controller_required && !plugin.is_empty());
     assert!(plugin.drop_instance(CsiPluginPart::Controller, node) && plugin.is_empty());
 }
+
+#[test]
+fn who_may_join_those_who_hold_a_volume_depends_on_its_mode() {
+    let health = CsiHealth { nodes_healthy: 1, ..CsiHealth::default() };
+    let claims = |n: u8| (0..n).map(|n| (AllocId::from_bytes([n + 1; 16]), CsiVolumeClaim::default())).collect();
+    let mut told = String::new();
+    for mode in [
+        CsiAccessMode::Unknown,
+        CsiAccessMode::SingleNodeReader,
+        CsiAccessMode::SingleNodeWriter,
+        CsiAccessMode::MultiNodeReader,
+        CsiAccessMode::MultiNodeSingleWriter,
+        CsiAccessMode::MultiNodeMultiWriter,
+        CsiAccessMode::Other("strange".into()),
+    ] {
+        let mut line = format!("{:24}", mode.as_str());
+        for (readers, writers) in [(0, 0), (1, 0), (0, 1)] {
+            let row = CsiVolume {
+                access_mode: mode.clone(),
+                requested_capabilities: Some(vec![CsiVolumeCapability {
+                    access_mode: CsiAccessMode::SingleNodeWriter,
+                    ..Default::default()
+                }]),
+                read_claims: claims(readers),
+                write_claims: claims(writers),
+                ..CsiVolume::default()
+            };
+            let free = [(row.has_free_read_claim(), "r"), (row.has_free_write_claim(), "w"), (row.write_schedulable(&health), "s")];
+            let free: String = free.iter().map(|(holds, letter)| if *holds { *letter } else { "-" }).collect();
+            line += &format!(" {readers}+{writers}:{free}");
+        }
+        told += line.trim_end();
+        told.push('\n');
+    }
+    expect![[r#"
+                                 0+0:rws 1+0:rws 0+1:rws
+        single-node-reader-only  0+0:r-- 1+0:--- 0+1:r--
+        single-node-writer       0+0:rws 1+0:-ws 0+1:--s
+        multi-node-reader-only   0+0:r-- 1+0:r-- 0+1:r--
+        multi-node-single-writer 0+0:rws 1+0:rws 0+1:r-s
+        multi-node-multi-writer  0+0:rws 1+0:rws 0+1:rws
+        strange                  0+0:r-- 1+0:r-- 0+1:r--
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
+fn a_volume_is_schedulable_while_its_plugin_is_well_and_its_storage_not_full() {
+    let well = CsiHealth { nodes_healthy: 1, ..CsiHealth::default() };
+    for (health, schedulable) in [
+        (CsiHealth::default(), false),
+        (well, true),
+        (CsiHealth { controller_required: true, ..well }, false),
+        (CsiHealth { controller_required: true, controllers_healthy: 1, ..well }, true),
+        (CsiHealth { controllers_healthy: 1, ..CsiHealth::default() }, false),
+    ] {
+        assert_eq!(CsiVolume::default().read_schedulable(&health), schedulable, "{health:?}");
+        let full = CsiVolume { resource_exhausted: Some(Time::from_secs(1)), ..CsiVolume::default() };
+        assert!(!full.read_schedulable(&health) && !full.write_schedulable(&health));
+    }
+    let offers = |access_mode| CsiVolume {
+        requested_capabilities: Some(vec![CsiVolumeCapability { access_mode, ..CsiVolumeCapability::default() }]),
+        ..CsiVolume::default()
+    };
+    assert!(offers(CsiAccessMode::MultiNodeSingleWriter).write_schedulable(&well));
+    assert!(!offers(CsiAccessMode::MultiNodeReader).write_schedulable(&well));
+}
+
+#[test]
+fn a_volume_from_when_it_had_just_one_mode_offers_that_one_from_its_next_claim_on() {
+    let mut row = CsiVolume { requested_capabilities: None, ..volume(STORED) };
+    held(&mut row);
+    let alloc = AllocId::from_bytes([1; 16]);
+    let step = CsiVolumeClaim { allocation_id: alloc, state: CsiClaimState::NodeDetached, ..CsiVolumeClaim::default() };
+    row.claim(&step, true, &CsiHealth::default()).expect("steps back are always taken");
+    let offered = row.requested_capabilities.into_iter().flatten().map(|one| one.access_mode).collect::<Vec<_>>();
+    assert_eq!(offered, [CsiAccessMode::SingleNodeWriter]);
+}

@@ -504,3 +504,37 @@ fn one_volume_in_use_keeps_all_of_the_request() {
         "#]],
     );
 }
+
+#[test]
+fn collecting_and_detaching_at_once_leaves_no_claim_without_an_alloc() {
+    check(
+        "node register n1 plugins=p:healthy
+         job register web groups=g
+         plan job=web create=3 place=a1@n1:g
+         volume register v plugin=p offers=single-node-writer
+         volume claim v alloc=a1 node=n1 mode=write access=single-node-writer
+         client a1@n1 complete
+         volume claim v mode=gc
+         volume claim v alloc=a1 node=n1 mode=write state=node-detached
+         volume claim v mode=gc
+         volume claim v alloc=a1 node=n1 mode=write state=ready-to-free
+         volume claim v mode=gc
+         volume claim v alloc=a1 node=n1 mode=write state=ready-to-free
+         show volume v",
+        expect![[r#"
+            node register n1 plugins=p:healthy: ok [+node:n1 +plugin:p]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=3 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            volume register v plugin=p offers=single-node-writer: ok [+volume:v]
+            volume claim v alloc=a1 node=n1 mode=write access=single-node-writer: ok [~volume:v]
+            client a1@n1 complete: ok [~summary:web ~alloc:a1 ~job:web ~node:n1]
+            volume claim v mode=gc: ok [~volume:v]
+            volume claim v alloc=a1 node=n1 mode=write state=node-detached: ok [~volume:v]
+            volume claim v mode=gc: ok [~volume:v]
+            volume claim v alloc=a1 node=n1 mode=write state=ready-to-free: ok [~volume:v]
+            volume claim v mode=gc: ok [~volume:v]
+            volume claim v alloc=a1 node=n1 mode=write state=ready-to-free: ok [~volume:v]
+               volume v: create=5 modify=13 provider=org.x offers=single-node-writer healthy=1/0 schedulable
+        "#]],
+    );
+}
