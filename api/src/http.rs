@@ -24,6 +24,7 @@ mod params;
 mod pools;
 mod raft;
 mod search;
+mod work;
 
 use std::sync::Arc;
 
@@ -85,6 +86,7 @@ fn mux<S: Server>() -> Mux<S> {
     pools::routes(&mut mux);
     raft::routes(&mut mux);
     search::routes(&mut mux);
+    work::routes(&mut mux);
     mux
 }
 

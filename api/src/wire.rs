@@ -8,3 +8,4 @@ pub mod event;
 pub mod job;
 pub mod node;
 pub mod responses;
+pub mod work;

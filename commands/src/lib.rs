@@ -14,6 +14,7 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod work;
 
 pub use alloc::*;
 pub use codec::{DecodeError, EncodeError};
@@ -26,6 +27,7 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use work::*;
 
 #[cfg(test)]
 mod tests;
@@ -154,4 +156,10 @@ commands! {
     Restore(RestoreArchive) = 1000,
     /// Every server compares its state with the leader's.
     Digest(CheckDigest) = 1001,
+    /// A piece of long work is carried on by a slice.
+    WorkContinue(ContinueWork) = 1002,
+    /// Evaluations are deleted by hand, by ids or by filter.
+    EvalDelete(DeleteEvals) = 1003,
+    /// A piece of long work is ended before its time.
+    WorkStop(StopWork) = 1004,
 }

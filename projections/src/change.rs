@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use songline_commands::WorkId;
 use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
     Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
@@ -10,6 +11,7 @@ use songline_model::{
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::table::{Table, TableType, tables, with_tables};
+use crate::work::Work;
 
 macro_rules! changes {
     ($($(#[$doc:meta])* $table:ident, $change:ident, $field:ident, $name:literal, $key:ty => $row:ty;)*) => {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use songline_commands::WorkId;
 use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
 
 /// 16 bytes that stand for a row, a table or the whole state.
@@ -80,6 +81,12 @@ macro_rules! name_bytes {
     })* };
 }
 name_bytes!(NamespaceName, NodePoolName, Str);
+
+impl KeyBytes for WorkId {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_be_bytes());
+    }
+}
 
 impl KeyBytes for JobKey {
     fn write(&self, out: &mut Vec<u8>) {

@@ -1,5 +1,7 @@
 //! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
 
+mod delete;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,6 +15,9 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
+
+pub use delete::is_safe_to_delete;
+pub(crate) use delete::{Scan, is_paused};
 
 fn job_key(eval: &Evaluation) -> JobKey {
     JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }
@@ -143,7 +148,7 @@ pub(crate) fn touch(tx: &mut Tx<'_>, id: EvalId) -> Result<(), Rejected> {
 
 /// Drops evaluations and allocations by id. By hand only while the broker is paused: it must not hold what is gone.
 pub(crate) fn reap(tx: &mut Tx<'_>, cmd: &ReapEvals) -> Result<(), Rejected> {
-    if cmd.user_initiated && !tx.scheduler_config().is_some_and(|config| config.pause_eval_broker) {
+    if cmd.user_initiated && !is_paused(tx) {
         return Err(Rejected::EvalBrokerRunning);
     }
     let mut jobs = BTreeSet::new();

@@ -29,12 +29,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod work;
 
 use songline_commands::{Command, Envelope};
 
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
 pub use digest::Digest;
+pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
@@ -44,6 +46,7 @@ pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
 pub use table::Table;
 pub use tx::Stamp;
+pub use work::{Ended, Work, WorkTask};
 
 use tx::Tx;
 
@@ -181,6 +184,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::NamespaceDelete(cmd) => namespace::delete(tx, cmd),
         Command::Restore(_) => unreachable!("an archive replaces the state as a whole, before any row is written"),
         Command::Digest(cmd) => return Ok(operator::check_digest(tx, cmd)),
+        Command::WorkContinue(cmd) => work::proceed(tx, cmd),
+        Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
+        Command::WorkStop(cmd) => work::stop(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

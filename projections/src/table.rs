@@ -7,6 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use songline_commands::WorkId;
 use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
     Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
@@ -17,6 +18,7 @@ use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::state::State;
+use crate::work::Work;
 
 /// Hands the list of tables to a macro: documentation, table, change, field, name, key and row of each.
 macro_rules! with_tables {
@@ -48,6 +50,8 @@ macro_rules! with_tables {
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
+            /// Long work: what is under way, and the last that ended.
+            PendingWork, PendingWork, pending_work, "pending_work", WorkId => Work;
         }
     };
 }

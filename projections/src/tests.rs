@@ -223,6 +223,7 @@ impl Dice {
                 user_initiated: self.chance(30),
             }
             .into(),
+            23..=27 if self.chance(20) => self.work(state),
             23..=27 => self.plan(state).into(),
             28..=30 => self.client(state).into(),
             31 => SetDesiredTransitions {
@@ -250,6 +251,22 @@ impl Dice {
                 2 => DeleteNamespaces { names: vec!["dev".into()] }.into(),
                 _ => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
             },
+        }
+    }
+
+    /// Deletes evaluations by hand, with the broker paused often enough.
+    fn work(&mut self, state: &State) -> Command {
+        let slice = Slice { rows_max: 1 + self.below(3) as u32, looks_max: 1 + self.below(9) as u32 };
+        match (self.below(9), state.work_under_way().next()) {
+            (0..2, _) => {
+                let pause_eval_broker = self.chance(80);
+                let config = SchedulerConfiguration { pause_eval_broker, ..SchedulerConfiguration::default() };
+                SetSchedulerConfig { config, cas: None }.into()
+            }
+            (2, Some(work)) => StopWork { work: work.id }.into(),
+            (3.., Some(work)) => ContinueWork { work: work.id, slice }.into(),
+            (_, _) if self.chance(50) => DeleteEvals { choice: EvalChoice::Ids(vec![self.eval_id(), self.eval_id()]), slice }.into(),
+            (_, _) => DeleteEvals { choice: EvalChoice::Filter("Priority != 7 or JobID == j1".into()), slice }.into(),
         }
     }
 

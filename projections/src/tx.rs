@@ -67,6 +67,11 @@ impl<'a> Tx<'a> {
         self.stamp.index
     }
 
+    /// Who proposed this entry.
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.stamp.actor
+    }
+
     /// The time of this entry.
     pub(crate) fn at(&self) -> Time {
         self.stamp.at

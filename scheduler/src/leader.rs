@@ -8,6 +8,7 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

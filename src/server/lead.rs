@@ -122,6 +122,7 @@ impl Leader {
                         lock(&self.core.heartbeats).forget(node.id);
                     }
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
+                    Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
@@ -141,6 +142,7 @@ impl Leader {
 
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
+        self.core.work_opened.notify_one();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         lock(&self.core.heartbeats).restore(view, now);

@@ -57,7 +57,7 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
             }
         }
         // One row each, or never waited for: the table's key is enough.
-        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
+        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

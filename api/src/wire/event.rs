@@ -148,7 +148,10 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
-        | Kind::Digest => None,
+        | Kind::Digest
+        | Kind::EvalDelete
+        | Kind::WorkContinue
+        | Kind::WorkStop => None,
     }
 }
 
@@ -220,6 +223,7 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
         | Change::Idempotency { .. }
+        | Change::PendingWork { .. }
         | Change::Restored => return None,
     };
     let step = match change {

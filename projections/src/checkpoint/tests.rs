@@ -76,7 +76,8 @@ fn the_checkpoint_of_schema_1_still_reads() {
         cluster_meta 8: 1 rows
         namespaces 2: 2 rows
         idempotency 2: 1 rows
-        digest 7d7d504bac414c565d8fe5caaffabbd9
+        pending_work 0: 0 rows
+        digest 3276409ac9cfdea11b4dc09a193b46a0
     "#]]
     .assert_eq(&described(&state));
 }
