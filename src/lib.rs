@@ -10,3 +10,9 @@ pub mod server;
 pub use songline_model as model;
 /// What nodes and servers say to each other, for simulated nodes.
 pub use songline_rpc as rpc;
+/// What a request asks of a server, for tools that ask without HTTP.
+pub use songline_api::Proposal;
+/// The verbs, for the same.
+pub use songline_commands as commands;
+/// The tables, for tools that measure them.
+pub use songline_projections as projections;
