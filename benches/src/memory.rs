@@ -8,8 +8,8 @@ use anyhow::Context;
 use clap::Args;
 use songline::commands::{Actor, ApplyPlan, Command, Envelope, RegisterNode};
 use songline::model::{
-    AllocClientStatus, AllocId, AllocMetric, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources, AllocatedSharedResources, AllocatedTaskResources,
-    Allocation, EvalId, Node, NodeId, Str, Time,
+    AllocClientStatus, AllocId, AllocMetric, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources, AllocatedSharedResources,
+    AllocatedTaskResources, Allocation, EvalId, Node, NodeId, Str, Time,
 };
 use songline::projections::State;
 

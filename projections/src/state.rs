@@ -38,7 +38,8 @@ pub struct State {
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
     pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
-    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<(u64, EvalId)>>,
+    /// Its keys are what the packed evaluations share.
+    pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, OrdSet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,

@@ -43,9 +43,9 @@ fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiEr
     if !params.prefix.is_empty() {
         let prefix =
             ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-        return Ok(view.evals_with_prefix(&prefix).cloned().collect());
+        return Ok(view.evals_with_prefix(&prefix).collect());
     }
-    Ok(if params.reverse { view.evals().rev().cloned().collect() } else { view.evals().cloned().collect() })
+    Ok(if params.reverse { view.evals().rev().collect() } else { view.evals().collect() })
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -79,11 +79,16 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         text => Some(Filter::parse(text).map_err(|error| ApiError::internal(error.to_string()))?),
     };
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
-        let passes = |eval: &&Arc<Evaluation>| {
-            let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
-            params.in_namespace(&eval.namespace) && wanted
+        let count = match params.prefix.as_str() {
+            "" => view.count_evals(filter.as_ref(), |namespace| params.in_namespace(namespace)),
+            _ => {
+                let passes = |eval: &&Arc<Evaluation>| {
+                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
+                    params.in_namespace(&eval.namespace) && wanted
+                };
+                rows(view, &params)?.iter().filter(passes).count()
+            }
         };
-        let count = rows(view, &params)?.iter().filter(passes).count();
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
     })
     .await?;
@@ -103,7 +108,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         .map_err(|error| ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}")))?;
     let related = call.query().boolean("related")?.unwrap_or(false);
     let found = blocking::run(&call, &params, &[WatchKey::Eval(id)], |view| {
-        let row = view.eval(id).cloned();
+        let row = view.eval(id);
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Evals), |row| row.modify_index);
         let relatives = row.as_ref().filter(|_| related).map(|row| relatives(view, row)).unwrap_or_default();
         Ok(At { index, value: (row, relatives) })
@@ -130,8 +135,8 @@ fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
             continue;
         }
         if let Some(found) = view.eval(id) {
-            open.extend(links(found));
-            out.push(Arc::clone(found));
+            open.extend(links(&found));
+            out.push(found);
         }
     }
     out.sort_by_key(|eval| (eval.create_index, eval.id));
@@ -192,7 +197,7 @@ fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
     for text in asked {
         let id = eval_id(text).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
         let eval = view.eval(id).ok_or_else(|| ApiError::internal("eval not found"))?;
-        if !is_safe_to_delete(view, eval) {
+        if !is_safe_to_delete(view, &eval) {
             return Err(ApiError::internal(format!("eval {id} is not safe to delete")));
         }
         evals.push(id);

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use songline::Proposal;
 use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, UpdateEvals};
-use songline::model::{
-    EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup,
-};
+use songline::model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup};
 
 /// What is written next.
 pub struct Load {

@@ -8,6 +8,7 @@ use songline_commands::Slice;
 use songline_lang::bexpr::Filter;
 use songline_model::{AllocClientStatus, Allocation, EvalId, Evaluation, JobKey, JobStatus};
 
+use crate::eval::packed::{Looked, PackedEval};
 use crate::job::status::{self, After};
 use crate::state::State;
 use crate::table::tables;
@@ -21,6 +22,10 @@ pub(crate) fn is_paused(state: &State) -> bool {
 /// Whether no allocation may still need the evaluation to be replaced.
 pub fn is_safe_to_delete(state: &State, eval: &Evaluation) -> bool {
     is_job_over(state, &super::job_key(eval)) || are_allocs_over(state, eval.id)
+}
+
+fn may_go(state: &State, id: EvalId, eval: &PackedEval) -> bool {
+    is_job_over(state, eval.job()) || are_allocs_over(state, id)
 }
 
 fn is_job_over(state: &State, key: &JobKey) -> bool {
@@ -70,15 +75,17 @@ impl Scan {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let to = Bound::Excluded((through.saturating_add(1), EvalId::NIL));
         scan.ended = true;
-        for eval in tx.evals_in((from, to)) {
+        for key in tx.by.evals_by_create.range((from, to)) {
             if scan.looked >= u64::from(slice.looks_max) || doomed.len() as u64 >= u64::from(slice.rows_max) {
                 scan.ended = false;
                 break;
             }
             scan.looked += 1;
-            scan.last = Some((eval.create_index, eval.id));
-            if filter.matches(&**eval).unwrap_or(false) && is_safe_to_delete(tx, eval) {
-                doomed.push(eval.id);
+            scan.last = Some(*key);
+            let id = key.1;
+            let eval = tx.tables.evals.get(&id).expect("an index holds ids of rows");
+            if filter.matches_fields(&Looked::new(id, eval)).unwrap_or(false) && may_go(tx, id, eval) {
+                doomed.push(id);
             }
         }
         doomed.iter().for_each(|id| scan.delete(tx, *id));
@@ -91,7 +98,7 @@ impl Scan {
         let left = ids.get(usize::try_from(looked).unwrap_or(usize::MAX)..).unwrap_or_default();
         for id in left.iter().take(slice.rows_max as usize) {
             scan.looked += 1;
-            if tx.eval(*id).is_some_and(|eval| eval.create_index <= through && is_safe_to_delete(tx, eval)) {
+            if tx.tables.evals.get(id).is_some_and(|eval| eval.create_index() <= through && may_go(tx, *id, eval)) {
                 scan.delete(tx, *id);
             }
         }
@@ -100,9 +107,8 @@ impl Scan {
     }
 
     fn delete(&mut self, tx: &mut Tx<'_>, id: EvalId) {
-        if let Some(row) = tx.eval(id) {
-            let key = super::job_key(row);
-            self.jobs.insert(key);
+        if let Some(row) = tx.tables.evals.get(&id) {
+            self.jobs.insert(row.job().clone());
             tx.delete::<tables::Evals>(&id);
             self.deleted += 1;
         }

@@ -176,7 +176,21 @@ fn evaluations_that_may_be_needed_stay() {
          job stop web
          eval delete status=complete
          show evals",
-        expect![[r#""#]],
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
+            plan job=web place=a1@n1:g for=e1: refused: attempting to upsert allocation "61310000-0000-0000-0000-000000000000" without a job
+            client a1@n1 running: ok [~node:n1]
+            eval e1 complete job=web: ok [~eval:e1 ~job:web]
+            eval e2 complete job=web: ok [+eval:e2]
+            config set paused: ok [+config:]
+            eval delete status=complete: ok [-eval:e1 -eval:e2 +work:10]
+               evals:
+            job stop web: ok [~job:web +version:web.1]
+            eval delete status=complete: ok [+work:12]
+               evals:
+        "#]],
     );
 }
 
