@@ -6,6 +6,7 @@ mod packed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use imbl::{OrdMap, OrdSet};
 use songline_commands::{ReapEvals, UpdateEvals};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, Secret};
@@ -20,6 +21,8 @@ use crate::tx::Tx;
 
 pub use delete::is_safe_to_delete;
 pub(crate) use delete::{Scan, is_paused};
+#[cfg(test)]
+pub(crate) use packed::PACKED_BYTES;
 pub(crate) use packed::PackedEval;
 
 fn job_key(eval: &Evaluation) -> JobKey {
@@ -35,12 +38,21 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         let by = &mut state.by;
         let created = |row: &Arc<Evaluation>| (row.create_index, row.id);
         crate::index::move_key(&mut by.evals_by_create, before.map(created), after.map(created));
-        let of_job = |row: &Arc<Evaluation>| (Arc::new(job_key(row)), (row.create_index, row.id));
-        crate::index::move_nested(&mut by.evals_by_job, before.map(of_job), after.map(of_job));
+        let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
+        let (left, entered) = (before.map(of_job), after.map(of_job));
+        if left != entered {
+            if let Some((job, key)) = &left {
+                leave_job(&mut by.evals_by_job, job, key);
+            }
+            if let Some((job, key)) = &entered {
+                enter_job(&mut by.evals_by_job, job, *key);
+            }
+        }
         let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
         crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
-        let live = |row: &Arc<Evaluation>| (job_key(row), !row.status.is_terminal());
-        let (left, entered) = (before.map(live), after.map(live));
+        let live =
+            |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| (of_job.0, row.is_some_and(|row| !row.status.is_terminal()));
+        let (left, entered) = (left.map(|job| live(job, before)), entered.map(|job| live(job, after)));
         if left != entered {
             if let Some((key, live)) = left {
                 crate::index::count(&mut by.job_counts, &key, |counts| {
@@ -54,6 +66,28 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
                     counts.evals_live += u64::from(live);
                 });
             }
+        }
+    }
+}
+
+type ByJob = OrdMap<Arc<JobKey>, OrdSet<(u64, EvalId)>>;
+
+fn leave_job(by_job: &mut ByJob, job: &JobKey, key: &(u64, EvalId)) {
+    if let Some(evals) = by_job.get_mut(job) {
+        evals.remove(key);
+        if evals.is_empty() {
+            by_job.remove(job);
+        }
+    }
+}
+
+fn enter_job(by_job: &mut ByJob, job: &JobKey, key: (u64, EvalId)) {
+    match by_job.get_mut(job) {
+        Some(evals) => {
+            evals.insert(key);
+        }
+        None => {
+            by_job.insert(Arc::new(job.clone()), OrdSet::unit(key));
         }
     }
 }

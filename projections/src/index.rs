@@ -18,38 +18,18 @@ pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, a
     }
 }
 
-/// Moves one value below its key; keys without values go.
-pub(crate) fn move_nested<K: Ord + Clone, V: Ord + Clone>(map: &mut OrdMap<K, OrdSet<V>>, before: Option<(K, V)>, after: Option<(K, V)>) {
-    if before == after {
-        return;
-    }
-    if let Some((key, value)) = before
-        && let Some(values) = map.get_mut(&key)
-    {
-        values.remove(&value);
-        if values.is_empty() {
-            map.remove(&key);
-        }
-    }
-    if let Some((key, value)) = after {
-        match map.get_mut(&key) {
-            Some(values) => {
-                values.insert(value);
-            }
-            None => {
-                map.insert(key, OrdSet::unit(value));
-            }
-        }
-    }
-}
-
 /// Changes what is counted of a job; a job of which nothing is left goes.
 pub(crate) fn count(map: &mut OrdMap<JobKey, Counts>, key: &JobKey, change: impl FnOnce(&mut Counts)) {
-    let mut counts = map.get(key).copied().unwrap_or_default();
+    if let Some(counts) = map.get_mut(key) {
+        change(counts);
+        if *counts == Counts::default() {
+            map.remove(key);
+        }
+        return;
+    }
+    let mut counts = Counts::default();
     change(&mut counts);
-    if counts == Counts::default() {
-        map.remove(key);
-    } else {
+    if counts != Counts::default() {
         map.insert(key.clone(), counts);
     }
 }

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod cluster;
+mod evals;
 mod jobs;
 mod listen;
 mod lists;

@@ -33,6 +33,10 @@ struct Packed {
     rest: Box<[u8]>,
 }
 
+/// What a packed row takes, beside what is among its rest.
+#[cfg(test)]
+pub(crate) const PACKED_BYTES: usize = size_of::<Packed>();
+
 /// The type of the job, as far as it is one of the few that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

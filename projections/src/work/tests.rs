@@ -165,10 +165,10 @@ fn evaluations_that_may_be_needed_stay() {
     check(
         "node register n1
          node status n1 ready
-         job register web groups=g eval=e1
-         plan job=web place=a1@n1:g for=e1
+         job register web groups=g eval=e
+         plan job=web create=4 version=0 place=a1@n1:g for=e
          client a1@n1 running
-         eval e1 complete job=web
+         eval e complete job=web
          eval e2 complete job=web
          config set paused
          eval delete status=complete
@@ -179,16 +179,16 @@ fn evaluations_that_may_be_needed_stay() {
         expect![[r#"
             node register n1: ok [+node:n1]
             node status n1 ready: ok [~node:n1]
-            job register web groups=g eval=e1: ok [+summary:web +job:web +version:web.0 +eval:e1]
-            plan job=web place=a1@n1:g for=e1: refused: attempting to upsert allocation "61310000-0000-0000-0000-000000000000" without a job
-            client a1@n1 running: ok [~node:n1]
-            eval e1 complete job=web: ok [~eval:e1 ~job:web]
+            job register web groups=g eval=e: ok [+summary:web +job:web +version:web.0 +eval:e]
+            plan job=web create=4 version=0 place=a1@n1:g for=e: ok [~eval:e ~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~node:n1]
+            eval e complete job=web: ok [~eval:e]
             eval e2 complete job=web: ok [+eval:e2]
             config set paused: ok [+config:]
-            eval delete status=complete: ok [-eval:e1 -eval:e2 +work:10]
-               evals:
+            eval delete status=complete: ok [-eval:e2 +work:10]
+               evals: e
             job stop web: ok [~job:web +version:web.1]
-            eval delete status=complete: ok [+work:12]
+            eval delete status=complete: ok [-eval:e +work:12]
                evals:
         "#]],
     );
