@@ -66,7 +66,7 @@ fn indexes(state: &State) {
     let rows = |table| state.table_len(table);
     assert_eq!(state.evals().count(), rows(Table::Evals));
     assert_eq!(by.evals_by_create.len(), rows(Table::Evals));
-    assert_eq!(by.evals_by_job.values().map(imbl::OrdSet::len).sum::<usize>(), rows(Table::Evals));
+    assert_eq!(by.evals_by_job.values().map(|evals| evals.iter().count()).sum::<usize>(), rows(Table::Evals));
     let blocked: BTreeSet<_> = state
         .evals()
         .filter(|eval| eval.status == EvalStatus::Blocked)

@@ -6,13 +6,14 @@ mod packed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdMap;
 use songline_commands::{ReapEvals, UpdateEvals};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, Secret};
 
 use crate::job::status::{self, After};
 use crate::job::summary;
+use crate::key_set::KeySet;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
 use crate::state::State;
@@ -70,7 +71,7 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     }
 }
 
-type ByJob = OrdMap<Arc<JobKey>, OrdSet<(u64, EvalId)>>;
+type ByJob = OrdMap<Arc<JobKey>, KeySet<(u64, EvalId)>>;
 
 fn leave_job(by_job: &mut ByJob, job: &JobKey, key: &(u64, EvalId)) {
     if let Some(evals) = by_job.get_mut(job) {
@@ -87,7 +88,7 @@ fn enter_job(by_job: &mut ByJob, job: &JobKey, key: (u64, EvalId)) {
             evals.insert(key);
         }
         None => {
-            by_job.insert(Arc::new(job.clone()), OrdSet::unit(key));
+            by_job.insert(Arc::new(job.clone()), KeySet::unit(key));
         }
     }
 }

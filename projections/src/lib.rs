@@ -14,6 +14,7 @@ mod eval;
 mod idempotency;
 mod index;
 mod job;
+mod key_set;
 mod namespace;
 mod node;
 mod node_pool;

@@ -10,6 +10,7 @@ use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, 
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
+use crate::key_set::KeySet;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
@@ -39,7 +40,7 @@ pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
     pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
     /// Its keys are what the packed evaluations share.
-    pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, OrdSet<(u64, EvalId)>>,
+    pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,

@@ -21,7 +21,9 @@ const STORY: &str = "
     job register web groups=g:3,h source=two eval=e2
     plan job=web stop=a1 lose=a2
     eval e3 blocked job=web queued=g:2 unplaced
-    job register dev/cron groups=g periodic";
+    job register dev/cron groups=g periodic
+    config set paused
+    eval delete evals=e1,e2 rows=1";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -62,7 +64,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     let state = read(&frozen).expect("reads");
     crate::check::consistent(&state);
     expect![[r#"
-        index 16 at 1970-01-01T00:00:16Z
+        index 18 at 1970-01-01T00:00:18Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -70,14 +72,14 @@ fn the_checkpoint_of_schema_1_still_reads() {
         job_version 16: 3 rows
         job_submission 13: 2 rows
         deployment 11: 1 rows
-        evals 15: 3 rows
+        evals 18: 2 rows
         allocs 14: 2 rows
-        scheduler_config 7: 1 rows
+        scheduler_config 17: 1 rows
         cluster_meta 8: 1 rows
         namespaces 2: 2 rows
         idempotency 2: 1 rows
-        pending_work 0: 0 rows
-        digest 3276409ac9cfdea11b4dc09a193b46a0
+        pending_work 18: 1 rows
+        digest 30fc4a2d34def675a23c469e11e1088a
     "#]]
     .assert_eq(&described(&state));
 }
