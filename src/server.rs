@@ -3,6 +3,7 @@
 //! Wiring only: what a command does is in `projections`, what is decided in `scheduler`, how bytes are kept in `log`.
 
 mod api;
+mod apply_times;
 mod archives;
 mod endpoint;
 mod keeping;
@@ -15,6 +16,7 @@ mod plans;
 mod services;
 mod timing;
 mod updates;
+mod work;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
+pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
 use machine::Machine;
 pub use machine::replay;
@@ -58,6 +61,9 @@ pub struct Core {
     queues: Mutex<EvalQueues>,
     /// Told when the queues may have something to work on.
     work: Notify,
+    /// Told when long work may be under way.
+    work_opened: Notify,
+    apply_times: ApplyTimes,
     heartbeats: Mutex<Heartbeats>,
     /// Told when a deadline of the leader's machines may have moved.
     deadlines: Notify,
@@ -141,6 +147,8 @@ impl Core {
             applied: watch::Sender::new(0),
             queues: Mutex::new(EvalQueues::new()),
             work: Notify::new(),
+            work_opened: Notify::new(),
+            apply_times: ApplyTimes::default(),
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
             plans,
@@ -166,6 +174,7 @@ impl Core {
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         keyring::start(&core);
         workers::start(&core);
+        work::start(&core);
         keeping::start(&core);
         Ok(core)
     }
@@ -208,13 +217,23 @@ impl Core {
 
     /// Writes a command and answers once it is durable and applied here.
     pub async fn write(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        self.write_timed(proposal).await.map(|(written, _)| written)
+    }
+
+    /// How long applying has held the state.
+    pub fn apply_times(&self) -> &ApplyTimes {
+        &self.apply_times
+    }
+
+    /// The same, and how long applying it took here.
+    pub(crate) async fn write_timed(&self, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
         let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let reply = self.log().propose(bytes.into()).await.map_err(propose_error)?.reply;
         let outcome = reply.result?;
-        Ok(Written { index: reply.index, outcome })
+        Ok((Written { index: reply.index, outcome }, reply.took))
     }
 
     /// Returns when this server has applied the entry at `index`, or says that it takes too long.

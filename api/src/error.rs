@@ -64,6 +64,7 @@ impl From<Rejected> for ApiError {
             Rejected::NodePoolBuiltIn(_) => StatusCode::BAD_REQUEST,
             // One key for two different writes: a mistake of the caller that the reference does not know.
             Rejected::IdempotencyKeyReused(_) => StatusCode::CONFLICT,
+            Rejected::WorkNotUnderWay(_) => StatusCode::NOT_FOUND,
             Rejected::NodeNotFound(_)
             | Rejected::NodeOfListNotFound(_)
             | Rejected::NodeIdsMissing
@@ -102,6 +103,7 @@ impl From<Rejected> for ApiError {
             | Rejected::JobNotFound
             | Rejected::EvalNotFound(_)
             | Rejected::EvalBrokerRunning
+            | Rejected::EvalFilterInvalid(_)
             | Rejected::AllocNotFound(_)
             | Rejected::AllocWithoutJob(_)
             | Rejected::JobSummaryMissing { .. }

@@ -31,22 +31,39 @@ mod scaling;
 mod search;
 mod services;
 mod variables;
+mod work;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{
+    HeaderName,
+    HeaderValue,
+    StatusCode,
+    header,
+};
 use axum::response::Response;
 
-pub use mux::{Answer, Capability, Handler, Methods};
+pub use mux::{
+    Answer,
+    Capability,
+    Handler,
+    Methods,
+};
 
 use crate::error::ApiError;
 use crate::server::Server;
 use parking_lot::Mutex;
 
-use call::{Call, error_response};
-use mux::{Found, Mux};
+use call::{
+    Call,
+    error_response,
+};
+use mux::{
+    Found,
+    Mux,
+};
 
 /// Everything needed to answer requests. Cheap to clone.
 pub struct Api<S> {
@@ -99,6 +116,7 @@ fn mux<S: Server>() -> Mux<S> {
     search::routes(&mut mux);
     variables::routes(&mut mux);
     services::routes(&mut mux);
+    work::routes(&mut mux);
     mux
 }
 

@@ -10,3 +10,4 @@ pub mod event;
 pub mod job;
 pub mod node;
 pub mod responses;
+pub mod work;

@@ -21,14 +21,24 @@ mod root_key;
 mod scaling;
 mod service;
 mod variable;
+mod work;
 
 pub use acl::*;
 pub use alloc::*;
 pub use autopilot::*;
-pub use codec::{DecodeError, EncodeError};
+pub use codec::{
+    DecodeError,
+    EncodeError,
+};
 pub use csi::*;
 pub use deployment::*;
-pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
+pub use envelope::{
+    Actor,
+    Cause,
+    Envelope,
+    Idempotency,
+    SCHEMA,
+};
 pub use eval::*;
 pub use job::*;
 pub use namespace::*;
@@ -40,6 +50,7 @@ pub use root_key::*;
 pub use scaling::*;
 pub use service::*;
 pub use variable::*;
+pub use work::*;
 
 #[cfg(test)]
 mod tests;
@@ -224,4 +235,10 @@ commands! {
     Restore(RestoreArchive) = 1000,
     /// Every server compares its state with the leader's.
     Digest(CheckDigest) = 1001,
+    /// A piece of long work is carried on by a slice.
+    WorkContinue(ContinueWork) = 1002,
+    /// Evaluations are deleted by hand, by ids or by filter.
+    EvalDelete(DeleteEvals) = 1003,
+    /// A piece of long work is ended before its time.
+    WorkStop(StopWork) = 1004,
 }

@@ -156,6 +156,9 @@ fn sample(kind: Kind) -> Command {
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
         Kind::Digest => CheckDigest { schema: 1, index: 10_000, total: Blob(vec![9; 16]) }.into(),
+        Kind::WorkContinue => ContinueWork { work: WorkId(77), slice: Slice::of_rows(500) }.into(),
+        Kind::EvalDelete => DeleteEvals { choice: EvalChoice::Filter("Status == \"complete\"".into()), slice: Slice::of_rows(100) }.into(),
+        Kind::WorkStop => StopWork { work: WorkId(77) }.into(),
     }
 }
 

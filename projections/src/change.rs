@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use songline_commands::WorkId;
 use songline_model::{
     AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
     CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
@@ -13,6 +14,7 @@ use crate::acl::AclBootstrap;
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::table::{Table, TableType, tables, with_tables};
+use crate::work::Work;
 
 macro_rules! changes {
     ($($(#[$doc:meta])* $table:ident, $change:ident, $field:ident, $name:literal, $key:ty => $row:ty;)*) => {

@@ -6,9 +6,23 @@
 use std::fmt;
 
 use serde::Serialize;
+use songline_commands::WorkId;
 use songline_model::{
-    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
-    RoleId, RootKeyId, Str, VariableKey,
+    AccessorId,
+    AllocId,
+    BindingRuleId,
+    CsiPluginId,
+    CsiVolumeKey,
+    DeploymentId,
+    EvalId,
+    JobKey,
+    NamespaceName,
+    NodeId,
+    NodePoolName,
+    RoleId,
+    RootKeyId,
+    Str,
+    VariableKey,
 };
 
 /// 16 bytes that stand for a row, a table or the whole state.
@@ -84,6 +98,12 @@ macro_rules! name_bytes {
     })* };
 }
 name_bytes!(NamespaceName, NodePoolName, CsiPluginId, Str);
+
+impl KeyBytes for WorkId {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_be_bytes());
+    }
+}
 
 impl KeyBytes for JobKey {
     fn write(&self, out: &mut Vec<u8>) {

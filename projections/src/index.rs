@@ -1,6 +1,9 @@
 //! Small moves that every secondary index makes.
 
-use imbl::{OrdMap, OrdSet};
+use imbl::{
+    OrdMap,
+    OrdSet,
+};
 use songline_model::JobKey;
 
 use crate::alloc::Counts;
@@ -63,11 +66,16 @@ pub(crate) fn move_count<K: Ord + Clone>(map: &mut OrdMap<K, u64>, before: Optio
 
 /// Changes what is counted of a job; a job of which nothing is left goes.
 pub(crate) fn count(map: &mut OrdMap<JobKey, Counts>, key: &JobKey, change: impl FnOnce(&mut Counts)) {
-    let mut counts = map.get(key).copied().unwrap_or_default();
+    if let Some(counts) = map.get_mut(key) {
+        change(counts);
+        if *counts == Counts::default() {
+            map.remove(key);
+        }
+        return;
+    }
+    let mut counts = Counts::default();
     change(&mut counts);
-    if counts == Counts::default() {
-        map.remove(key);
-    } else {
+    if counts != Counts::default() {
         map.insert(key.clone(), counts);
     }
 }

@@ -17,6 +17,7 @@ mod eval;
 mod idempotency;
 mod index;
 mod job;
+mod key_set;
 mod namespace;
 mod node;
 mod node_pool;
@@ -39,24 +40,49 @@ mod tx;
 mod variable;
 
 use std::sync::Arc;
+mod work;
 
-use songline_commands::{Command, Envelope};
-use songline_model::{Variable, VariableMetadata};
+use songline_commands::{
+    Command,
+    Envelope,
+};
+use songline_model::{
+    Variable,
+    VariableMetadata,
+};
 
-pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
+pub use acl::{
+    AclBootstrap,
+    EXPIRED_TOKENS_MAX,
+};
 pub use change::Change;
-pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use checkpoint::{
+    CheckpointError,
+    CheckpointSummary,
+};
 pub use csi::DenormalizedVolume;
 pub use digest::Digest;
+pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
-pub use prefix::{IdPrefix, InvalidPrefix};
+pub use prefix::{
+    IdPrefix,
+    InvalidPrefix,
+};
 pub use rejected::Rejected;
 pub use songline_migrations::SCHEMA;
-pub use state::{BUILT_IN_INDEX, State};
+pub use state::{
+    BUILT_IN_INDEX,
+    State,
+};
 pub use table::Table;
 pub use tx::Stamp;
+pub use work::{
+    Ended,
+    Work,
+    WorkTask,
+};
 
 use tx::Tx;
 
@@ -226,6 +252,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::NamespaceDelete(cmd) => namespace::delete(tx, cmd),
         Command::Restore(_) => unreachable!("an archive replaces the state as a whole, before any row is written"),
         Command::Digest(cmd) => return Ok(operator::check_digest(tx, cmd)),
+        Command::WorkContinue(cmd) => work::proceed(tx, cmd),
+        Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
+        Command::WorkStop(cmd) => work::stop(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

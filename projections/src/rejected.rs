@@ -176,6 +176,12 @@ pub enum Rejected {
     /// Evaluations may only be deleted by hand while none is worked on.
     #[error("eval broker is enabled; eval broker must be paused to delete evals")]
     EvalBrokerRunning,
+    /// An expression that cannot be read chooses nothing.
+    #[error("{0}")]
+    EvalFilterInvalid(String),
+    /// No such piece of long work, or one that ended.
+    #[error("work {0} is not under way")]
+    WorkNotUnderWay(u64),
 
     /// A plan stops an allocation that is gone.
     #[error("alloc {0} doesn't exist")]

@@ -4,17 +4,39 @@
 
 use std::fmt;
 
-use imbl::{OrdMap, OrdSet, Vector};
+use imbl::{
+    OrdMap,
+    OrdSet,
+    Vector,
+};
 use songline_commands::Envelope;
 use songline_model::{
-    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId,
-    ScalingTarget, Str, Time, VariableKey,
+    AllocId,
+    Allocation,
+    CsiPluginId,
+    CsiVolumeKey,
+    DeploymentId,
+    EvalId,
+    JobKey,
+    NamespaceName,
+    NodeId,
+    NodePoolName,
+    RootKeyId,
+    ScalingTarget,
+    Str,
+    Time,
+    VariableKey,
 };
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
 use crate::service::ServiceKey;
-use crate::table::{TABLES, Table, Tables};
+use crate::key_set::KeySet;
+use crate::table::{
+    TABLES,
+    Table,
+    Tables,
+};
 use crate::tx::Stamp;
 
 /// The index of the rows that are there before any entry.
@@ -42,7 +64,8 @@ pub struct State {
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
     pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
-    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<(u64, EvalId)>>,
+    /// Its keys are what the packed evaluations share.
+    pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,

@@ -12,12 +12,21 @@ use std::sync::Arc;
 use songline_commands::*;
 use songline_model::*;
 
-use crate::{Applied, Change, Outcome, State, apply};
+use crate::{
+    Applied,
+    Change,
+    Outcome,
+    State,
+    apply,
+};
 
 mod acl;
 mod summary;
 
-use summary::{nonzero, show_summary};
+use summary::{
+    nonzero,
+    show_summary,
+};
 
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
@@ -213,6 +222,14 @@ impl Teller {
                 };
                 state.root_keys().map(root).collect::<Vec<_>>().join(" ")
             }
+            "work" => state.work(WorkId(what.parse().expect("an index"))).map_or_else(gone, |row| {
+                let ended = row.ended.as_ref().map_or("under way".to_owned(), |ended| match ended.refused.as_str() {
+                    "" => format!("ended at {}", ended.index),
+                    why => format!("ended at {}: {why}", ended.index),
+                });
+                format!("work {what}: {} of {} looked at, {} deleted, {ended}", row.looked, row.total, row.deleted)
+            }),
+            "evals" => state.evals().map(|row| name(row.id.as_bytes())).fold("evals:".to_owned(), |told, name| told + " " + &name),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -285,6 +302,7 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
         Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
         Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
+        Change::PendingWork { before, after } => mark(before, after, "work", |row| row.id.0.to_string()),
         Change::Restored => "restored".into(),
     }
 }
@@ -379,6 +397,9 @@ fn command(words: &Words<'_>) -> Command {
             user_initiated: words.has("by-hand"),
         }
         .into(),
+        ("eval", "delete") => DeleteEvals { choice: eval_choice(words), slice: slice(words) }.into(),
+        ("work", "continue") => ContinueWork { work: WorkId(what.parse().expect("an index")), slice: slice(words) }.into(),
+        ("work", "stop") => StopWork { work: WorkId(what.parse().expect("an index")) }.into(),
         ("eval", _) => UpdateEvals { evals: vec![eval(words)] }.into(),
         ("plan", _) => plan(words).into(),
         ("client", name_of) => client(words, name_of).into(),
@@ -652,6 +673,19 @@ fn deployment_update(name_of: &str, status: &str) -> DeploymentStatusUpdate {
 }
 
 /// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first for the second.
+fn eval_choice(words: &Words<'_>) -> EvalChoice {
+    match words.get("status") {
+        // The value of a filter has spaces in it, which a story's line cannot have.
+        Some(status) => EvalChoice::Filter(format!("Status == {status:?}").into()),
+        None => EvalChoice::Ids(words.list("evals").map(|name| EvalId::from_bytes(id(name))).collect()),
+    }
+}
+
+fn slice(words: &Words<'_>) -> Slice {
+    let of_rows = Slice::of_rows(words.number("rows").unwrap_or(100) as u32);
+    Slice { looks_max: words.number("looks").map_or(of_rows.looks_max, |looks| looks as u32), ..of_rows }
+}
+
 fn plan(words: &Words<'_>) -> ApplyPlan {
     let key = job_key(words.get("job").unwrap_or_default());
     let place = |text: &str| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use songline_commands::WorkId;
 use songline_model::{
     AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
     CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
@@ -20,6 +21,13 @@ use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::state::State;
+use crate::work::Work;
+
+/// How a table keeps its rows: shared as they are, unless there are so many that they are packed.
+macro_rules! kept {
+    (Evals, $row:ty) => { crate::eval::PackedEval };
+    ($table:ident, $row:ty) => { Arc<$row> };
+}
 
 /// Hands the list of tables to a macro: documentation, table, change, field, name, key and row of each.
 macro_rules! with_tables {
@@ -85,6 +93,8 @@ macro_rules! with_tables {
             RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
+            /// Long work: what is under way, and the last that ended.
+            PendingWork, PendingWork, pending_work, "pending_work", WorkId => Work;
         }
     };
 }
@@ -146,6 +156,7 @@ macro_rules! tables {
         $(impl TableType for tables::$table {
             type Key = $key;
             type Row = $row;
+            type Kept = kept!($table, $row);
             const TABLE: Table = Table::$table;
 
             fn rows(state: &State) -> &Rows<Self> {
@@ -182,6 +193,7 @@ pub(crate) const TABLES: usize = Table::ALL.len();
 pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
     type Key: Ord + Clone + KeyBytes;
     type Row: Serialize + DeserializeOwned;
+    type Kept: Kept<Self::Key, Self::Row>;
     const TABLE: Table;
 
     fn rows(state: &State) -> &Rows<Self>;
@@ -221,21 +233,34 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     fn reindex(_state: &mut State, _before: Option<&Arc<R>>, _after: Option<&Arc<R>>) {}
 }
 
-/// A row and what it adds to its table's digest.
-#[derive(Debug)]
-pub(crate) struct Entry<R> {
-    pub(crate) row: Arc<R>,
-    pub(crate) hash: Digest,
+/// A row in the form that its table keeps it in.
+pub(crate) trait Kept<K, R>: Clone {
+    /// The form of a row.
+    fn keep(state: &State, row: &Arc<R>) -> Self;
+
+    /// The row that is kept below `key`.
+    fn row(&self, key: &K) -> Arc<R>;
 }
 
-impl<R> Clone for Entry<R> {
-    fn clone(&self) -> Self {
-        Self { row: Arc::clone(&self.row), hash: self.hash }
+impl<K, R> Kept<K, R> for Arc<R> {
+    fn keep(_state: &State, row: &Arc<R>) -> Self {
+        Arc::clone(row)
+    }
+
+    fn row(&self, _key: &K) -> Arc<R> {
+        Arc::clone(self)
     }
 }
 
+/// A row and what it adds to its table's digest.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry<Kept> {
+    pub(crate) kept: Kept,
+    pub(crate) hash: Digest,
+}
+
 /// One table.
-pub(crate) struct Rows<T: TableType>(pub(crate) OrdMap<T::Key, Entry<T::Row>>);
+pub(crate) struct Rows<T: TableType>(pub(crate) OrdMap<T::Key, Entry<T::Kept>>);
 
 impl<T: TableType> Clone for Rows<T> {
     fn clone(&self) -> Self {
@@ -250,15 +275,20 @@ impl<T: TableType> Default for Rows<T> {
 }
 
 impl<T: TableType> Rows<T> {
-    pub(crate) fn get(&self, key: &T::Key) -> Option<&Arc<T::Row>> {
-        self.0.get(key).map(|entry| &entry.row)
+    pub(crate) fn get(&self, key: &T::Key) -> Option<&T::Kept> {
+        self.0.get(key).map(|entry| &entry.kept)
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<T::Row>> + Clone {
-        self.0.iter().map(|(_, entry)| &entry.row)
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T::Kept> + Clone {
+        self.0.iter().map(|(_, entry)| &entry.kept)
     }
 
-    pub(crate) fn range(&self, range: impl std::ops::RangeBounds<T::Key>) -> impl DoubleEndedIterator<Item = &Arc<T::Row>> {
-        self.0.range(range).map(|(_, entry)| &entry.row)
+    pub(crate) fn range(&self, range: impl std::ops::RangeBounds<T::Key>) -> impl DoubleEndedIterator<Item = &T::Kept> {
+        self.0.range(range).map(|(_, entry)| &entry.kept)
+    }
+
+    /// All rows, whatever form they are kept in.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Arc<T::Row>> {
+        self.0.iter().map(|(key, entry)| entry.kept.row(key))
     }
 }

@@ -10,6 +10,7 @@ pub mod gc;
 pub mod heartbeats;
 pub mod root_keys;
 pub mod services;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

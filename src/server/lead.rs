@@ -3,22 +3,67 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::{Proposal, ProposeError};
-use songline_commands::{
-    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, PromoteDeployment, SetAutopilotConfig,
-    SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
+use songline_api::{
+    Proposal,
+    ProposeError,
 };
-use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
-use songline_projections::{Change, State};
+use songline_commands::{
+    Actor,
+    Cause,
+    CheckDigest,
+    Command,
+    DeleteServiceRegistrationsOfNode,
+    FinishNodeDrains,
+    Kind,
+    PromoteDeployment,
+    SetAutopilotConfig,
+    SetClusterMetadata,
+    SetDesiredTransitions,
+    SetSchedulerConfig,
+    UpdateDeploymentStatus,
+    UpdateEvals,
+};
+use songline_model::{
+    AutopilotConfig,
+    Blob,
+    Dur,
+    EvalId,
+    EvalStatus,
+    Evaluation,
+    NodeId,
+    NodeStatus,
+    Time,
+};
+use songline_projections::{
+    Change,
+    State,
+};
 use songline_scheduler::broker;
-use songline_scheduler::leader::deployments::{self, Deployments};
-use songline_scheduler::leader::drains::{self, Drains};
-use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
+use songline_scheduler::leader::deployments::{
+    Deployments,
+    self,
+};
+use songline_scheduler::leader::drains::{
+    Drains,
+    self,
+};
+use songline_scheduler::leader::gc::{
+    Cutoffs,
+    TimeTable,
+    self,
+};
 use songline_scheduler::leader::heartbeats;
 use songline_scheduler::leader::services::Services;
 
-use super::machine::{Reaction, Reactions};
-use super::{Core, lock, nodes};
+use super::machine::{
+    Reaction,
+    Reactions,
+};
+use super::{
+    Core,
+    lock,
+    nodes,
+};
 
 /// How many evaluations one entry cancels at most.
 const CANCELED_MAX: usize = 728;
@@ -131,6 +176,7 @@ impl Leader {
                     }
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
                     Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
+                    Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
@@ -151,6 +197,7 @@ impl Leader {
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
         self.core.root_keys_changed.notify_one();
+        self.core.work_opened.notify_one();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         self.services.restore(view);

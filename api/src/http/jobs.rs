@@ -136,7 +136,7 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
-        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).cloned().collect();
+        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).collect();
         Ok(At { index: view.table_index(Table::Evals), value: rows })
     })
     .await?;

@@ -1,6 +1,11 @@
 //! Which keys a change touches. A new kind of change has to say here who waits for it.
 
-use songline_model::{Allocation, Deployment, Evaluation, Job};
+use songline_model::{
+    Allocation,
+    Deployment,
+    Evaluation,
+    Job,
+};
 use songline_projections::Change;
 
 use super::WatchKey;
@@ -91,6 +96,7 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. } => {}
         Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
+        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

@@ -215,7 +215,10 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
-        | Kind::Digest => None,
+        | Kind::Digest
+        | Kind::EvalDelete
+        | Kind::WorkContinue
+        | Kind::WorkStop => None,
     }
 }
 
@@ -335,6 +338,7 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::VariablesQuota { .. }
         | Change::RootKey { .. }
         | Change::Idempotency { .. }
+        | Change::PendingWork { .. }
         | Change::Restored => return None,
     };
     let step = match change {

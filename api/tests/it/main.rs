@@ -5,6 +5,7 @@ mod blocking;
 mod cluster;
 mod csi;
 mod identity;
+mod evals;
 mod jobs;
 mod listen;
 mod lists;

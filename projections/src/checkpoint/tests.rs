@@ -3,7 +3,11 @@
 use expect_test::expect;
 
 use crate::story::state_after;
-use crate::{CheckpointError, State, Table};
+use crate::{
+    CheckpointError,
+    State,
+    Table,
+};
 
 /// At least one row in every table, jobs shared and not.
 const STORY: &str = "
@@ -32,6 +36,8 @@ const STORY: &str = "
     autopilot trailing=250
     root active k1
     var set dev:app/db size=9";
+    config set paused
+    eval delete evals=e1,e2 rows=1";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -81,12 +87,13 @@ fn the_checkpoint_of_schema_1_still_reads() {
         job_version 16: 3 rows
         job_submission 13: 2 rows
         deployment 11: 1 rows
-        evals 15: 3 rows
+        evals 18: 2 rows
         allocs 14: 2 rows
         scaling_policy 0: 0 rows
         scaling_event 0: 0 rows
         service_registrations 0: 0 rows
         scheduler_config 7: 1 rows
+        scheduler_config 17: 1 rows
         cluster_meta 8: 1 rows
         csi_volumes 0: 0 rows
         csi_plugins 4: 0 rows
@@ -109,6 +116,8 @@ fn the_checkpoint_of_schema_1_still_reads() {
         idempotency 2: 1 rows
         digest e5dabaafaac9b6a1677b5710b9a736d7
         digest 3276409ac9cfdea11b4dc09a193b46a0
+        pending_work 18: 1 rows
+        digest 30fc4a2d34def675a23c469e11e1088a
     "#]]
     .assert_eq(&described(&state));
 }

@@ -170,7 +170,7 @@ impl Attempt<'_> {
         for eval in self.view.evals_of_job(namespace, id) {
             let waits = eval.status == EvalStatus::Pending && eval.triggered_by == EvalTrigger::MaxDisconnectTimeout;
             if waits && eval.id != self.eval.id {
-                let mut canceled = (**eval).clone();
+                let mut canceled = (*eval).clone();
                 canceled.status = EvalStatus::Canceled;
                 canceled.status_description = TIMEOUT_CANCELED.into();
                 canceled.modify_time = self.now.nanos();
