@@ -1,11 +1,6 @@
 //! Which keys a change touches. A new kind of change has to say here who waits for it.
 
-use songline_model::{
-    Allocation,
-    Deployment,
-    Evaluation,
-    Job,
-};
+use songline_model::{Allocation, Deployment, Evaluation, Job};
 use songline_projections::Change;
 
 use super::WatchKey;
@@ -83,8 +78,6 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         }
         // Only their lists are waited for.
         Change::ScalingPolicy { .. } | Change::ServiceRegistration { .. } => {}
-        // One row each, or never waited for: the table's key is enough.
-        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
         // Small tables: the table's key is enough for readers of one row, too.
         Change::AclPolicy { .. }
         | Change::AclToken { .. }
@@ -96,6 +89,7 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. } => {}
         Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
+        // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
