@@ -8,6 +8,7 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod reports;
 
 #[cfg(test)]
 mod tests;

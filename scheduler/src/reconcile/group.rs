@@ -7,7 +7,7 @@ use songline_model::{AllocClientStatus, AllocId, Allocation, DeploymentState, Ev
 
 use super::names::index_of;
 use super::set::{ByReschedule, Set};
-use super::{NameIndex, Placement, Run, Stop, Update, why};
+use super::{NameIndex, Placement, Run, Stop, Update, reconnect, why};
 
 /// What remains of a group's allocations after each step.
 struct Sets {
@@ -37,14 +37,19 @@ impl Run<'_, '_> {
         let (mut state, existing) = self.deployment_state(group);
 
         let sorted = all.by_taint(self.input);
-        let mut ignored = dropped + sorted.ignored.len();
-        let ByReschedule { untainted, now, mut later } = sorted.untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
+        // Whoever is away and has a replacement is neither counted nor changed: its place is taken until it comes back.
+        let (stand_ins, untainted) = replaced_while_away(sorted.untainted, &all);
+        let mut ignored = dropped + sorted.ignored.len() + stand_ins;
+        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
         let mut sets = Sets { all, untainted, migrate: sorted.migrate, lost: sorted.lost, reschedule_now: now };
 
         let mut stopped_count = 0;
         if !sorted.reconnecting.is_empty() {
+            let stops = self.out.stop.len();
             let (goes_on, stopped) = self.reconnect(job, &sorted.reconnecting, &sets.all);
-            stopped_count += stopped.len();
+            let told = self.out.stop.len() - stops;
+            stopped_count += told;
+            ignored += stopped.len() - told;
             sets.drop_stopped(&stopped);
             later.retain(|later| !stopped.contains(later.alloc.id));
             sets.untainted.add(goes_on);
@@ -159,11 +164,14 @@ impl Run<'_, '_> {
     fn updates(&mut self, group: &TaskGroup, untainted: &Set) -> (Set, usize, usize) {
         let (mut destructive, mut in_place, mut ignored) = (Set::default(), 0, 0);
         for alloc in untainted.iter() {
-            match (self.update_of)(alloc, group) {
+            // What is written of one that just went away is changed along with it: a row is written once.
+            let away = self.out.disconnect_updates.get(&alloc.id).map(|row| Arc::new(row.clone()));
+            match (self.update_of)(away.as_ref().unwrap_or(alloc), group) {
                 Update::Ignore => ignored += 1,
                 Update::Destructive => destructive.insert(alloc.clone()),
                 Update::InPlace(changed) => {
                     in_place += 1;
+                    self.out.disconnect_updates.remove(&alloc.id);
                     self.out.in_place.push(*changed);
                 }
             }
@@ -281,6 +289,14 @@ fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
         lost: false,
         stop_previous: None,
     }
+}
+
+/// Takes out those whose node is away and that somebody stands in for: how many, and the others.
+fn replaced_while_away(untainted: Set, all: &Set) -> (usize, Set) {
+    let found = untainted.len();
+    let others =
+        untainted.without(|alloc| alloc.client_status == AllocClientStatus::Unknown && !reconnect::replacements(alloc, all).is_empty());
+    (found - others.len(), others)
 }
 
 fn is_older(alloc: &Allocation, job: &Job) -> bool {

@@ -34,13 +34,18 @@ impl NameIndex {
             .collect()
     }
 
-    /// Takes `n` numbers: free ones below the group's count first, then 0, 1, 2 and so on again.
+    /// Takes `n` numbers: free ones below the group's count first, then those with the fewest users, lowest first.
     pub fn next(&mut self, n: usize) -> Vec<Str> {
         let mut taken: Vec<u64> = Vec::with_capacity(n);
         taken.extend((0..self.count).filter(|index| !self.used.contains_key(index)).take(n));
-        taken.extend(0..(n - taken.len()) as u64);
         for index in &taken {
             *self.used.entry(*index).or_insert(0) += 1;
+        }
+        while taken.len() < n {
+            let users = |index: &u64| self.used.get(index).copied().unwrap_or(0);
+            let index = (0..self.count.max(1)).min_by_key(users).unwrap_or(0);
+            *self.used.entry(index).or_insert(0) += 1;
+            taken.push(index);
         }
         taken.into_iter().map(|index| self.name(index)).collect()
     }
@@ -98,6 +103,13 @@ mod tests {
     fn the_highest_go_first() {
         let highest: Vec<_> = names(5, &[0, 2, 9]).highest(2).into_iter().collect();
         assert_eq!(highest, ["j.g[2]", "j.g[9]"]);
+    }
+
+    #[test]
+    fn fixed_names_that_two_use_each_are_given_once_each() {
+        let mut names = names(2, &[0, 0, 1, 1]);
+        assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[0]");
+        assert_eq!(names.unique(&"j.g[1]".into(), 1), "j.g[1]");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, AddNodeEvents, ApplyPlan, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
+    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
     SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
 };
 use songline_model::{
@@ -17,6 +17,7 @@ use songline_model::{
 };
 use songline_projections::{State, apply};
 
+use crate::applier;
 use crate::generic::{Done, Scheduler, Step};
 
 const SECOND: i64 = 1_000_000_000;
@@ -68,6 +69,7 @@ impl Cluster {
             "down" => self.node_status(words[1], NodeStatus::Down),
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
             "connect" => self.node_status(words[1], NodeStatus::Ready),
+            "evals" => self.tell_evals(words[1]),
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
@@ -218,6 +220,16 @@ impl Cluster {
         }
     }
 
+    /// The evaluations of a job that look at it later.
+    fn tell_evals(&mut self, id: &str) {
+        writeln!(self.told, "evals {id}:").unwrap();
+        for eval in self.state.evals_of_job("default", id).filter(|eval| eval.wait_until.is_some()) {
+            let why = &eval.status_description;
+            let in_secs = eval.wait_until.unwrap().since(self.now).0 / SECOND;
+            writeln!(self.told, "  {} {} in {in_secs}s: {why}", eval.triggered_by, eval.status).unwrap();
+        }
+    }
+
     fn created(&mut self, evals: Vec<Evaluation>) {
         for eval in &evals {
             let wait = eval.wait_until.map_or(String::new(), |at| format!(" in {}s", at.since(self.now).0 / SECOND));
@@ -246,24 +258,15 @@ impl Cluster {
             return PlanResult { refresh_index: self.state.applied_index(), ..PlanResult::default() };
         }
         self.tell_plan(&plan);
-        let result = PlanResult {
-            node_update: plan.node_update,
-            node_allocation: plan.node_allocation,
-            deployment: plan.deployment,
-            deployment_updates: plan.deployment_updates,
-            alloc_index: self.state.applied_index() + 1,
-            ..PlanResult::default()
-        };
-        self.commit(ApplyPlan {
-            job: plan.job,
-            stopped: result.node_update.values().flatten().cloned().collect(),
-            updated: result.node_allocation.values().flatten().cloned().collect(),
-            deployment: result.deployment.clone(),
-            deployment_updates: result.deployment_updates.clone(),
-            eval_id: plan.eval_id,
-            updated_at: self.now.nanos(),
-            ..ApplyPlan::default()
-        });
+        let (mut result, refused) = applier::evaluate(&self.state, &plan);
+        for (node, reason) in refused {
+            let name = &self.state.node(node).unwrap().name;
+            writeln!(self.told, "  refused on {name}: {reason}").unwrap();
+        }
+        if !applier::is_no_op(&result) {
+            self.commit(applier::command(&self.state, &plan, &result, self.now, || unreachable!("nothing is preempted")));
+            result.alloc_index = self.state.applied_index();
+        }
         result
     }
 
