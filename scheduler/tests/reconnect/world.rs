@@ -35,12 +35,22 @@ pub(crate) enum Step {
     Update,
     /// The newest running replacement fails.
     Fail,
+    /// `a` misses its heartbeat.
+    Miss,
+    /// What runs on `a` fails there; nobody hears of it yet.
+    Break,
     /// The other evaluations are worked off, and `b` and `c` do what came of it.
     Work,
 }
 
 impl Step {
-    pub(crate) const ALL: [Step; 7] = [Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
+    /// What may happen while a node comes back.
+    pub(crate) const RETURN: &[Step] =
+        &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
+
+    /// And while it goes away again and its work fails.
+    pub(crate) const ALL: &[Step] =
+        &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work, Step::Miss, Step::Break];
 }
 
 impl fmt::Display for Step {
@@ -53,6 +63,8 @@ impl fmt::Display for Step {
             Step::Update => "job update",
             Step::Fail => "replacement fails",
             Step::Work => "evaluations",
+            Step::Miss => "a: missed",
+            Step::Break => "fails on a",
         })
     }
 }
@@ -92,10 +104,8 @@ impl World {
         world.register(B);
         world.register(C);
         world.work();
-        let node = world.state.node(A).expect("a is registered").clone();
-        let missed = heartbeats::status_after_miss(&world.state, &node, world.now);
-        assert_eq!(missed, NodeStatus::Disconnected);
-        world.status(A, missed);
+        world.miss();
+        assert_eq!(world.state.node(A).map(|node| node.status), Some(NodeStatus::Disconnected));
         world
     }
 
@@ -112,6 +122,8 @@ impl World {
             Step::Timeout => self.timeout(),
             Step::Update => self.job(),
             Step::Fail => self.fail(),
+            Step::Miss => self.miss(),
+            Step::Break => return self.break_down(),
             Step::Work => {
                 self.work();
                 self.settle_clients(&[B, C]);
@@ -342,6 +354,21 @@ impl World {
                 self.report(*node);
             }
         }
+    }
+
+    fn miss(&mut self) {
+        let node = self.state.node(A).expect("a is registered").clone();
+        let status = heartbeats::status_after_miss(&self.state, &node, self.now);
+        let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(&self.state, &node);
+        self.status(A, status);
+        if again {
+            self.node_evals(A);
+        }
+    }
+
+    fn break_down(&mut self) -> bool {
+        let running = self.clients.entry(A).or_default().iter_mut().find(|(_, status)| !status.is_terminal());
+        running.map(|(_, status)| *status = AllocClientStatus::Failed).is_some()
     }
 
     fn fail(&mut self) {

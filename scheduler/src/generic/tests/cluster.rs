@@ -223,11 +223,13 @@ impl Cluster {
     /// The evaluations of a job that look at it later.
     fn tell_evals(&mut self, id: &str) {
         writeln!(self.told, "evals {id}:").unwrap();
-        for eval in self.state.evals_of_job("default", id).filter(|eval| eval.wait_until.is_some()) {
-            let why = &eval.status_description;
-            let in_secs = eval.wait_until.unwrap().since(self.now).0 / SECOND;
-            writeln!(self.told, "  {} {} in {in_secs}s: {why}", eval.triggered_by, eval.status).unwrap();
-        }
+        let tell = |eval: &Arc<Evaluation>| {
+            let in_secs = eval.wait_until?.since(self.now).0 / SECOND;
+            Some(format!("  {} {} in {in_secs}s: {}\n", eval.triggered_by, eval.status, eval.status_description))
+        };
+        let mut lines: Vec<String> = self.state.evals_of_job("default", id).filter_map(tell).collect();
+        lines.sort();
+        self.told.extend(lines);
     }
 
     fn created(&mut self, evals: Vec<Evaluation>) {
