@@ -73,3 +73,6 @@ fn drivers_differ(before: &Node, after: &Node) -> bool {
     };
     shape(before) != shape(after)
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,3 +21,6 @@ pub fn next_node_status(view: &State, node: &Node, wanted: NodeStatus) -> NodeSt
         (_, wanted) => wanted,
     }
 }
+
+#[cfg(test)]
+mod tests;
