@@ -90,3 +90,6 @@ fn evaluation(id: EvalId, job: JobKey, trigger: EvalTrigger, kind: JobType, prio
         ..Evaluation::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,9 +90,13 @@ fn system_jobs_that_look_at_such_nodes_have_one() {
         };
         register(RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() }.into());
     }
-    tell(&state, "n1", expect![[r#"
+    tell(
+        &state,
+        "n1",
+        expect![[r#"
         everywhere system 70 node-update 77
-        here system 70 node-update 77"#]]);
+        here system 70 node-update 77"#]],
+    );
 }
 
 #[test]

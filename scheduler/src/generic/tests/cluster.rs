@@ -25,7 +25,7 @@ const SECOND: i64 = 1_000_000_000;
 /// A cluster as a story builds it.
 pub(crate) struct Cluster {
     pub(crate) state: State,
-    now: Time,
+    pub(crate) now: Time,
     nodes: BTreeMap<String, NodeId>,
     evals: u8,
     /// What is left of the blocked evaluation of each job.
@@ -63,7 +63,8 @@ impl Cluster {
                 let job = job(words[1], &map(2));
                 self.register(job);
             }
-            "stop" => self.stop(words[1]),
+            "stop" => self.stop(words[1], false),
+            "purge" => self.stop(words[1], true),
             "run" => self.run(words[1], words.get(2).copied()),
             "client" => self.client(words[1], words[2]),
             "down" => self.node_status(words[1], NodeStatus::Down),
@@ -126,8 +127,8 @@ impl Cluster {
         self.commit(RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() });
     }
 
-    fn stop(&mut self, id: &str) {
-        self.commit(DeregisterJob { job: JobKey::new("default", id), versions_max: 6, ..DeregisterJob::default() });
+    fn stop(&mut self, id: &str, purge: bool) {
+        self.commit(DeregisterJob { job: JobKey::new("default", id), purge, versions_max: 6, ..DeregisterJob::default() });
     }
 
     fn node_status(&mut self, name: &str, status: NodeStatus) {
@@ -180,11 +181,17 @@ impl Cluster {
     }
 
     /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `due` one that had to
-    /// wait, `refused` has a planner that accepts nothing.
+    /// wait, `later` the next one that an earlier run made for later, `refused` has a planner that accepts nothing.
     fn run(&mut self, id: &str, how: Option<&str>) {
         let job = self.state.job("default", id).cloned();
         let eval = if how == Some("blocked") {
             self.blocked.remove(id).expect("a blocked evaluation")
+        } else if how == Some("later") {
+            let waits =
+                self.state.evals_of_job("default", id).filter(|eval| eval.status == EvalStatus::Pending && eval.wait_until.is_some());
+            let next = waits.min_by_key(|eval| eval.wait_until).expect("something looks at it later");
+            self.now = self.now.max(next.wait_until.unwrap());
+            Evaluation::clone(next)
         } else {
             self.evals += 1;
             Evaluation {

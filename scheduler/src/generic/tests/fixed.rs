@@ -85,8 +85,8 @@ fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
               update j.web[0] on a
               eval complete, queued web 0
             evals j:
-              max-disconnect-timeout canceled in 300s: allocs reconnected
               alloc-failure pending in 60s: created for delayed rescheduling
+              max-disconnect-timeout canceled in 300s: allocs reconnected
             run j:
               update j.web[0] on a
               eval complete, queued web 0
