@@ -9,6 +9,7 @@ mod world;
 use explore::Explored;
 use world::{Step, World};
 
+#[expect(clippy::disallowed_macros, reason = "how much was seen is worth telling")]
 fn check(name: &str, start: World, steps: &[Step], depth: usize) {
     let Explored { paths, states, failure } = explore::every_order(start, steps, depth);
     println!("{name}: depth {depth}, {paths} paths, {states} different states, each brought to rest");
