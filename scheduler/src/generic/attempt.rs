@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType, NodeStatus, Plan, PlanAnnotations, StopAlloc,
-    Str, TaskGroup, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType, NodeStatus, Plan,
+    PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
 };
 use songline_projections::State;
 
@@ -220,6 +220,9 @@ impl Attempt<'_> {
             client_status: AllocClientStatus::Pending,
             previous_allocation: previous.map(|previous| previous.id),
             deployment_id: self.deployment.as_ref().filter(|deployment| deployment.is_active()).map(|deployment| deployment.id),
+            deployment_status: placement
+                .canary
+                .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
             reschedule_tracker: tracker,
             create_time: self.now.nanos(),
             modify_time: self.now.nanos(),

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use songline_model::{Allocation, Str};
 
+use super::Set;
+
 /// The numbers in use. A number that several allocations use is counted for each.
 #[derive(Debug, Clone, Default)]
 pub struct NameIndex {
@@ -46,6 +48,22 @@ impl NameIndex {
             let index = (0..self.count.max(1)).min_by_key(users).unwrap_or(0);
             *self.used.entry(index).or_insert(0) += 1;
             taken.push(index);
+        }
+        taken.into_iter().map(|index| self.name(index)).collect()
+    }
+
+    /// Takes `n` numbers for canaries: those of allocations that they will replace and that no canary has, then free ones below the group's
+    /// count, then those from the count up.
+    pub(super) fn for_canaries(&mut self, n: usize, canaries: &Set, destructive: &Set) -> Vec<Str> {
+        let had: BTreeSet<u64> = canaries.iter().map(|alloc| index_of(alloc)).collect();
+        let replaced: BTreeSet<u64> = destructive.iter().map(|alloc| index_of(alloc)).filter(|index| *index < self.count).collect();
+        let mut taken: Vec<u64> = replaced.difference(&had).copied().take(n).collect();
+        let free = (0..self.count).filter(|index| !self.used.contains_key(index));
+        let free: Vec<u64> = free.filter(|index| !taken.contains(index)).take(n - taken.len()).collect();
+        taken.extend(free);
+        taken.extend((self.count..).take(n - taken.len()));
+        for index in &taken {
+            *self.used.entry(*index).or_insert(0) += 1;
         }
         taken.into_iter().map(|index| self.name(index)).collect()
     }
