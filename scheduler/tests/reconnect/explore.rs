@@ -28,13 +28,15 @@ pub(crate) fn every_order(start: World, steps: &[Step], depth: usize) -> Explore
                 if explored.failure.is_some() {
                     return explored;
                 }
-                let mut world = world.clone();
+                let before = world;
+                let mut world = before.clone();
                 if !world.make(step) || !seen.insert(key::of(&world)) {
                     continue;
                 }
                 explored.states += 1;
                 let path: Vec<Step> = path.iter().copied().chain([step]).collect();
-                explored.failure = rest::fault(world.clone()).map(|what| (path.clone(), what));
+                explored.failure =
+                    rest::fault_at_once(before, &world).or_else(|| rest::fault(world.clone())).map(|what| (path.clone(), what));
                 next.push((world, path));
             }
         }

@@ -9,6 +9,16 @@ use crate::world::{A, Step, World};
 /// More rounds than any world here needs.
 const ROUNDS_MAX: usize = 60;
 
+/// What no step may do, even if it were mended later: take a node for ready that was away and has not told of its allocations. (One that
+/// was down is ready at once: what ran there is given up.)
+pub(crate) fn fault_at_once(before: &World, after: &World) -> Option<String> {
+    let status = |world: &World| world.state.node(A).map(|node| node.status).unwrap_or_default();
+    let was_away = matches!(status(before), NodeStatus::Initializing | NodeStatus::Disconnected);
+    let mut live = after.state.allocs_of_node(A).filter(|alloc| !alloc.terminal());
+    let stale = was_away && status(after) == NodeStatus::Ready && live.any(|alloc| alloc.client_status == AllocClientStatus::Unknown);
+    stale.then(|| format!("the node is ready before it told of its allocations\n{}", told(after)))
+}
+
 /// Lets clients do their work, heartbeats arrive and evaluations run until nothing changes; then tells what is wrong, if anything is.
 pub(crate) fn fault(mut world: World) -> Option<String> {
     let nodes: Vec<_> = world.state.nodes().map(|node| node.id).collect();

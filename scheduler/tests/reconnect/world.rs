@@ -37,6 +37,8 @@ pub(crate) enum Step {
     Fail,
     /// `a` misses its heartbeat.
     Miss,
+    /// `Node.UpdateAlloc` of `a` that was let pass before whatever came since.
+    LateReport,
     /// What runs on `a` fails there; nobody hears of it yet.
     Break,
     /// The other evaluations are worked off, and `b` and `c` do what came of it.
@@ -49,8 +51,18 @@ impl Step {
         &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
 
     /// And while it goes away again and its work fails.
-    pub(crate) const ALL: &[Step] =
-        &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work, Step::Miss, Step::Break];
+    pub(crate) const ALL: &[Step] = &[
+        Step::Heartbeat,
+        Step::Report,
+        Step::Register,
+        Step::Timeout,
+        Step::Update,
+        Step::Fail,
+        Step::Work,
+        Step::Miss,
+        Step::LateReport,
+        Step::Break,
+    ];
 }
 
 impl fmt::Display for Step {
@@ -64,6 +76,7 @@ impl fmt::Display for Step {
             Step::Fail => "replacement fails",
             Step::Work => "evaluations",
             Step::Miss => "a: missed",
+            Step::LateReport => "a: UpdateAlloc, late",
             Step::Break => "fails on a",
         })
     }
@@ -123,6 +136,7 @@ impl World {
             Step::Update => self.job(),
             Step::Fail => self.fail(),
             Step::Miss => self.miss(),
+            Step::LateReport => self.say(A),
             Step::Break => return self.break_down(),
             Step::Work => {
                 self.work();
@@ -293,23 +307,27 @@ impl World {
         if reports::refusal(self.state.node(node).expect("the node is registered")).is_some() {
             return false;
         }
-        let client = self.clients.get(&node).cloned().unwrap_or_default();
-        let said = client.into_iter().map(|(id, status)| self.word(node, id, status)).collect();
-        self.enter(said)
+        let before = self.state.node(node).map(|row| row.last_alloc_update_index);
+        self.say(node);
+        before != self.state.node(node).map(|row| row.last_alloc_update_index)
     }
 
-    fn enter(&mut self, said: Vec<ClientAlloc>) -> bool {
+    fn say(&mut self, node: NodeId) {
+        let client = self.clients.get(&node).cloned().unwrap_or_default();
+        let said = client.into_iter().map(|(id, status)| self.word(node, id, status)).collect();
+        self.enter(said);
+    }
+
+    fn enter(&mut self, said: Vec<ClientAlloc>) {
         let mut ids = self.ids;
         let (entry, _) = reports::entry(&self.state, said, self.now, || {
             ids += 1;
             EvalId::from_bytes(u128::from(ids).to_be_bytes())
         });
         self.ids = ids;
-        let any = !entry.allocs.is_empty();
-        if any {
+        if !entry.allocs.is_empty() {
             self.commit(entry);
         }
-        any
     }
 
     fn word(&self, node_id: NodeId, id: AllocId, client_status: AllocClientStatus) -> ClientAlloc {
