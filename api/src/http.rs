@@ -37,33 +37,17 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{
-    HeaderName,
-    HeaderValue,
-    StatusCode,
-    header,
-};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-pub use mux::{
-    Answer,
-    Capability,
-    Handler,
-    Methods,
-};
+pub use mux::{Answer, Capability, Handler, Methods};
 
 use crate::error::ApiError;
 use crate::server::Server;
 use parking_lot::Mutex;
 
-use call::{
-    Call,
-    error_response,
-};
-use mux::{
-    Found,
-    Mux,
-};
+use call::{Call, error_response};
+use mux::{Found, Mux};
 
 /// Everything needed to answer requests. Cheap to clone.
 pub struct Api<S> {

@@ -26,19 +26,10 @@ mod work;
 pub use acl::*;
 pub use alloc::*;
 pub use autopilot::*;
-pub use codec::{
-    DecodeError,
-    EncodeError,
-};
+pub use codec::{DecodeError, EncodeError};
 pub use csi::*;
 pub use deployment::*;
-pub use envelope::{
-    Actor,
-    Cause,
-    Envelope,
-    Idempotency,
-    SCHEMA,
-};
+pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
 pub use eval::*;
 pub use job::*;
 pub use namespace::*;

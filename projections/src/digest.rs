@@ -8,21 +8,8 @@ use std::fmt;
 use serde::Serialize;
 use songline_commands::WorkId;
 use songline_model::{
-    AccessorId,
-    AllocId,
-    BindingRuleId,
-    CsiPluginId,
-    CsiVolumeKey,
-    DeploymentId,
-    EvalId,
-    JobKey,
-    NamespaceName,
-    NodeId,
-    NodePoolName,
-    RoleId,
-    RootKeyId,
-    Str,
-    VariableKey,
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
+    RoleId, RootKeyId, Str, VariableKey,
 };
 
 /// 16 bytes that stand for a row, a table or the whole state.

@@ -1,9 +1,6 @@
 //! Small moves that every secondary index makes.
 
-use imbl::{
-    OrdMap,
-    OrdSet,
-};
+use imbl::{OrdMap, OrdSet};
 use songline_model::JobKey;
 
 use crate::alloc::Counts;
@@ -18,31 +15,6 @@ pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, a
     }
     if let Some(key) = after {
         set.insert(key);
-    }
-}
-
-/// Moves one value below its key; keys without values go.
-pub(crate) fn move_nested<K: Ord + Clone, V: Ord + Clone>(map: &mut OrdMap<K, OrdSet<V>>, before: Option<(K, V)>, after: Option<(K, V)>) {
-    if before == after {
-        return;
-    }
-    if let Some((key, value)) = before
-        && let Some(values) = map.get_mut(&key)
-    {
-        values.remove(&value);
-        if values.is_empty() {
-            map.remove(&key);
-        }
-    }
-    if let Some((key, value)) = after {
-        match map.get_mut(&key) {
-            Some(values) => {
-                values.insert(value);
-            }
-            None => {
-                map.insert(key, OrdSet::unit(value));
-            }
-        }
     }
 }
 

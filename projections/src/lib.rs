@@ -42,47 +42,25 @@ mod variable;
 use std::sync::Arc;
 mod work;
 
-use songline_commands::{
-    Command,
-    Envelope,
-};
-use songline_model::{
-    Variable,
-    VariableMetadata,
-};
+use songline_commands::{Command, Envelope};
+use songline_model::{Variable, VariableMetadata};
 
-pub use acl::{
-    AclBootstrap,
-    EXPIRED_TOKENS_MAX,
-};
+pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
-pub use checkpoint::{
-    CheckpointError,
-    CheckpointSummary,
-};
+pub use checkpoint::{CheckpointError, CheckpointSummary};
 pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
-pub use prefix::{
-    IdPrefix,
-    InvalidPrefix,
-};
+pub use prefix::{IdPrefix, InvalidPrefix};
 pub use rejected::Rejected;
 pub use songline_migrations::SCHEMA;
-pub use state::{
-    BUILT_IN_INDEX,
-    State,
-};
+pub use state::{BUILT_IN_INDEX, State};
 pub use table::Table;
 pub use tx::Stamp;
-pub use work::{
-    Ended,
-    Work,
-    WorkTask,
-};
+pub use work::{Ended, Work, WorkTask};
 
 use tx::Tx;
 

@@ -4,39 +4,18 @@
 
 use std::fmt;
 
-use imbl::{
-    OrdMap,
-    OrdSet,
-    Vector,
-};
+use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
 use songline_model::{
-    AllocId,
-    Allocation,
-    CsiPluginId,
-    CsiVolumeKey,
-    DeploymentId,
-    EvalId,
-    JobKey,
-    NamespaceName,
-    NodeId,
-    NodePoolName,
-    RootKeyId,
-    ScalingTarget,
-    Str,
-    Time,
-    VariableKey,
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId,
+    ScalingTarget, Str, Time, VariableKey,
 };
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
-use crate::service::ServiceKey;
 use crate::key_set::KeySet;
-use crate::table::{
-    TABLES,
-    Table,
-    Tables,
-};
+use crate::service::ServiceKey;
+use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
 /// The index of the rows that are there before any entry.

@@ -12,21 +12,12 @@ use std::sync::Arc;
 use songline_commands::*;
 use songline_model::*;
 
-use crate::{
-    Applied,
-    Change,
-    Outcome,
-    State,
-    apply,
-};
+use crate::{Applied, Change, Outcome, State, apply};
 
 mod acl;
 mod summary;
 
-use summary::{
-    nonzero,
-    show_summary,
-};
+use summary::{nonzero, show_summary};
 
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {

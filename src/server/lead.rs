@@ -3,67 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::{
-    Proposal,
-    ProposeError,
-};
+use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor,
-    Cause,
-    CheckDigest,
-    Command,
-    DeleteServiceRegistrationsOfNode,
-    FinishNodeDrains,
-    Kind,
-    PromoteDeployment,
-    SetAutopilotConfig,
-    SetClusterMetadata,
-    SetDesiredTransitions,
-    SetSchedulerConfig,
-    UpdateDeploymentStatus,
-    UpdateEvals,
+    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, PromoteDeployment, SetAutopilotConfig,
+    SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
 };
-use songline_model::{
-    AutopilotConfig,
-    Blob,
-    Dur,
-    EvalId,
-    EvalStatus,
-    Evaluation,
-    NodeId,
-    NodeStatus,
-    Time,
-};
-use songline_projections::{
-    Change,
-    State,
-};
+use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
+use songline_projections::{Change, State};
 use songline_scheduler::broker;
-use songline_scheduler::leader::deployments::{
-    Deployments,
-    self,
-};
-use songline_scheduler::leader::drains::{
-    Drains,
-    self,
-};
-use songline_scheduler::leader::gc::{
-    Cutoffs,
-    TimeTable,
-    self,
-};
+use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
 use songline_scheduler::leader::heartbeats;
 use songline_scheduler::leader::services::Services;
 
-use super::machine::{
-    Reaction,
-    Reactions,
-};
-use super::{
-    Core,
-    lock,
-    nodes,
-};
+use super::machine::{Reaction, Reactions};
+use super::{Core, lock, nodes};
 
 /// How many evaluations one entry cancels at most.
 const CANCELED_MAX: usize = 728;

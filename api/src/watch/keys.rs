@@ -1,11 +1,6 @@
 //! Which keys a change touches. A new kind of change has to say here who waits for it.
 
-use songline_model::{
-    Allocation,
-    Deployment,
-    Evaluation,
-    Job,
-};
+use songline_model::{Allocation, Deployment, Evaluation, Job};
 use songline_projections::Change;
 
 use super::WatchKey;

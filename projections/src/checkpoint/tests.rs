@@ -3,11 +3,7 @@
 use expect_test::expect;
 
 use crate::story::state_after;
-use crate::{
-    CheckpointError,
-    State,
-    Table,
-};
+use crate::{CheckpointError, State, Table};
 
 /// At least one row in every table, jobs shared and not.
 const STORY: &str = "
@@ -35,7 +31,7 @@ const STORY: &str = "
     acl rule b1 method=corp selector=all
     autopilot trailing=250
     root active k1
-    var set dev:app/db size=9";
+    var set dev:app/db size=9
     config set paused
     eval delete evals=e1,e2 rows=1";
 
