@@ -30,6 +30,9 @@ pub(crate) struct Counts {
     pub(crate) evals_live: u64,
 }
 
+/// At how many other allocs of its job a new one looks for resources to share.
+const SIBLINGS_MAX: usize = 4;
+
 impl Rules<AllocId, Allocation> for tables::Allocs {
     fn key(row: &Allocation) -> AllocId {
         row.id
@@ -58,6 +61,17 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
 
     fn load(stored: &[u8], job: Option<Arc<Job>>) -> Result<Arc<Allocation>, rmp_serde::decode::Error> {
         Ok(Arc::new(Allocation { job, ..rmp_serde::from_slice(stored)? }))
+    }
+
+    /// The allocs of a group mostly get the same resources, which take more room than all the rest of their rows.
+    fn share(state: &State, mut row: Arc<Allocation>) -> Arc<Allocation> {
+        let Some(resources) = &row.allocated_resources else { return row };
+        let siblings = state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
+        let mut theirs = siblings.filter(|sibling| sibling.task_group == row.task_group).filter_map(|row| row.allocated_resources.as_ref());
+        if let Some(shared) = theirs.find(|theirs| theirs == &resources).filter(|theirs| !Arc::ptr_eq(theirs, resources)).cloned() {
+            Arc::make_mut(&mut row).allocated_resources = Some(shared);
+        }
+        row
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
