@@ -75,6 +75,13 @@ impl From<Rejected> for ApiError {
             | Rejected::NamespaceQuotaUnknown { .. }
             | Rejected::NamespaceDefault
             | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasCsiVolume { .. }
+            | Rejected::CsiVolumeNamespaceUnknown { .. }
+            | Rejected::CsiVolumeUpdate(_)
+            | Rejected::CsiVolumeNotFound(_)
+            | Rejected::CsiVolumeInUse(_)
+            | Rejected::CsiVolumeClaim(_)
+            | Rejected::CsiPluginInUse
             | Rejected::NamespaceHasVariable(_)
             | Rejected::VariablesTooLarge
             | Rejected::RootKeyUnknown(_)
@@ -103,6 +110,20 @@ impl From<Rejected> for ApiError {
             | Rejected::DeploymentTerminal { .. }
             | Rejected::DeploymentAllocUnknown(_)
             | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::AclIncomplete { .. }
+            | Rejected::AclTokenSecretTaken
+            | Rejected::AclBootstrapDone
+            | Rejected::AclBootstrapResetIndex
+            | Rejected::OneTimeTokenEndless
+            | Rejected::OneTimeTokenGone
+            | Rejected::AclPolicyNotFound
+            | Rejected::AclRoleNameTaken(_)
+            | Rejected::AclRoleNotFound
+            | Rejected::AclAuthMethodDefaultTaken(_)
+            | Rejected::AclAuthMethodNotFound
+            | Rejected::AclBindingRuleMethodMissing
+            | Rejected::AclBindingRuleNotFound
+            | Rejected::PeriodicChildId(_)
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

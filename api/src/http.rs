@@ -2,10 +2,12 @@
 
 mod agent;
 mod allocs;
+mod autopilot;
 mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -74,6 +76,8 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    autopilot::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);

@@ -90,6 +90,9 @@ pub trait Server: Send + Sync + 'static {
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
 
+    /// Since when this server has been well.
+    fn stable_since(&self) -> Time;
+
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;
 }

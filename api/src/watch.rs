@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
+use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
 use songline_projections::{Change, Table};
 use tokio::sync::Notify;
 
@@ -52,6 +52,10 @@ pub enum WatchKey {
     Variable(VariableKey),
     /// One namespace's row.
     Namespace(Str),
+    /// One CSI volume's row.
+    CsiVolume(CsiVolumeKey),
+    /// One CSI plugin's row.
+    CsiPlugin(CsiPluginId),
 }
 
 const SHARDS: usize = 16;

@@ -3,6 +3,7 @@
 //! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
 //! after the one before, unless it is a `show`.
 
+mod csi;
 mod secrets;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,11 @@ use songline_commands::*;
 use songline_model::*;
 
 use crate::{Applied, Change, Outcome, State, apply};
+
+mod acl;
+mod summary;
+
+use summary::{nonzero, show_summary};
 
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
@@ -145,6 +151,7 @@ impl Teller {
             }),
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
             "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "volume" | "plugin" => csi::show(state, noun, what),
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
@@ -157,7 +164,7 @@ impl Teller {
                     .map(index)
                     .fold("changed:".to_owned(), |told, index| told + " " + &index)
             }
-            other => panic!("no noun {other}"),
+            other => acl::show(state, other, what),
         }
     }
 }
@@ -202,10 +209,21 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
         Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
         Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
+        Change::AclPolicy { before, after } => mark(before, after, "policy", |row| row.name.to_string()),
+        Change::AclToken { before, after } => mark(before, after, "token", |row| name(row.accessor_id.as_bytes())),
+        Change::AclTokenBootstrap { before, after } => mark(before, after, "bootstrap", |row| row.index.to_string()),
+        Change::OneTimeToken { before, after } => mark(before, after, "once", |row| name(row.accessor_id.as_bytes())),
+        Change::AclRole { before, after } => mark(before, after, "role", |row| name(row.id.as_bytes())),
+        Change::AclAuthMethod { before, after } => mark(before, after, "method", |row| row.name.to_string()),
+        Change::AclBindingRule { before, after } => mark(before, after, "rule", |row| name(row.id.as_bytes())),
+        Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
+        Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
         Change::Variable { before, after } => mark(before, after, "var", |row| row.meta.path.to_string()),
         Change::VariablesQuota { before, after } => mark(before, after, "quota", |row| format!("{}={}", row.namespace, row.size)),
         Change::RootKey { before, after } => mark(before, after, "root", |row| name(row.meta.key_id.as_bytes())),
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
+        Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
+        Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
         Change::Restored => "restored".into(),
     }
 }
@@ -236,32 +254,6 @@ fn show_job(row: &Job) -> String {
         row.job_modify_index,
         groups.join(",")
     )
-}
-
-fn show_summary(row: &JobSummary) -> String {
-    let mut out = format!("summary {}:", row.job_id);
-    for (name, group) in row.summary.iter().flatten() {
-        let counts = [
-            ("queued", group.queued),
-            ("starting", group.starting),
-            ("running", group.running),
-            ("complete", group.complete),
-            ("failed", group.failed),
-            ("lost", group.lost),
-            ("unknown", group.unknown),
-        ];
-        write!(out, " {name}({})", nonzero(&counts)).expect("writes");
-    }
-    if let Some(children) = row.children.as_ref().filter(|children| **children != JobChildrenSummary::default()) {
-        let counts = [("pending", children.pending), ("running", children.running), ("dead", children.dead)];
-        write!(out, " children({})", nonzero(&counts)).expect("writes");
-    }
-    write!(out, " create={} modify={}", row.create_index, row.modify_index).expect("writes");
-    out
-}
-
-fn nonzero(counts: &[(&str, i64)]) -> String {
-    counts.iter().filter(|(_, count)| *count != 0).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
 }
 
 fn show_alloc(row: &Allocation) -> String {
@@ -348,6 +340,7 @@ fn command(words: &Words<'_>) -> Command {
         ("deployment", "delete") => {
             DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
         }
+        ("volume" | "plugin", _) => csi::command(words),
         ("config", _) => SetSchedulerConfig {
             config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
             cas: words.number("cas"),
@@ -357,6 +350,7 @@ fn command(words: &Words<'_>) -> Command {
         ("reconcile", _) => {
             ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
         }
+        ("acl" | "autopilot", _) => acl::command(words),
         ("var" | "root", _) => secrets::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
@@ -374,7 +368,7 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
                 secret_id: Secret::new(words.get("secret").unwrap_or_default()),
                 node_pool: words.get("pool").unwrap_or_default().into(),
                 status: words.get("status").and_then(NodeStatus::from_word).unwrap_or_default(),
-                ..Node::default()
+                ..csi::node(words)
             },
             create_node_pool: words.has("create-pool"),
         }
@@ -427,7 +421,7 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         version: words.number("version").unwrap_or(0),
         stable: words.has("stable"),
         periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
-        task_groups: Some(groups.map(|(name, count)| group(name, count.parse().expect("a count"))).collect()),
+        task_groups: Some(groups.map(|(name, count)| csi::group(words, name, count.parse().expect("a count"))).collect()),
         ..Job::default()
     }
 }

@@ -186,6 +186,10 @@ impl Server for Core {
         vec![self.rpc_addr()]
     }
 
+    fn stable_since(&self) -> Time {
+        self.stable_since
+    }
+
     fn shutdown(&self) -> &CancellationToken {
         self.shutdown_token()
     }
