@@ -2,10 +2,12 @@
 
 mod agent;
 mod allocs;
+mod autopilot;
 mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -13,7 +15,9 @@ mod fs;
 mod host;
 mod ids;
 mod jobs;
+mod keyring;
 mod membership;
+mod metadata;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -23,23 +27,43 @@ mod paging;
 mod params;
 mod pools;
 mod raft;
+mod scaling;
 mod search;
+mod services;
+mod variables;
+mod work;
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{
+    HeaderName,
+    HeaderValue,
+    StatusCode,
+    header,
+};
 use axum::response::Response;
 
-pub use mux::{Answer, Capability, Handler, Methods};
+pub use mux::{
+    Answer,
+    Capability,
+    Handler,
+    Methods,
+};
 
 use crate::error::ApiError;
 use crate::server::Server;
 use parking_lot::Mutex;
 
-use call::{Call, error_response};
-use mux::{Found, Mux};
+use call::{
+    Call,
+    error_response,
+};
+use mux::{
+    Found,
+    Mux,
+};
 
 /// Everything needed to answer requests. Cheap to clone.
 pub struct Api<S> {
@@ -72,19 +96,27 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    autopilot::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);
     fs::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    keyring::routes(&mut mux);
     membership::routes(&mut mux);
+    metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
+    scaling::routes(&mut mux);
     search::routes(&mut mux);
+    variables::routes(&mut mux);
+    services::routes(&mut mux);
+    work::routes(&mut mux);
     mux
 }
 

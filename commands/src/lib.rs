@@ -3,8 +3,11 @@
 //! A command carries all that cannot be computed from the tables: ids, times, seeds. What it does is in `projections`; who may send it
 //! is decided before it is proposed. A released command never changes its meaning, and its bytes live for ever in `commands/golden/`.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod codec;
+mod csi;
 mod deployment;
 mod envelope;
 mod eval;
@@ -14,11 +17,28 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod root_key;
+mod scaling;
+mod service;
+mod variable;
+mod work;
 
+pub use acl::*;
 pub use alloc::*;
-pub use codec::{DecodeError, EncodeError};
+pub use autopilot::*;
+pub use codec::{
+    DecodeError,
+    EncodeError,
+};
+pub use csi::*;
 pub use deployment::*;
-pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
+pub use envelope::{
+    Actor,
+    Cause,
+    Envelope,
+    Idempotency,
+    SCHEMA,
+};
 pub use eval::*;
 pub use job::*;
 pub use namespace::*;
@@ -26,6 +46,11 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use root_key::*;
+pub use scaling::*;
+pub use service::*;
+pub use variable::*;
+pub use work::*;
 
 #[cfg(test)]
 mod tests;
@@ -120,12 +145,26 @@ commands! {
     ApplyPlanResults(ApplyPlan) = 13,
     /// A deployment's status changes.
     DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
+    /// Groups of a deployment get all their allocations: their canaries did well.
+    DeploymentPromote(PromoteDeployment) = 15,
     /// Allocations of a deployment are called healthy or unhealthy.
     DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
     /// Old deployments are dropped.
     DeploymentDelete(DeleteDeployments) = 17,
     /// A version of a job is marked stable, or not.
     JobStability(SetJobStability) = 18,
+    /// ACL policies are made or changed.
+    AclPolicyUpsert(UpsertAclPolicies) = 19,
+    /// ACL policies are deleted.
+    AclPolicyDelete(DeleteAclPolicies) = 20,
+    /// ACL tokens are made or changed.
+    AclTokenUpsert(UpsertAclTokens) = 21,
+    /// ACL tokens are deleted.
+    AclTokenDelete(DeleteAclTokens) = 22,
+    /// The first management token is made.
+    AclTokenBootstrap(BootstrapAclToken) = 23,
+    /// The autopilot configuration is replaced.
+    Autopilot(SetAutopilotConfig) = 24,
     /// Nodes tell of events on them.
     UpsertNodeEvents(AddNodeEvents) = 25,
     /// Several jobs are stopped or purged at once.
@@ -142,6 +181,48 @@ commands! {
     NodeBatchDeregister(DeregisterNodes) = 31,
     /// The cluster gets its id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
+    /// A one-time token is made.
+    OneTimeTokenUpsert(UpsertOneTimeToken) = 44,
+    /// One-time tokens are exchanged or dropped.
+    OneTimeTokenDelete(DeleteOneTimeTokens) = 45,
+    /// One-time tokens that are past their time are dropped.
+    OneTimeTokenExpire(ExpireOneTimeTokens) = 46,
+    /// ACL roles are made or changed.
+    AclRolesUpsert(UpsertAclRoles) = 53,
+    /// ACL roles are deleted.
+    AclRolesDelete(DeleteAclRoles) = 54,
+    /// ACL auth methods are made or changed.
+    AclAuthMethodsUpsert(UpsertAclAuthMethods) = 55,
+    /// ACL auth methods are deleted.
+    AclAuthMethodsDelete(DeleteAclAuthMethods) = 56,
+    /// ACL binding rules are made or changed.
+    AclBindingRulesUpsert(UpsertAclBindingRules) = 57,
+    /// ACL binding rules are deleted.
+    AclBindingRulesDelete(DeleteAclBindingRules) = 58,
+    /// CSI volumes are registered or changed.
+    CSIVolumeRegister(RegisterCsiVolumes) = 35,
+    /// CSI volumes are forgotten.
+    CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
+    /// A claim on a CSI volume is taken, or moves towards release.
+    CSIVolumeClaim(ClaimCsiVolume) = 37,
+    /// Several claims at once.
+    CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
+    /// A CSI plugin that nobody runs is forgotten.
+    CSIPluginDelete(DeleteCsiPlugin) = 40,
+    /// A variable is written or deleted.
+    VarApplyState(ApplyVariable) = 50,
+    /// A root key is added, or its state changes.
+    RootKeyMetaUpsert(UpsertRootKey) = 51,
+    /// A root key is deleted.
+    RootKeyMetaDelete(DeleteRootKey) = 52,
+    /// Something was done to a group's count, or told about it.
+    ScalingEventRegister(AddScalingEvent) = 38,
+    /// Nodes announce services.
+    ServiceRegistrationUpsert(UpsertServiceRegistrations) = 47,
+    /// A service is announced no more.
+    ServiceRegistrationDeleteById(DeleteServiceRegistration) = 48,
+    /// Nothing that a node announced holds any more.
+    ServiceRegistrationDeleteByNodeId(DeleteServiceRegistrationsOfNode) = 49,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.
@@ -154,4 +235,10 @@ commands! {
     Restore(RestoreArchive) = 1000,
     /// Every server compares its state with the leader's.
     Digest(CheckDigest) = 1001,
+    /// A piece of long work is carried on by a slice.
+    WorkContinue(ContinueWork) = 1002,
+    /// Evaluations are deleted by hand, by ids or by filter.
+    EvalDelete(DeleteEvals) = 1003,
+    /// A piece of long work is ended before its time.
+    WorkStop(StopWork) = 1004,
 }

@@ -3,25 +3,33 @@
 //! `apply` is total and a function of the log alone: the same entries give the same rows, changes and digests on every server and in every
 //! replay. There is no clock, no randomness and no IO here; a checkpoint is written to and read from whatever the caller hands over.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod change;
 #[cfg(test)]
 mod check;
 mod checkpoint;
+mod csi;
 mod deployment;
 mod digest;
 mod eval;
 mod idempotency;
 mod index;
 mod job;
+mod key_set;
 mod namespace;
 mod node;
 mod node_pool;
 mod operator;
+mod periodic;
 mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod root_key;
+mod scaling;
+mod service;
 mod state;
 #[cfg(test)]
 mod story;
@@ -29,23 +37,54 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod variable;
 
-use songline_commands::{Command, Envelope};
+use std::sync::Arc;
+mod work;
 
+use songline_commands::{
+    Command,
+    Envelope,
+};
+use songline_model::{
+    Variable,
+    VariableMetadata,
+};
+
+pub use acl::{
+    AclBootstrap,
+    EXPIRED_TOKENS_MAX,
+};
 pub use change::Change;
-pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use checkpoint::{
+    CheckpointError,
+    CheckpointSummary,
+};
+pub use csi::DenormalizedVolume;
 pub use digest::Digest;
+pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
 pub use node::evals::{node_evals, node_registration_needs_evals, node_transition_needs_evals};
 pub use node::standing::next_node_status;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
-pub use prefix::{IdPrefix, InvalidPrefix};
+pub use prefix::{
+    IdPrefix,
+    InvalidPrefix,
+};
 pub use rejected::Rejected;
 pub use songline_migrations::SCHEMA;
-pub use state::{BUILT_IN_INDEX, State};
+pub use state::{
+    BUILT_IN_INDEX,
+    State,
+};
 pub use table::Table;
 pub use tx::Stamp;
+pub use work::{
+    Ended,
+    Work,
+    WorkTask,
+};
 
 use tx::Tx;
 
@@ -56,6 +95,10 @@ pub enum Outcome {
     Done,
     /// A compare-and-set: whether it set.
     Cas(bool),
+    /// A variable was written; this is what it shows.
+    VariableWritten(VariableMetadata),
+    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    VariableConflict(Arc<Variable>),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -169,6 +212,12 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::DeploymentAllocHealth(cmd) => deployment::set_alloc_health(tx, cmd),
         Command::DeploymentDelete(cmd) => deployment::delete(tx, cmd),
         Command::JobStability(cmd) => job::set_stability(tx, cmd),
+        Command::AclPolicyUpsert(cmd) => acl::upsert_policies(tx, cmd),
+        Command::AclPolicyDelete(cmd) => acl::delete_policies(tx, cmd),
+        Command::AclTokenUpsert(cmd) => acl::upsert_tokens(tx, cmd),
+        Command::AclTokenDelete(cmd) => acl::delete_tokens(tx, cmd),
+        Command::AclTokenBootstrap(cmd) => acl::bootstrap(tx, cmd),
+        Command::Autopilot(cmd) => return autopilot::set(tx, cmd),
         Command::UpsertNodeEvents(cmd) => node::add_events(tx, cmd),
         Command::JobBatchDeregister(cmd) => job::deregister_batch(tx, cmd),
         Command::AllocUpdateDesiredTransition(cmd) => alloc::set_transitions(tx, cmd),
@@ -177,12 +226,37 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::OneTimeTokenUpsert(cmd) => acl::upsert_one_time_token(tx, cmd),
+        Command::OneTimeTokenDelete(cmd) => acl::delete_one_time_tokens(tx, cmd),
+        Command::OneTimeTokenExpire(cmd) => acl::expire_one_time_tokens(tx, cmd),
+        Command::AclRolesUpsert(cmd) => acl::upsert_roles(tx, cmd),
+        Command::AclRolesDelete(cmd) => acl::delete_roles(tx, cmd),
+        Command::AclAuthMethodsUpsert(cmd) => acl::upsert_auth_methods(tx, cmd),
+        Command::AclAuthMethodsDelete(cmd) => acl::delete_auth_methods(tx, cmd),
+        Command::AclBindingRulesUpsert(cmd) => acl::upsert_binding_rules(tx, cmd),
+        Command::AclBindingRulesDelete(cmd) => acl::delete_binding_rules(tx, cmd),
+        Command::CSIVolumeRegister(cmd) => csi::register(tx, cmd),
+        Command::CSIVolumeDeregister(cmd) => csi::deregister(tx, cmd),
+        Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
+        Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
+        Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
+        Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
+        Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
+        Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
+        Command::DeploymentPromote(cmd) => deployment::promote(tx, cmd),
+        Command::ScalingEventRegister(cmd) => scaling::add_event(tx, cmd),
+        Command::ServiceRegistrationUpsert(cmd) => service::upsert(tx, cmd),
+        Command::ServiceRegistrationDeleteById(cmd) => service::delete(tx, cmd),
+        Command::ServiceRegistrationDeleteByNodeId(cmd) => service::delete_of_node(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),
         Command::NamespaceDelete(cmd) => namespace::delete(tx, cmd),
         Command::Restore(_) => unreachable!("an archive replaces the state as a whole, before any row is written"),
         Command::Digest(cmd) => return Ok(operator::check_digest(tx, cmd)),
+        Command::WorkContinue(cmd) => work::proceed(tx, cmd),
+        Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
+        Command::WorkStop(cmd) => work::stop(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

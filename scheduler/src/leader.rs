@@ -9,6 +9,9 @@ pub mod evals;
 pub mod gc;
 pub mod heartbeats;
 pub mod reports;
+pub mod root_keys;
+pub mod services;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

@@ -3,23 +3,69 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::{Proposal, ProposeError};
-use songline_commands::{
-    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig,
-    UpdateDeploymentStatus, UpdateEvals,
+use songline_api::{
+    Proposal,
+    ProposeError,
 };
-use songline_model::{Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
-use songline_projections::{Change, State};
+use songline_commands::{
+    Actor,
+    Cause,
+    CheckDigest,
+    Command,
+    DeleteServiceRegistrationsOfNode,
+    FinishNodeDrains,
+    Kind,
+    PromoteDeployment,
+    SetAutopilotConfig,
+    SetClusterMetadata,
+    SetDesiredTransitions,
+    SetSchedulerConfig,
+    UpdateDeploymentStatus,
+    UpdateEvals,
+};
+use songline_model::{
+    AutopilotConfig,
+    Blob,
+    Dur,
+    EvalId,
+    EvalStatus,
+    Evaluation,
+    NodeId,
+    NodeStatus,
+    Time,
+};
+use songline_projections::{
+    Change,
+    State,
+};
 use songline_scheduler::broker;
-use songline_scheduler::leader::deployments::{self, Deployments};
-use songline_scheduler::leader::drains::{self, Drains};
-use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
+use songline_scheduler::leader::deployments::{
+    Deployments,
+    self,
+};
+use songline_scheduler::leader::drains::{
+    Drains,
+    self,
+};
+use songline_scheduler::leader::gc::{
+    Cutoffs,
+    TimeTable,
+    self,
+};
 use songline_scheduler::leader::heartbeats;
+use songline_scheduler::leader::services::Services;
 
 use tokio::sync::mpsc;
 
-use super::machine::{Reaction, Reactions};
-use super::{Core, lock, nodes};
+use super::machine::{
+    Reaction,
+    Reactions,
+};
+use super::{
+    Core,
+    lock,
+    nodes,
+};
 
 /// How many evaluations one entry cancels at most.
 const CANCELED_MAX: usize = 728;
@@ -34,6 +80,7 @@ struct Leader {
     drains: Drains,
     /// Nodes whose drain's end could not be written.
     drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
+    services: Services,
     times: TimeTable,
     retry_at: Time,
     gc_at: Time,
@@ -49,6 +96,7 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
         deployments: Deployments::new(),
         drains: Drains::new(),
         drain_failures: mpsc::unbounded_channel(),
+        services: Services::new(),
         times: TimeTable::default(),
         retry_at: now.plus(RETRY_INTERVAL),
         gc_at: now.plus(core.config.gc_interval),
@@ -67,6 +115,10 @@ async fn establish(core: &Arc<Core>) -> Result<(), ProposeError> {
     if view.scheduler_config().is_none() {
         let config = core.config.default_scheduler_config.clone();
         core.write(proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+    }
+    if view.autopilot_config().is_none() {
+        let config = AutopilotConfig::initial();
+        core.write(proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = uuid::Uuid::new_v4().to_string().into();
@@ -121,11 +173,14 @@ impl Leader {
         for reaction in batch {
             self.deployments.on_changes(&reaction.changes, now);
             self.drains.on_changes(&reaction.changes, now);
+            self.services.on_changes(&reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
                     Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
                     Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => self.forget_silent(node.id),
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
+                    Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
+                    Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
@@ -154,8 +209,11 @@ impl Leader {
 
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
+        self.core.root_keys_changed.notify_one();
+        self.core.work_opened.notify_one();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
+        self.services.restore(view);
         lock(&self.core.heartbeats).restore(view, now);
         let mut queues = self.core.queues();
         queues.set_enabled(false, view, now);
@@ -206,6 +264,9 @@ impl Leader {
         }
         for effect in self.drains.on_time(&view, now) {
             self.drain(&view, effect, now);
+        }
+        for node_id in self.services.take_due(&view) {
+            self.propose("services", None, DeleteServiceRegistrationsOfNode { node_id });
         }
         if now >= self.retry_at {
             self.retry_at = now.plus(RETRY_INTERVAL);
@@ -261,6 +322,12 @@ impl Leader {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
                 let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
                 self.propose("deployments", Some(cause), SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() });
+            }
+            deployments::Effect::Promote { deployment } => {
+                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
+                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+                let promotion = PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval };
+                self.propose("deployments", Some(cause), promotion);
             }
             deployments::Effect::Fail { update, deployment, rollback } => {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use songline_commands::{Command, Envelope, Kind};
 use songline_log::{CheckpointSource, Committed, Payload, Position, Retention, StateMachine};
@@ -24,6 +24,8 @@ pub struct Reply {
     pub index: u64,
     /// What apply says.
     pub result: Result<Outcome, Rejected>,
+    /// How long applying it took.
+    pub took: Duration,
 }
 
 /// An applied entry that changed something, for the leader's machines.
@@ -60,6 +62,7 @@ impl Machine {
         core.view.store(Arc::clone(&view));
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
+            core.keyring.follow(&reaction.changes);
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
@@ -72,12 +75,14 @@ impl StateMachine for Machine {
     type Reply = Reply;
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
+        let begun = Instant::now();
         let mut reactions = Vec::with_capacity(batch.len());
         let mut replies = Vec::with_capacity(batch.len());
         for entry in batch {
+            let started = Instant::now();
             let archive = |digest: &str| self.core.upgrade()?.load_archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
-                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) });
+                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
                 continue;
             };
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
@@ -88,9 +93,12 @@ impl StateMachine for Machine {
             }
             let Applied { index, result, changes, .. } = applied;
             reactions.push(Reaction { index, kind, changes: Arc::new(changes) });
-            replies.push(Reply { index, result });
+            replies.push(Reply { index, result, took: started.elapsed() });
         }
         self.publish(reactions);
+        if let Some(core) = self.core.upgrade() {
+            core.apply_times.record(begun.elapsed());
+        }
         replies
     }
 

@@ -2,6 +2,7 @@
 
 mod admission;
 mod dispatch;
+mod periodic;
 mod plan;
 mod register;
 mod scale;
@@ -46,7 +47,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
     mux.add(Methods::Get, root, "{}/scale", Capability::Namespace("read-job-scaling"), |call| Box::pin(scale::status(call)));
     mux.add(Methods::Write, root, "{}/scale", Capability::Namespace("scale-job"), |call| Box::pin(scale::scale(call)));
-    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(dispatch::force(call)));
+    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(periodic::force(call)));
     mux.add(Methods::Get, root, "{}/services", read_job, |call| Box::pin(services(call)));
     mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
@@ -135,7 +136,7 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
-        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).cloned().collect();
+        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).collect();
         Ok(At { index: view.table_index(Table::Evals), value: rows })
     })
     .await?;
@@ -226,13 +227,11 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// Services that a job's allocations announce. Nothing announces any yet.
+/// Services that a job's allocations announce.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    if call.server.view().job_by_key(&key(&call, &params)).is_none() {
-        return Err(ApiError::missing("job not found", 0));
-    }
-    Err(ApiError::not_built("services"))
+    let key = key(&call, &params);
+    super::services::of_job(&call, &params, &key).await
 }
 
 /// The namespace of a write about a job: the query's, else the body's, else the job's own, else `default`.

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
+use songline_model::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node,
+    NodePool, ServiceRegistration, Str,
+};
 use songline_projections::Change;
 
+use crate::wire::acl::{AuthMethodView, TokenView};
 use crate::wire::alloc::EventAlloc;
 use crate::wire::node::NodeView;
 
@@ -25,6 +29,18 @@ pub enum Topic {
     Node,
     /// Node pools.
     NodePool,
+    /// ACL policies.
+    AclPolicy,
+    /// ACL tokens.
+    AclToken,
+    /// ACL roles.
+    AclRole,
+    /// ACL auth methods.
+    AclAuthMethod,
+    /// ACL binding rules.
+    AclBindingRule,
+    /// Service registrations.
+    Service,
 }
 
 impl Topic {
@@ -37,6 +53,12 @@ impl Topic {
             Topic::Deployment => "Deployment",
             Topic::Node => "Node",
             Topic::NodePool => "NodePool",
+            Topic::AclPolicy => "ACLPolicy",
+            Topic::AclToken => "ACLToken",
+            Topic::AclRole => "ACLRole",
+            Topic::AclAuthMethod => "ACLAuthMethod",
+            Topic::AclBindingRule => "ACLBindingRule",
+            Topic::Service => "Service",
         }
     }
 }
@@ -75,6 +97,18 @@ pub enum Payload {
     Node(Arc<Node>),
     /// A node pool.
     NodePool(Arc<NodePool>),
+    /// An ACL policy.
+    AclPolicy(Arc<AclPolicy>),
+    /// An ACL token; its secret is not shown.
+    AclToken(Arc<AclToken>),
+    /// An ACL role.
+    AclRole(Arc<AclRole>),
+    /// An ACL auth method; its client secret is not shown.
+    AclAuthMethod(Arc<AclAuthMethod>),
+    /// An ACL binding rule.
+    AclBindingRule(Arc<AclBindingRule>),
+    /// A service registration.
+    Service(Arc<ServiceRegistration>),
 }
 
 impl Serialize for Payload {
@@ -86,6 +120,12 @@ impl Serialize for Payload {
             Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
             Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
             Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+            Payload::AclPolicy(row) => s.collect_map([("ACLPolicy", row)]),
+            Payload::AclToken(row) => s.collect_map([("ACLToken", TokenView::event(row))]),
+            Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
+            Payload::AclAuthMethod(row) => s.collect_map([("AuthMethod", AuthMethodView::new(row))]),
+            Payload::AclBindingRule(row) => s.collect_map([("ACLBindingRule", row)]),
+            Payload::Service(row) => s.collect_map([("Service", row)]),
         }
     }
 }
@@ -137,18 +177,48 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::ApplyPlanResults => Some("PlanResult"),
         Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
         Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        Kind::AclPolicyUpsert => Some("ACLPolicyUpserted"),
+        Kind::AclPolicyDelete => Some("ACLPolicyDeleted"),
+        Kind::AclTokenUpsert => Some("ACLTokenUpserted"),
+        Kind::AclTokenDelete => Some("ACLTokenDeleted"),
+        Kind::AclRolesUpsert => Some("ACLRoleUpserted"),
+        Kind::AclRolesDelete => Some("ACLRoleDeleted"),
+        Kind::AclAuthMethodsUpsert => Some("ACLAuthMethodUpserted"),
+        Kind::AclAuthMethodsDelete => Some("ACLAuthMethodDeleted"),
+        Kind::AclBindingRulesUpsert => Some("ACLBindingRuleUpserted"),
+        Kind::AclBindingRulesDelete => Some("ACLBindingRuleDeleted"),
+        Kind::DeploymentPromote => Some("DeploymentPromotion"),
+        Kind::ServiceRegistrationUpsert => Some("ServiceRegistration"),
+        Kind::ServiceRegistrationDeleteById | Kind::ServiceRegistrationDeleteByNodeId => Some("ServiceDeregistration"),
         // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
         | Kind::DeploymentDelete
         | Kind::JobStability
+        | Kind::AclTokenBootstrap
+        | Kind::Autopilot
+        | Kind::OneTimeTokenUpsert
+        | Kind::OneTimeTokenDelete
+        | Kind::OneTimeTokenExpire
+        | Kind::ScalingEventRegister
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
+        | Kind::CSIVolumeRegister
+        | Kind::CSIVolumeDeregister
+        | Kind::CSIVolumeClaim
+        | Kind::CSIVolumeClaimBatch
+        | Kind::CSIPluginDelete
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
-        | Kind::Digest => None,
+        | Kind::Digest
+        | Kind::EvalDelete
+        | Kind::WorkContinue
+        | Kind::WorkStop => None,
     }
 }
 
@@ -159,9 +229,18 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
     };
     let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
     out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+    if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
+        // A new count is a registration and then an update of evaluations, there in two entries.
+        let of_eval = out.iter_mut().filter(|event| event.step > 0);
+        of_eval.for_each(|event| event.kind = "EvaluationUpdated");
+    }
     // A stable sort: within a step the order of the changes stays.
     out.sort_by_key(|event| event.step);
     out
+}
+
+fn is_of_scaling(change: &Change) -> bool {
+    matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
 /// A dead job that is written again is still dead in its own step, and pending in the step of its evaluation: two events of one change.
@@ -212,14 +291,54 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let pool = after.as_ref().or(before.as_ref())?;
             (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
         }
+        Change::AclPolicy { before, after } => {
+            let policy = after.as_ref().or(before.as_ref())?;
+            (Topic::AclPolicy, policy.name.clone(), Str::default(), None, Payload::AclPolicy(Arc::clone(policy)))
+        }
+        Change::AclToken { before, after } => {
+            let token = after.as_ref().or(before.as_ref())?;
+            (Topic::AclToken, id_text(Some(token.accessor_id)), Str::default(), None, Payload::AclToken(Arc::clone(token)))
+        }
+        Change::AclRole { before, after } => {
+            let role = after.as_ref().or(before.as_ref())?;
+            let keys = vec![role.name.clone()];
+            (Topic::AclRole, id_text(Some(role.id)), Str::default(), Some(keys), Payload::AclRole(Arc::clone(role)))
+        }
+        Change::AclAuthMethod { before, after } => {
+            let method = after.as_ref().or(before.as_ref())?;
+            (Topic::AclAuthMethod, method.name.clone(), Str::default(), None, Payload::AclAuthMethod(Arc::clone(method)))
+        }
+        Change::AclBindingRule { before, after } => {
+            let rule = after.as_ref().or(before.as_ref())?;
+            let keys = vec![rule.auth_method.clone()];
+            (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
+        }
+        Change::ServiceRegistration { before, after } => {
+            let service = after.as_ref().or(before.as_ref())?;
+            let keys = vec![service.job_id.0.clone(), service.service_name.clone()];
+            let payload = Payload::Service(Arc::clone(service));
+            (Topic::Service, service.id.clone(), service.namespace.0.clone(), Some(keys), payload)
+        }
         // Derived from the rows above, or not the subscribers' business.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
         | Change::Idempotency { .. }
+        | Change::PendingWork { .. }
         | Change::Restored => return None,
     };
     let step = match change {

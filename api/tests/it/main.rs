@@ -1,12 +1,19 @@
 //! The API over a server that applies commands at once and has no log.
 
+mod autopilot;
 mod blocking;
 mod cluster;
+mod csi;
+mod identity;
+mod evals;
 mod jobs;
 mod listen;
 mod lists;
 mod namespaces;
+mod periodic;
 mod routes;
 mod search;
 mod server;
+mod services;
 mod stream;
+mod variables;

@@ -3,7 +3,11 @@
 use expect_test::expect;
 
 use crate::story::state_after;
-use crate::{CheckpointError, State, Table};
+use crate::{
+    CheckpointError,
+    State,
+    Table,
+};
 
 /// At least one row in every table, jobs shared and not.
 const STORY: &str = "
@@ -21,7 +25,19 @@ const STORY: &str = "
     job register web groups=g:3,h source=two eval=e2
     plan job=web stop=a1 lose=a2
     eval e3 blocked job=web queued=g:2 unplaced
-    job register dev/cron groups=g periodic";
+    job register dev/cron groups=g periodic
+    acl policy readers rules=node ns=default job=web group=g
+    acl role r1:engineers policies=readers
+    acl bootstrap t0 management
+    acl token t1 policies=readers roles=r1 expires=3600 global
+    acl once t1 secret=o1 expires=600
+    acl method corp:default client-secret=s3cret
+    acl rule b1 method=corp selector=all
+    autopilot trailing=250
+    root active k1
+    var set dev:app/db size=9
+    config set paused
+    eval delete evals=e1,e2 rows=1";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -62,7 +78,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     let state = read(&frozen).expect("reads");
     crate::check::consistent(&state);
     expect![[r#"
-        index 16 at 1970-01-01T00:00:16Z
+        index 28 at 1970-01-01T00:00:28Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -70,13 +86,31 @@ fn the_checkpoint_of_schema_1_still_reads() {
         job_version 16: 3 rows
         job_submission 13: 2 rows
         deployment 11: 1 rows
-        evals 15: 3 rows
+        evals 28: 2 rows
         allocs 14: 2 rows
-        scheduler_config 7: 1 rows
+        scaling_policy 0: 0 rows
+        scaling_event 0: 0 rows
+        service_registrations 0: 0 rows
+        scheduler_config 27: 1 rows
         cluster_meta 8: 1 rows
+        csi_volumes 0: 0 rows
+        csi_plugins 4: 0 rows
         namespaces 2: 2 rows
+        acl_policy 17: 1 rows
+        acl_token 20: 2 rows
+        acl_token_bootstrap 19: 1 rows
+        one_time_token 21: 1 rows
+        acl_roles 18: 1 rows
+        acl_auth_methods 22: 1 rows
+        acl_binding_rules 23: 1 rows
+        autopilot-config 24: 1 rows
+        periodic_launch 16: 1 rows
+        variables 26: 1 rows
+        variables_quota 26: 1 rows
+        root_key_meta 25: 1 rows
         idempotency 2: 1 rows
-        digest 7d7d504bac414c565d8fe5caaffabbd9
+        pending_work 28: 1 rows
+        digest 11e2db113ce4d1502cf2d57b07366229
     "#]]
     .assert_eq(&described(&state));
 }

@@ -161,7 +161,7 @@ impl Attempt<'_> {
         }
         let Some(stack) = self.stack.as_mut() else { return };
         if let Some(reasons) = self.missing.get(&group.name) {
-            let metric = stack.refuse(group, reasons);
+            let metric = stack.refuse(group, &placement.name, reasons);
             self.decision.failed.insert(group.name.clone(), metric);
             return;
         }
