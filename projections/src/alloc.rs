@@ -215,9 +215,7 @@ pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) 
     if !heard.is_empty() {
         tx.bump(Table::Allocs);
     }
-    for (before, at) in &came_back {
-        away::call_off_timeouts(tx, before, *at);
-    }
+    away::call_off_timeouts(tx, &came_back);
     status::refresh(tx, jobs, After::Anything);
     for id in heard.iter().map(|update| update.node_id).collect::<BTreeSet<NodeId>>() {
         node::told_of_allocs(tx, id);

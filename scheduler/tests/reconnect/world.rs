@@ -250,12 +250,12 @@ impl World {
     }
 
     /// The job's evaluations that wait for a worker, with the time before which none takes them.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &Arc<Evaluation>> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = Arc<Evaluation>> {
         self.state.evals_of_job("default", "j").filter(|eval| eval.status == EvalStatus::Pending)
     }
 
     fn timeout(&mut self) {
-        let Some(eval) = self.pending().find(|eval| eval.triggered_by == EvalTrigger::MaxDisconnectTimeout).cloned() else { return };
+        let Some(eval) = self.pending().find(|eval| eval.triggered_by == EvalTrigger::MaxDisconnectTimeout) else { return };
         self.now = self.now.max(eval.wait_until.unwrap_or(self.now));
         self.evaluate(&eval);
     }
@@ -268,12 +268,12 @@ impl World {
     }
 
     fn due(&self) -> Option<Arc<Evaluation>> {
-        self.pending().find(|eval| eval.wait_until.is_none_or(|at| at <= self.now)).cloned()
+        self.pending().find(|eval| eval.wait_until.is_none_or(|at| at <= self.now))
     }
 
     /// Looks again at what found no room.
     pub(crate) fn unblock(&mut self) {
-        let blocked: Vec<_> = self.state.blocked_evals_of_job("default", "j").cloned().collect();
+        let blocked: Vec<_> = self.state.blocked_evals_of_job("default", "j").collect();
         blocked.iter().for_each(|eval| self.evaluate(eval));
     }
 
@@ -294,7 +294,8 @@ impl World {
             let Some(plan) = plan else { return };
             let (mut accepted, _) = applier::evaluate(&self.state, &plan);
             if !applier::is_no_op(&accepted) {
-                let command = applier::command(&self.state, &plan, &accepted, self.now, || unreachable!("nothing is preempted"));
+                let placed = applier::placed(&plan, &accepted, self.now, |_| ());
+                let command = applier::command(&self.state, &plan, &accepted, placed, self.now, || unreachable!("nothing is preempted"));
                 self.commit(command);
                 accepted.alloc_index = self.state.applied_index();
             }

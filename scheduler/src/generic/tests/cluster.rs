@@ -191,7 +191,7 @@ impl Cluster {
                 self.state.evals_of_job("default", id).filter(|eval| eval.status == EvalStatus::Pending && eval.wait_until.is_some());
             let next = waits.min_by_key(|eval| eval.wait_until).expect("something looks at it later");
             self.now = self.now.max(next.wait_until.unwrap());
-            Evaluation::clone(next)
+            Evaluation::clone(&next)
         } else {
             self.evals += 1;
             Evaluation {
@@ -230,7 +230,7 @@ impl Cluster {
     /// The evaluations of a job that look at it later.
     fn tell_evals(&mut self, id: &str) {
         writeln!(self.told, "evals {id}:").unwrap();
-        let tell = |eval: &Arc<Evaluation>| {
+        let tell = |eval: Arc<Evaluation>| {
             let in_secs = eval.wait_until?.since(self.now).0 / SECOND;
             Some(format!("  {} {} in {in_secs}s: {}\n", eval.triggered_by, eval.status, eval.status_description))
         };
@@ -273,7 +273,8 @@ impl Cluster {
             writeln!(self.told, "  refused on {name}: {reason}").unwrap();
         }
         if !applier::is_no_op(&result) {
-            self.commit(applier::command(&self.state, &plan, &result, self.now, || unreachable!("nothing is preempted")));
+            let placed = applier::placed(&plan, &result, self.now, |_| ());
+            self.commit(applier::command(&self.state, &plan, &result, placed, self.now, || unreachable!("nothing is preempted")));
             result.alloc_index = self.state.applied_index();
         }
         result
