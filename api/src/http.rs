@@ -2,6 +2,7 @@
 
 mod agent;
 mod allocs;
+mod audit;
 mod blocking;
 mod call;
 mod compress;
@@ -9,7 +10,9 @@ mod cors;
 mod deployments;
 mod evals;
 mod events;
+mod explain;
 mod fs;
+mod history;
 mod host;
 mod ids;
 mod jobs;
@@ -21,6 +24,7 @@ mod once;
 mod operator;
 mod paging;
 mod params;
+mod past;
 mod pools;
 mod raft;
 mod search;
@@ -72,10 +76,13 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    audit::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);
+    explain::routes(&mut mux);
     fs::routes(&mut mux);
+    history::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
     membership::routes(&mut mux);
@@ -126,8 +133,9 @@ impl<S: Server> Api<S> {
                     headers: parts.headers,
                     body: Mutex::new(body),
                     once,
+                    past: None,
                 };
-                match handler(call).await {
+                match past::run(handler, call).await {
                     Ok(response) => response,
                     Err(error) => error_response(&*self.server, error),
                 }

@@ -7,11 +7,14 @@ pub mod error;
 pub mod event;
 pub mod http;
 mod listen;
+mod past;
 mod server;
+pub mod touches;
 pub mod watch;
 pub mod wire;
 
 pub use error::ApiError;
 pub use http::routes_text;
 pub use listen::{Limits, serve};
+pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
+use crate::past::Past;
 use crate::watch::Watches;
 
 /// The server behind the HTTP API.
@@ -85,6 +86,11 @@ pub trait Server: Send + Sync + 'static {
 
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
+
+    /// What this server knows of its past; `None`: nothing.
+    fn past(&self) -> Option<&dyn Past> {
+        None
+    }
 
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;

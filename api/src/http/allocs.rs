@@ -153,7 +153,7 @@ async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !params.stale {
         call.server.read_barrier().await?;
     }
-    let view = call.server.view();
+    let view = call.view();
     match view.alloc(id) {
         Some(_) => call.read(&Meta::at(view.latest_index()), &[(); 0]),
         None => Err(ApiError::not_found("allocation not found")),

@@ -14,10 +14,12 @@ use serde::de::DeserializeOwned;
 use songline_commands::{Actor, Command};
 use songline_lang::go_json;
 use songline_model::Str;
+use songline_projections::State;
 use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::once::Once;
+use crate::http::past::PastView;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::server::{Proposal, Server, Written};
 
@@ -42,6 +44,8 @@ pub struct Call<S> {
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
     pub once: Option<Once>,
+    /// The past state that is asked, if one is.
+    pub past: Option<Arc<PastView>>,
 }
 
 /// Where an answer's page goes on, and what its index is.
@@ -85,6 +89,16 @@ impl<S: Server> Call<S> {
     pub fn write_namespace(&self) -> Result<Str, ApiError> {
         check_region(self.query(), &self.server.info().region)?;
         Ok(namespace(self.query()))
+    }
+
+    /// The state that a read is about: the newest, or the past one that was asked for.
+    pub fn view(&self) -> Arc<State> {
+        self.past_view().unwrap_or_else(|| self.server.view())
+    }
+
+    /// The past state that was asked for.
+    pub fn past_view(&self) -> Option<Arc<State>> {
+        self.past.as_ref().map(|past| past.state())
     }
 
     /// The whole body.

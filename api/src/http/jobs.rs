@@ -229,7 +229,7 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 /// Services that a job's allocations announce. Nothing announces any yet.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    if call.server.view().job_by_key(&key(&call, &params)).is_none() {
+    if call.view().job_by_key(&key(&call, &params)).is_none() {
         return Err(ApiError::missing("job not found", 0));
     }
     Err(ApiError::not_built("services"))

@@ -65,7 +65,7 @@ async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !params.stale {
         call.server.read_barrier().await?;
     }
-    let view = call.server.view();
+    let view = call.view();
     let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
     let index = if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
     let contact = call.server.contact();
