@@ -173,6 +173,9 @@ impl Shared {
             if let Err(error) = self.drain() {
                 // What is missing shows as a gap: the record begins anew behind what could not be written.
                 tracing::error!(error = &error as &dyn std::error::Error, "recording what entries did");
+                if self.queue.lock().closed {
+                    return;
+                }
                 std::thread::sleep(AFTER_FAILURE);
             }
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use songline_api::event::EventHub;
 use songline_api::watch::Watches;
-use songline_api::{AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
+use songline_api::{
+    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written,
+};
 use songline_commands::{Actor, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
 use songline_projections::State;

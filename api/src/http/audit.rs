@@ -93,9 +93,7 @@ fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wan
     let text = query.text("filter");
     let filter = match &*text {
         "" => None,
-        text => {
-            Some(Filter::parse(text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?)
-        }
+        text => Some(Filter::parse(text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?),
     };
     Ok(Wanted {
         range: from..to.saturating_add(1),
@@ -149,8 +147,7 @@ async fn with_marks(past: &dyn Past, range: Range<u64>) -> Result<Vec<Marked>, P
     let commands = past.commands(range).await?;
     let touches = Arc::clone(past.touches());
     let marked = move || commands.into_iter().map(|command| touches.entry(command.index).map(|mark| (command, mark))).collect();
-    let marked: Result<Vec<Marked>, _> =
-        tokio::task::spawn_blocking(marked).await.map_err(|error| PastError::Failed(error.to_string()))?;
+    let marked: Result<Vec<Marked>, _> = tokio::task::spawn_blocking(marked).await.map_err(|error| PastError::Failed(error.to_string()))?;
     marked.map_err(|error| PastError::Failed(error.to_string()))
 }
 

@@ -10,7 +10,7 @@ use songline_model::{Str, Time};
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::params::{quote, namespace};
+use crate::http::params::{namespace, quote};
 use crate::http::past::{caught_up, past_of};
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;

@@ -24,16 +24,8 @@ const RECORD_WAIT: Duration = Duration::from_secs(10);
 const SECONDS_MAX: u64 = 99_999_999_999;
 
 /// Routes that are about this agent, a node or the log, not about the state.
-const NOT_OF_THE_STATE: [&str; 8] = [
-    "/v1/agent/",
-    "/v1/client/",
-    "/v1/event/",
-    "/v1/metrics",
-    "/v1/operator/raft/",
-    "/v1/operator/snapshot",
-    "/v1/status/",
-    "/v1/system/",
-];
+const NOT_OF_THE_STATE: [&str; 8] =
+    ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/metrics", "/v1/operator/raft/", "/v1/operator/snapshot", "/v1/status/", "/v1/system/"];
 
 /// A past state, and whether anybody has looked at it.
 #[derive(Debug)]
@@ -107,7 +99,10 @@ pub(super) fn parse_time(name: &str, text: &str) -> Result<Time, ApiError> {
         Err(_) => Time::parse(&text.replace(' ', "+")),
     };
     time.ok_or_else(|| {
-        ApiError::bad_request(format!("Unable to parse {name}: {} is no RFC 3339 time and no number of seconds or nanoseconds", quote(text)))
+        ApiError::bad_request(format!(
+            "Unable to parse {name}: {} is no RFC 3339 time and no number of seconds or nanoseconds",
+            quote(text)
+        ))
     })
 }
 
@@ -148,10 +143,9 @@ async fn index_at<S: Server>(server: &S, past: &dyn Past, at: Time) -> Result<u6
     let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;
     let oldest = past.touches().oldest();
     match first_after {
-        Some(index) if index <= oldest && oldest > 1 => Err(ApiError::new(
-            StatusCode::GONE,
-            format!("{at} is before the oldest retained index {oldest}, which is known by its time"),
-        )),
+        Some(index) if index <= oldest && oldest > 1 => {
+            Err(ApiError::new(StatusCode::GONE, format!("{at} is before the oldest retained index {oldest}, which is known by its time")))
+        }
         Some(index) => Ok(index.saturating_sub(1)),
         None if at > server.now() => Err(ApiError::new(StatusCode::NOT_FOUND, format!("{at} has not come yet"))),
         None => Ok(newest),
