@@ -123,7 +123,6 @@ impl<S: Server> Api<S> {
         let query = parts.uri.query().unwrap_or_default();
         let mut response = match self.mux.find(&parts.method, &path, query) {
             Found::Handler { handler, id } => {
-                let once = once::Once::of(&parts.method, &path, query, &parts.headers);
                 let call = Call {
                     server: Arc::clone(&self.server),
                     method: parts.method,
@@ -132,10 +131,10 @@ impl<S: Server> Api<S> {
                     id,
                     headers: parts.headers,
                     body: Mutex::new(body),
-                    once,
+                    once: None,
                     past: None,
                 };
-                match past::run(handler, call).await {
+                match once::run(handler, call).await {
                     Ok(response) => response,
                     Err(error) => error_response(&*self.server, error),
                 }

@@ -58,7 +58,7 @@ pub trait Server: Send + Sync + 'static {
     fn snapshot_save(&self) -> impl Future<Output = Result<Bytes, ProposeError>> + Send;
 
     /// Replaces the state by an archive's. Returns once it is applied.
-    fn snapshot_restore(&self, archive: Bytes) -> impl Future<Output = Result<(), RestoreError>> + Send;
+    fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), RestoreError>> + Send;
 
     /// Drops everything that a garbage collection may drop, whatever its age.
     fn force_gc(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;

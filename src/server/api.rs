@@ -10,7 +10,7 @@ use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written,
 };
-use songline_commands::{Actor, ReconcileSummaries};
+use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
 use songline_projections::State;
 use songline_scheduler::leader::gc::Cutoffs;
@@ -80,8 +80,8 @@ impl Server for Core {
         self.save_archive().await
     }
 
-    async fn snapshot_restore(&self, archive: Bytes) -> Result<(), RestoreError> {
-        self.restore_archive(archive, Actor::Anonymous).await
+    async fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> Result<(), RestoreError> {
+        self.restore_archive(archive, Actor::Anonymous, idempotency).await
     }
 
     async fn force_gc(&self) -> Result<(), ProposeError> {

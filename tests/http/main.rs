@@ -5,6 +5,9 @@
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
 mod dev;
+#[path = "../support/fleet.rs"]
+mod fleet;
+mod history;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;

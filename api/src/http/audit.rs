@@ -130,8 +130,8 @@ async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec
         } else {
             left.start = piece.end;
         }
-        for (command, mark) in entries {
-            let Some(row) = row(command, mark, wanted)? else { continue };
+        for marked in entries {
+            let Some(row) = row(marked, wanted)? else { continue };
             if rows.len() == page.per_page {
                 return Ok((rows, Some(row.index)));
             }
@@ -141,18 +141,22 @@ async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec
     Ok((rows, None))
 }
 
-type Marked = (LoggedCommand, Option<EntryMark>);
+type Marked = (LoggedCommand, Option<EntryMark>, Option<CauseView>);
 
 async fn with_marks(past: &dyn Past, range: Range<u64>) -> Result<Vec<Marked>, PastError> {
     let commands = past.commands(range).await?;
     let touches = Arc::clone(past.touches());
-    let marked = move || commands.into_iter().map(|command| touches.entry(command.index).map(|mark| (command, mark))).collect();
-    let marked: Result<Vec<Marked>, _> = tokio::task::spawn_blocking(marked).await.map_err(|error| PastError::Failed(error.to_string()))?;
-    marked.map_err(|error| PastError::Failed(error.to_string()))
+    let marked = move |command: LoggedCommand| -> Result<Marked, PastError> {
+        let mark = touches.entry(command.index).map_err(|error| PastError::Failed(error.to_string()))?;
+        let cause = command.envelope.cause.map(|cause| CauseView::new(&touches, cause)).transpose()?;
+        Ok((command, mark, cause))
+    };
+    let all = move || commands.into_iter().map(marked).collect();
+    tokio::task::spawn_blocking(all).await.map_err(|error| PastError::Failed(error.to_string()))?
 }
 
 /// `None`: it is not wanted.
-fn row(command: LoggedCommand, mark: Option<EntryMark>, wanted: &Wanted) -> Result<Option<AuditEntry>, ApiError> {
+fn row((command, mark, cause): Marked, wanted: &Wanted) -> Result<Option<AuditEntry>, ApiError> {
     let LoggedCommand { index, envelope } = command;
     let time = mark.as_ref().map_or(envelope.at, |mark| mark.at);
     if wanted.since.is_some_and(|since| time < since) || wanted.until.is_some_and(|until| time > until) {
@@ -169,7 +173,7 @@ fn row(command: LoggedCommand, mark: Option<EntryMark>, wanted: &Wanted) -> Resu
         time,
         command: envelope.command.kind().name(),
         actor: envelope.actor.to_string(),
-        cause: envelope.cause.map(CauseView::new),
+        cause,
         refused,
         result,
         request: if wanted.needs_request { envelope.command.to_json() } else { Value::Null },

@@ -103,11 +103,7 @@ impl<S: Server> Call<S> {
 
     /// The whole body.
     pub async fn bytes(&mut self) -> Result<Bytes, ApiError> {
-        let body = read_body(self.take_body(), BODY_BYTES_MAX).await?;
-        if let Some(once) = &mut self.once {
-            once.hash_body(&body);
-        }
-        Ok(body)
+        read_body(self.take_body(), BODY_BYTES_MAX).await
     }
 
     /// The body, unread; the call has none any more.

@@ -14,7 +14,7 @@ use crate::http::params::{namespace, quote};
 use crate::http::past::{caught_up, past_of};
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
-use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
+use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 
 /// Changes of a page that does not say how many it wants, and of the largest page.
 const PER_PAGE: usize = 100;
@@ -40,9 +40,11 @@ pub(super) struct CauseView {
 }
 
 impl CauseView {
-    /// The view of a cause. A kind that this version does not know has no name.
-    pub(super) fn new(cause: Cause) -> Self {
-        Self { index: cause.index, command: Kind::from_number(cause.kind).map_or("", Kind::name) }
+    /// The view of a cause. Whoever wrote it knew the index; its kind is known better by the record. Reads files.
+    pub(super) fn new(touches: &Touches, cause: Cause) -> Result<Self, PastError> {
+        let mark = touches.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
+        let kind = mark.map(|mark| mark.kind).or_else(|| Kind::from_number(cause.kind));
+        Ok(Self { index: cause.index, command: kind.map_or("", Kind::name) })
     }
 }
 
@@ -145,6 +147,7 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
 
 async fn view(past: &dyn Past, touch: Touch) -> Result<ChangeView, ApiError> {
     let command = command_at(past, touch.index).await?;
+    let cause = command.as_ref().and_then(|(command, _)| command.envelope.cause);
     let (change, diff) = match touch.change {
         TouchChange::Created(diff) => ("created", diff),
         TouchChange::Updated(diff) => ("updated", diff),
@@ -155,7 +158,7 @@ async fn view(past: &dyn Past, touch: Touch) -> Result<ChangeView, ApiError> {
         time: command.as_ref().map(|(_, at)| *at),
         command: touch.kind.name(),
         actor: command.as_ref().map(|(command, _)| command.envelope.actor.to_string()),
-        cause: command.as_ref().and_then(|(command, _)| command.envelope.cause).map(CauseView::new),
+        cause: cause.map(|cause| CauseView::new(past.touches(), cause)).transpose()?,
         change,
         diff,
     })

@@ -85,7 +85,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if name == songline_model::DEFAULT_NAMESPACE {
         return Err(ApiError::internal("can not delete default namespace"));
     }
-    if has_live_job(&call.server.view(), &name) {
+    if has_live_job(&call.view(), &name) {
         let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", call.server.info().region);
         return Err(ApiError::internal(multi_error(&[text])));
     }

@@ -146,7 +146,11 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let archive = read_body(call.take_body(), ARCHIVE_BYTES_MAX).await?;
-    call.server.snapshot_restore(archive).await?;
+    let once = call.once.as_mut().map(|once| {
+        once.hash_body(&archive);
+        once.next()
+    });
+    call.server.snapshot_restore(archive, once).await?;
     Ok(empty())
 }
 

@@ -35,6 +35,11 @@ pub struct PastView {
 }
 
 impl PastView {
+    /// A view that nobody has looked at.
+    pub(super) fn new(state: Arc<State>) -> Self {
+        Self { state, seen: AtomicBool::new(false) }
+    }
+
     /// The state.
     pub fn state(&self) -> Arc<State> {
         self.seen.store(true, Ordering::Relaxed);
@@ -61,7 +66,7 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     }
     let state = find(&call, when).await?;
     let index = state.applied_index();
-    let view = Arc::new(PastView { state, seen: AtomicBool::new(false) });
+    let view = Arc::new(PastView::new(state));
     call.past = Some(Arc::clone(&view));
     let mut response = handler(call).await.map_err(|error| ApiError { index: error.index.map(|_| index), ..error })?;
     if !view.seen.load(Ordering::Relaxed) {

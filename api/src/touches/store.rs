@@ -58,6 +58,8 @@ pub struct EntryMark {
     pub index: u64,
     /// Its time; never before that of the entry before it.
     pub at: Time,
+    /// Its kind.
+    pub kind: Kind,
     /// How it ended.
     pub ending: Ending,
 }
@@ -110,7 +112,7 @@ pub(super) struct Store {
     touches: Keyspace,
     /// index, ordinal -> the key in `touches`: what to drop when the log is cut.
     by_index: Keyspace,
-    /// index -> time, ending.
+    /// index -> time, kind, ending.
     entries: Keyspace,
     /// `oldest`, `last` and `floor`.
     marks: Keyspace,
@@ -328,6 +330,7 @@ impl Turn<'_> {
 impl Store {
     fn write_entry(&self, write: &mut OwnedWriteBatch, entry: &AppliedEntry) -> Result<(), TouchesError> {
         let mut value = entry.at.nanos().to_be_bytes().to_vec();
+        value.extend_from_slice(&entry.kind.number().to_be_bytes());
         match &entry.ending {
             Ending::Done => value.push(DONE),
             Ending::Refused(text) => {
@@ -393,6 +396,8 @@ fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
 fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
     let damaged = || TouchesError::Damaged(index);
     let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
+    let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
     let (tag, rest) = rest.split_first().ok_or_else(damaged)?;
     let ending = match *tag {
         DONE => Ending::Done,
@@ -400,7 +405,7 @@ fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
         REPEATED => Ending::Repeated(index_at(rest)),
         _ => return Err(damaged()),
     };
-    Ok(EntryMark { index, at: Time::from_nanos(i64::from_be_bytes(*at)), ending })
+    Ok(EntryMark { index, at: Time::from_nanos(i64::from_be_bytes(*at)), kind, ending })
 }
 
 fn index_at(bytes: &[u8]) -> u64 {

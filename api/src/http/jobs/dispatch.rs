@@ -27,7 +27,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     if !request.job_id.is_empty() && request.job_id != *call.id() {
         return Err(ApiError::bad_request("Job ID does not match"));
     }
-    let view = call.server.view();
+    let view = call.view();
     admission::check_registration_allowed(&*call.server, &view)?;
     let parent = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("parameterized job not found"))?;
     let payload = payload(request.payload.as_deref().unwrap_or_default())?;
@@ -105,7 +105,7 @@ fn payload(text: &str) -> Result<Blob, ApiError> {
 /// Starts a periodic job's child at once. What starts them at their times comes later, and this with it.
 pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
-    let view = call.server.view();
+    let view = call.view();
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
     if !job.is_periodic() {
         return Err(ApiError::internal("can't force launch non-periodic job"));
