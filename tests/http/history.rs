@@ -54,28 +54,40 @@ fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the
 
     let names = BTreeMap::from([(old.clone(), "OLD"), (new.clone(), "NEW"), (first.id(), "N1"), (second.id(), "N2")]);
     let told = fleet.get(&format!("/v1/explain/allocation/{old}"))?;
-    check(&json!([told["Summary"]]), &names, expect![[r#"
+    check(
+        &json!([told["Summary"]]),
+        &names,
+        expect![[r#"
         alloc OLD (web.g[0]) of job web was stopped (alloc is lost since its node is down) and is lost on node n1; alloc NEW replaces it.
-    "#]])?;
-    check(&told["Sentences"], &names, expect![[r#"
-        somebody without a token registered job web in namespace default.
-        evaluation ID (job-register) of job web was made because the job was registered.
-        the plan of evaluation ID placed alloc OLD (web.g[0]) on node n1 (N1).
-        node N1 reported that alloc OLD (web.g[0]) is running (Tasks are running).
-        node n1 (N1) missed its heartbeat and was marked down.
-        evaluation ID (node-update) of job web was made because a node changed.
-        the plan of evaluation ID stopped alloc OLD (web.g[0]) (alloc is lost since its node is down); counts it as lost; put alloc NEW (web.g[0]) in the place of alloc OLD (web.g[0]); placed alloc NEW (web.g[0]) on node n2 (N2) in the place of alloc OLD (web.g[0]).
-    "#]])?;
+    "#]],
+    )?;
+    check(
+        &told["Sentences"],
+        &names,
+        expect![[r#"
+            somebody without a token registered job web in namespace default.
+            evaluation ID (job-register) of job web was made because the job was registered.
+            the plan of evaluation ID placed alloc OLD (web.g[0]) on node n1 (N1).
+            node N1 reported that alloc OLD (web.g[0]) is running (Tasks are running).
+            node n1 (N1) missed its heartbeat and was marked down.
+            evaluation ID (node-update) of job web was made because a node changed.
+            the plan of evaluation ID stopped alloc OLD (web.g[0]) and took it for lost (alloc is lost since its node is down); placed alloc NEW (web.g[0]) on node n2 (N2) in the place of alloc OLD (web.g[0]).
+        "#]],
+    )?;
     let missed = told["Steps"].as_array().into_iter().flatten().find(|step| step["About"] == "node").context("a step of the node")?;
     ensure!(missed["ID"] == first.id() && missed["Actor"] == "leader:heartbeats", "{missed}");
 
     let of_new = fleet.get(&format!("/v1/explain/allocation/{new}"))?;
-    check(&of_new["Sentences"], &names, expect![[r#"
-        node n1 (N1) missed its heartbeat and was marked down.
-        evaluation ID (node-update) of job web was made because a node changed.
-        the plan of evaluation ID placed alloc NEW (web.g[0]) on node n2 (N2) in the place of alloc OLD (web.g[0]); stopped alloc OLD (web.g[0]) (alloc is lost since its node is down); counts it as lost; put alloc NEW (web.g[0]) in the place of alloc OLD (web.g[0]).
-        node N2 reported that alloc NEW (web.g[0]) is running (Tasks are running).
-    "#]])?;
+    check(
+        &of_new["Sentences"],
+        &names,
+        expect![[r#"
+            node n1 (N1) missed its heartbeat and was marked down.
+            evaluation ID (node-update) of job web was made because a node changed.
+            the plan of evaluation ID stopped alloc OLD (web.g[0]) and took it for lost (alloc is lost since its node is down); placed alloc NEW (web.g[0]) on node n2 (N2) in the place of alloc OLD (web.g[0]).
+            node N2 reported that alloc NEW (web.g[0]) is running (Tasks are running).
+        "#]],
+    )?;
 
     let then = fleet.get(&format!("/v1/explain/allocation/{old}?at_time={before_time}"))?;
     ensure!(then == before, "then {then}, at that time {before}");
@@ -239,7 +251,8 @@ fn what_has_no_past_or_no_longer_has_it_is_refused_in_words() -> Result<()> {
         GET /v1/history/job/none: 404 no change of job "none" is known: changes are kept from index 1 on
         GET /v1/history/node/n1: 400 UUID must be 36 characters
         GET /v1/history/job/none?order=sideways: 400 Expect `newest` or `oldest` for order, got "sideways"
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 
     let saved = fleet.ask(&Request::new("GET", "/v1/operator/snapshot"))?.body;
     let mut restore = Request::new("PUT", "/v1/operator/snapshot");
@@ -309,13 +322,16 @@ fn the_audit_tells_who_asked_for_what_and_what_became_of_it() -> Result<()> {
         NamespaceUpsert by anonymous: repeats the write at index N two
         NamespaceUpsert by anonymous: done two
         NamespaceUpsert by anonymous: done one
-    "#]].assert_eq(&show("filter=Command==NamespaceUpsert")?);
+    "#]]
+    .assert_eq(&show("filter=Command==NamespaceUpsert")?);
     expect![[r#"
         NamespaceUpsert by anonymous: namespace "three" using non-existent quota "none" three
-    "#]].assert_eq(&show("filter=Refused==true")?);
+    "#]]
+    .assert_eq(&show("filter=Refused==true")?);
     expect![[r#"
         NodeRegister by node:N1: done
-    "#]].assert_eq(&show("filter=Command==NodeRegister&order=oldest")?);
+    "#]]
+    .assert_eq(&show("filter=Command==NodeRegister&order=oldest")?);
     let all = fleet.get("/v1/audit?order=oldest")?;
     let (mut token, mut paged) = (String::new(), Vec::new());
     loop {

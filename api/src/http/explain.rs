@@ -2,8 +2,6 @@
 //! Finding the steps is in `chain`, putting them into words in `words`.
 
 mod chain;
-#[cfg(test)]
-mod tests;
 mod words;
 
 use std::sync::Arc;

@@ -27,8 +27,8 @@ const ARCHIVES: &str = "/v1/operator/snapshot";
 
 /// Answers a request; a write with a key that ran before gets its first answer.
 ///
-/// What ran may no longer be admitted now: the job is gone, the index it expected has passed. Then the handler is asked again on the state
-/// as it was before the first run, and apply, which knows the key, answers as it did then.
+/// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
+/// the state as it was before the first run, and apply, which knows the key, answers as it did then.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     let once = Once::of(&call.method, &call.path, &call.query, &call.headers).filter(|_| call.method != Method::GET);
     let Some(mut once) = once else { return past::run(handler, call).await };
@@ -43,13 +43,15 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     if first.body_hash != once.hash() {
         return Err(Rejected::IdempotencyKeyReused(once.key).into());
     }
-    let answer = past::run(handler, again(&call, &once, &body, None)).await;
-    let Err(error) = answer else { return answer };
-    let Some(known) = call.server.past() else { return Err(error) };
+    let retry = again(&call, &once, &body, None);
+    let proposed = retry.once.as_ref().map(|once| Arc::clone(&once.commands));
+    let answer = past::run(handler, retry).await;
+    let has_proposed = proposed.is_some_and(|commands| commands.load(Ordering::Relaxed) > 0);
+    let Some(known) = call.server.past().filter(|_| answer.is_err() || !has_proposed) else { return answer };
     match known.state_at(first.index.saturating_sub(1)).await {
         Ok(state) => handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await,
-        // Too long ago: what is wrong with the request today is all that can be said.
-        Err(_) => Err(error),
+        // Too long ago: what the request comes to today is all that can be said.
+        Err(_) => answer,
     }
 }
 
@@ -73,7 +75,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
 pub struct Once {
     key: Str,
     hasher: blake3::Hasher,
-    commands: AtomicU64,
+    commands: Arc<AtomicU64>,
     ids: AtomicU64,
 }
 
@@ -86,7 +88,7 @@ impl Once {
             hasher.update(part.as_bytes());
             hasher.update(&[0]);
         }
-        Some(Self { key: Str::new(key), hasher, commands: AtomicU64::new(0), ids: AtomicU64::new(0) })
+        Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0) })
     }
 
     /// The body counts, too: another one under the same key is another write.
@@ -96,7 +98,7 @@ impl Once {
 
     /// The same key and body, and nothing used yet.
     fn anew(&self) -> Self {
-        Self { key: self.key.clone(), hasher: self.hasher.clone(), commands: AtomicU64::new(0), ids: AtomicU64::new(0) }
+        Self { key: self.key.clone(), hasher: self.hasher.clone(), commands: Arc::default(), ids: AtomicU64::new(0) }
     }
 
     fn hash(&self) -> [u8; 16] {

@@ -98,10 +98,10 @@ impl<'a> Chain<'a> {
 
     /// The steps that led to how an allocation is, in order.
     pub(super) async fn of_allocation(mut self, row: &Allocation) -> Result<Vec<Step>, PastError> {
-        self.todo.push_back(Todo::Whole(row.id));
         if let Some(previous) = row.previous_allocation {
             self.todo.push_back(Todo::Left(previous));
         }
+        self.todo.push_back(Todo::Whole(row.id));
         if let Some(next) = row.next_allocation {
             self.todo.push_back(Todo::Placed(next));
         }
@@ -216,18 +216,12 @@ impl<'a> Chain<'a> {
         }
         let mut parts = Vec::new();
         let said = text_field(fields, "DesiredDescription").map(|why| format!(" ({why})")).unwrap_or_default();
-        match text_field(fields, "DesiredStatus") {
-            Some("run") => parts.push(format!("wants {what} to run again{said}")),
-            Some(_) => parts.push(format!("stopped {what}{said}")),
-            None => {}
-        }
-        match text_field(fields, "ClientStatus") {
-            Some(status) if parts.is_empty() => parts.push(format!("took {what} for {status}{said}")),
-            Some(status) => parts.push(format!("counts it as {status}")),
-            None => {}
-        }
-        if let Some(next) = id_field(fields, "NextAllocation").map(AllocId::from) {
-            parts.push(format!("put {} in the place of {what}", words::alloc(&self.view, next)));
+        match (text_field(fields, "DesiredStatus"), text_field(fields, "ClientStatus")) {
+            (Some("run"), _) => parts.push(format!("wants {what} to run again{said}")),
+            (Some(_), None) => parts.push(format!("stopped {what}{said}")),
+            (Some(_), Some(status)) => parts.push(format!("stopped {what} and took it for {status}{said}")),
+            (None, Some(status)) => parts.push(format!("took {what} for {status}{said}")),
+            (None, None) => {}
         }
         if let Some(followup) = id_field(fields, "FollowupEvalID").map(EvalId::from) {
             parts.push(format!("left {what} to evaluation {}", words::short(followup)));
