@@ -180,7 +180,6 @@ impl Core {
         let rebuilt = blocking(move || rebuild(&log, kept, wanted, &gone, &dir)).await?;
         let state = match rebuilt.ok_or_else(|| failed("the request is gone"))? {
             Rebuilt::State { state, from_kept } => {
-                let state = Arc::new(state);
                 if state.base() == base {
                     self.past.keep(&state, line.filter(|_| from_kept));
                 }
@@ -198,7 +197,7 @@ impl Core {
 
 enum Rebuilt {
     State {
-        state: State,
+        state: Arc<State>,
         /// Whether it grew out of the kept state.
         from_kept: bool,
     },
@@ -251,7 +250,7 @@ fn rebuild(
     if state.raft_index() != wanted {
         return Err(failed(format!("the log ends at entry {}", state.raft_index())));
     }
-    Ok(Some(Rebuilt::State { state, from_kept }))
+    Ok(Some(Rebuilt::State { state: Arc::new(state), from_kept }))
 }
 
 fn read_checkpoint(log: &Log<Machine>, index: u64) -> Result<State, String> {

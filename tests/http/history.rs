@@ -108,14 +108,14 @@ fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the
 const READS: [(&str, Option<&str>); 19] = [
     ("/v1/jobs", None),
     ("/v1/jobs?meta=true&prefix=w", None),
-    ("/v1/job/work", None),
-    ("/v1/job/work/versions?diffs=true", None),
-    ("/v1/job/work/summary", None),
-    ("/v1/job/work/submission?version=0", None),
-    ("/v1/job/work/allocations", None),
-    ("/v1/job/work/evaluations", None),
-    ("/v1/job/work/deployments", None),
-    ("/v1/job/work/scale", None),
+    ("/v1/job/web", None),
+    ("/v1/job/web/versions?diffs=true", None),
+    ("/v1/job/web/summary", None),
+    ("/v1/job/web/submission?version=0", None),
+    ("/v1/job/web/allocations", None),
+    ("/v1/job/web/evaluations", None),
+    ("/v1/job/web/deployments", None),
+    ("/v1/job/web/scale", None),
     ("/v1/allocations?resources=true", None),
     ("/v1/evaluations", None),
     ("/v1/evaluations/count?filter=Status==complete", None),
@@ -163,15 +163,15 @@ fn a_past_state_answers_as_it_did_when_it_was_present() -> Result<()> {
     let mut moments = vec![read_all(&story)?];
     story.put("/v1/namespace", &json!({"Name": "one"}))?;
     story.put("/v1/node/pools", &json!({"Name": "gpu"}))?;
-    story.put("/v1/jobs", &job("work", 1))?;
+    story.put("/v1/jobs", &job("web", 1))?;
     moments.push(read_all(&story)?);
-    story.wait_for_running("work", 1, 0)?;
+    story.wait_for_running("web", 1, 0)?;
     moments.push(read_all(&story)?);
-    story.put("/v1/jobs", &job("work", 2))?;
+    story.put("/v1/jobs", &job("web", 2))?;
     story.put("/v1/operator/scheduler/configuration", &json!({"SchedulerAlgorithm": "spread"}))?;
-    story.wait_for_running("work", 2, 1)?;
+    story.wait_for_running("web", 2, 1)?;
     moments.push(read_all(&story)?);
-    story.call(&Request::new("DELETE", "/v1/job/work?purge=true"))?;
+    story.call(&Request::new("DELETE", "/v1/job/web?purge=true"))?;
     story.wait("/v1/jobs", |jobs| jobs == &json!([]))?;
     moments.push(read_all(&story)?);
 

@@ -58,7 +58,9 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let index = view.applied_index();
     caught_up(past, index).await?;
     let chain = Chain::new(past, Arc::clone(&view));
-    let Some(row) = chain.allocation(id).await? else {
+    let row = chain.allocation(id).await?;
+    // Who may read one namespace is not told of another one's allocations.
+    let Some(row) = row.filter(|row| params.in_namespace(&row.namespace)) else {
         return Err(ApiError::missing("alloc not found", index));
     };
     let is_there = view.alloc(id).is_some();

@@ -130,7 +130,8 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;
     let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
-    touches.retain(|touch| touch.index <= newest);
+    // Who may read one namespace is not told of another one's objects.
+    touches.retain(|touch| touch.index <= newest && (touch.namespace.is_empty() || params.in_namespace(&touch.namespace)));
     if touches.is_empty() {
         let oldest = past.touches().oldest();
         let text = format!("no change of {} {:?} is known: changes are kept from index {oldest} on", kind.as_str(), object.id.as_str());

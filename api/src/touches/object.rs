@@ -66,29 +66,54 @@ impl Object {
 /// A row as JSON; `None`: it was not there.
 pub(super) type Form = Option<Result<serde_json::Value, serde_json::Error>>;
 
+/// What a change is of.
+pub(super) struct ChangeOf {
+    /// The object.
+    pub(super) object: Object,
+    /// The namespace that it is in; empty when it is in none.
+    pub(super) namespace: Str,
+    pub(super) before: Form,
+    pub(super) after: Form,
+}
+
 /// The object that a change is about, and it before and after. Secrets are of types that JSON does not show, and an allocation is shown
 /// without its job, which has a history of its own.
-pub(super) fn of(change: &Change) -> Option<(Object, Form, Form)> {
+pub(super) fn of(change: &Change) -> Option<ChangeOf> {
     macro_rules! forms {
-        ($kind:ident, $before:expr, $after:expr, |$row:ident| $id:expr, $form:expr) => {{
+        ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
             let $row = $after.as_ref().or($before.as_ref())?;
-            let object = Object::new(ObjectKind::$kind, $id);
-            Some((object, $before.as_ref().map($form), $after.as_ref().map($form)))
+            let (object, namespace) = ($object, $namespace);
+            Some(ChangeOf { object, namespace, before: $before.as_ref().map($form), after: $after.as_ref().map($form) })
         }};
     }
+    let none = Str::default;
     match change {
         Change::Alloc { before, after } => {
-            forms!(Allocation, before, after, |row| row.id, |row| serde_json::to_value(EventAlloc(row)))
+            forms!(before, after, |row| Object::new(ObjectKind::Allocation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                EventAlloc(row)
+            ))
         }
-        Change::Deployment { before, after } => forms!(Deployment, before, after, |row| row.id, |row| serde_json::to_value(&**row)),
-        Change::Eval { before, after } => forms!(Evaluation, before, after, |row| row.id, |row| serde_json::to_value(&**row)),
-        Change::Namespace { before, after } => forms!(Namespace, before, after, |row| &row.name, |row| serde_json::to_value(&**row)),
-        Change::Node { before, after } => forms!(Node, before, after, |row| row.id, |row| serde_json::to_value(NodeView::new(row))),
-        Change::NodePool { before, after } => forms!(NodePool, before, after, |row| &row.name, |row| serde_json::to_value(&**row)),
+        Change::Deployment { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Deployment, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                &**row
+            ))
+        }
+        Change::Eval { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Evaluation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                &**row
+            ))
+        }
         Change::Job { before, after } => {
-            let row = after.as_ref().or(before.as_ref())?;
-            let form = |row: &std::sync::Arc<songline_model::Job>| serde_json::to_value(&**row);
-            Some((Object::job(&row.namespace, &row.id), before.as_ref().map(form), after.as_ref().map(form)))
+            forms!(before, after, |row| Object::job(&row.namespace, &row.id), row.namespace.0.clone(), |row| serde_json::to_value(&**row))
+        }
+        Change::Namespace { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Namespace, &row.name), none(), |row| serde_json::to_value(&**row))
+        }
+        Change::Node { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Node, row.id), none(), |row| serde_json::to_value(NodeView::new(row)))
+        }
+        Change::NodePool { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| serde_json::to_value(&**row))
         }
         // Part of another object's history, or of nobody's.
         Change::JobSummary { .. }

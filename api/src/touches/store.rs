@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use parking_lot::{Mutex, MutexGuard};
 use songline_commands::Kind;
-use songline_model::Time;
+use songline_model::{Str, Time};
 
 use super::AppliedEntry;
 use super::diff::{self, FieldChange};
-use super::object::{self, Form, Object};
+use super::object::{self, ChangeOf, Form, Object};
 
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,8 @@ pub struct Touch {
     pub index: u64,
     /// Kind of the entry.
     pub kind: Kind,
+    /// The namespace that the object is in; empty when it is in none.
+    pub namespace: Str,
     /// What became of the object.
     pub change: TouchChange,
 }
@@ -108,7 +110,7 @@ const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 pub(super) struct Store {
     db: Database,
-    /// kind, namespace, id, index -> what, kind of the entry, JSON.
+    /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
     touches: Keyspace,
     /// index, ordinal -> the key in `touches`: what to drop when the log is cut.
     by_index: Keyspace,
@@ -345,8 +347,8 @@ impl Store {
         write.insert(&self.entries, entry.index.to_be_bytes(), value);
         let content = |source| TouchesError::Content { index: entry.index, source };
         for (ordinal, change) in (0u32..).zip(entry.changes.iter()) {
-            let Some((object, before, after)) = object::of(change) else { continue };
-            let Some(value) = touch_value(entry.kind, before, after).map_err(content)? else { continue };
+            let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
+            let Some(value) = touch_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
             let key = touch_key(&object, entry.index);
             let mut place = entry.index.to_be_bytes().to_vec();
             place.extend_from_slice(&ordinal.to_be_bytes());
@@ -358,7 +360,7 @@ impl Store {
 }
 
 /// `None`: nothing that is shown has changed.
-fn touch_value(kind: Kind, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
+fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let (tag, fields) = match (before, after) {
         (None, Some(after)) => (CREATED, diff::of_new(after?)),
         (Some(before), Some(after)) => {
@@ -372,6 +374,8 @@ fn touch_value(kind: Kind, before: Form, after: Form) -> Result<Option<Vec<u8>>,
     };
     let mut value = vec![tag];
     value.extend_from_slice(&kind.number().to_be_bytes());
+    value.extend_from_slice(namespace.as_bytes());
+    value.push(0);
     if tag != DELETED {
         serde_json::to_writer(&mut value, &fields)?;
     }
@@ -381,7 +385,9 @@ fn touch_value(kind: Kind, before: Form, after: Form) -> Result<Option<Vec<u8>>,
 fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
     let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
     let damaged = || TouchesError::Damaged(index);
-    let (head, json) = value.split_at_checked(3).ok_or_else(damaged)?;
+    let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
+    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
+    let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
     let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
     let fields = || serde_json::from_slice(json).map_err(|source| TouchesError::Content { index, source });
     let change = match head[0] {
@@ -390,7 +396,7 @@ fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
         DELETED => TouchChange::Deleted,
         _ => return Err(damaged()),
     };
-    Ok(Touch { index, kind, change })
+    Ok(Touch { index, kind, namespace, change })
 }
 
 fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {

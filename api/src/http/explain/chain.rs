@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use songline_commands::{Actor, Command, Kind};
-use songline_model::{AllocId, Allocation, EvalId, Evaluation, NodeId, Time};
+use songline_model::{AllocId, Allocation, EvalId, Evaluation, JobKey, NodeId, Time};
 use songline_projections::State;
 
 use super::words;
@@ -72,13 +72,24 @@ pub(super) struct Chain<'a> {
     todo: VecDeque<Todo>,
     evals: BTreeSet<EvalId>,
     commands: BTreeMap<u64, Option<(LoggedCommand, Time)>>,
+    /// The job that it is about: what entries say of other jobs explains nothing.
+    job: JobKey,
 }
 
 impl<'a> Chain<'a> {
     /// A chain of what had happened when the state was `view`.
     pub(super) fn new(past: &'a dyn Past, view: Arc<State>) -> Self {
         let until = view.applied_index();
-        Self { past, view, until, steps: BTreeMap::new(), todo: VecDeque::new(), evals: BTreeSet::new(), commands: BTreeMap::new() }
+        Self {
+            past,
+            view,
+            until,
+            steps: BTreeMap::new(),
+            todo: VecDeque::new(),
+            evals: BTreeSet::new(),
+            commands: BTreeMap::new(),
+            job: JobKey::default(),
+        }
     }
 
     /// An allocation's row, as it was last if it has been dropped since.
@@ -98,6 +109,7 @@ impl<'a> Chain<'a> {
 
     /// The steps that led to how an allocation is, in order.
     pub(super) async fn of_allocation(mut self, row: &Allocation) -> Result<Vec<Step>, PastError> {
+        self.job = row.job_key();
         if let Some(previous) = row.previous_allocation {
             self.todo.push_back(Todo::Left(previous));
         }
@@ -241,7 +253,7 @@ impl<'a> Chain<'a> {
             return Ok(());
         }
         let touches = self.touches(ObjectKind::Evaluation, id).await?;
-        let Some(Touch { index, kind, change: TouchChange::Created(fields) }) = touches.into_iter().next() else { return Ok(()) };
+        let Some(Touch { index, kind, change: TouchChange::Created(fields), .. }) = touches.into_iter().next() else { return Ok(()) };
         let Some(eval) = evaluation(fields) else { return Ok(()) };
         let entry = self.command(index).await?;
         self.tell(index, kind, entry.as_ref(), About::Evaluation, id.to_string(), words::made_evaluation(&eval));
@@ -262,7 +274,7 @@ impl<'a> Chain<'a> {
     async fn tell_entry(&mut self, index: u64) -> Result<(), PastError> {
         let Some(entry) = self.command(index).await? else { return Ok(()) };
         let envelope = &entry.0.envelope;
-        let (about, id, text) = words::command(&self.view, &envelope.actor, &envelope.command);
+        let (about, id, text) = words::command(&self.view, &self.job, &envelope.actor, &envelope.command);
         let kind = envelope.command.kind();
         self.tell(index, kind, Some(&entry), about, id, text);
         Ok(())

@@ -1,7 +1,9 @@
 //! The words of an explanation. What is said, and in which order, is decided in `chain`.
 
 use songline_commands::{Actor, Command};
-use songline_model::{AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, EvalId, EvalTrigger, Evaluation, NodeId, NodeStatus};
+use songline_model::{
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, EvalId, EvalTrigger, Evaluation, JobKey, NodeId, NodeStatus,
+};
 use songline_projections::State;
 
 use super::chain::{About, Step};
@@ -92,8 +94,8 @@ fn why(trigger: EvalTrigger) -> &'static str {
     }
 }
 
-/// What an entry did, for those whose evaluations or allocations are explained.
-pub(super) fn command(view: &State, by: &Actor, command: &Command) -> (About, String, String) {
+/// What an entry did that led to evaluations of a job.
+pub(super) fn command(view: &State, job: &JobKey, by: &Actor, command: &Command) -> (About, String, String) {
     let who = actor(by);
     match command {
         Command::NodeUpdateStatus(cmd) => {
@@ -128,17 +130,18 @@ pub(super) fn command(view: &State, by: &Actor, command: &Command) -> (About, St
             (About::Job, cmd.job.id.to_string(), format!("{who} {verb} job {}", cmd.job.id.as_str()))
         }
         Command::AllocUpdateDesiredTransition(cmd) => {
-            let moved: Vec<String> = cmd.allocs.keys().take(LISTED_MAX).map(|id| alloc(view, *id)).collect();
-            let more = if cmd.allocs.len() > LISTED_MAX { format!(" and {} more", cmd.allocs.len() - LISTED_MAX) } else { String::new() };
-            (About::Allocation, String::new(), format!("{who} asked to move or replace {}{more}", moved.join(", ")))
+            let moved: Vec<AllocId> = cmd.allocs.keys().copied().filter(|id| is_of(view, *id, job)).collect();
+            let named: Vec<String> = moved.iter().take(LISTED_MAX).map(|id| alloc(view, *id)).collect();
+            let more = if moved.len() > LISTED_MAX { format!(" and {} more", moved.len() - LISTED_MAX) } else { String::new() };
+            (About::Allocation, String::new(), format!("{who} asked to move or replace {}{more}", named.join(", ")))
         }
         Command::AllocClientUpdate(cmd) => {
-            let over = cmd.allocs.iter().filter(|update| update.client_status.is_terminal()).take(LISTED_MAX);
-            let over: Vec<String> = over.map(|update| format!("{} is {}", alloc(view, update.id), update.client_status)).collect();
-            let text = if over.is_empty() {
-                "nodes reported how their allocs fare".to_owned()
-            } else {
-                format!("nodes reported that {}", over.join(", "))
+            let over = cmd.allocs.iter().filter(|update| update.client_status.is_terminal() && is_of(view, update.id, job));
+            let over: Vec<String> =
+                over.take(LISTED_MAX).map(|update| format!("{} is {}", alloc(view, update.id), update.client_status)).collect();
+            let text = match over.as_slice() {
+                [] => "nodes reported how their allocs fare".to_owned(),
+                over => format!("nodes reported that {}", over.join(", ")),
             };
             (About::Allocation, String::new(), text)
         }
@@ -149,6 +152,10 @@ pub(super) fn command(view: &State, by: &Actor, command: &Command) -> (About, St
         }
         other => (About::Command, String::new(), format!("{who} wrote {}", other.kind().name())),
     }
+}
+
+fn is_of(view: &State, id: AllocId, job: &JobKey) -> bool {
+    view.alloc(id).is_some_and(|alloc| alloc.job_id == job.id && alloc.namespace == job.namespace)
 }
 
 /// How many allocations a sentence names.
