@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use songline_api::touches::Touches;
 use songline_api::{LoggedCommand, Past, PastError, PastFuture};
 use songline_commands::Envelope;
-use songline_log::{Log, Payload};
+use songline_log::{Committed, Log, Payload};
 use songline_projections::State;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -205,9 +205,37 @@ enum Rebuilt {
     BelowOldest(u64),
 }
 
+/// What a past state is rebuilt from.
+trait Files {
+    fn oldest_index(&self) -> u64;
+    /// The last entries of the checkpoints, newest first.
+    fn checkpoints(&self) -> Result<Vec<u64>, PastError>;
+    fn checkpoint(&self, index: u64) -> Result<State, String>;
+    fn entries(&self, range: Range<u64>) -> Result<impl Iterator<Item = Result<Committed, PastError>>, PastError>;
+}
+
+impl Files for Log<Machine> {
+    fn oldest_index(&self) -> u64 {
+        Log::oldest_index(self)
+    }
+
+    fn checkpoints(&self) -> Result<Vec<u64>, PastError> {
+        self.checkpoint_indexes().map_err(failed)
+    }
+
+    fn checkpoint(&self, index: u64) -> Result<State, String> {
+        let mut content = self.read_checkpoint(index).map_err(|error| error.to_string())?;
+        State::read_checkpoint(&mut content).map_err(|error| error.to_string())
+    }
+
+    fn entries(&self, range: Range<u64>) -> Result<impl Iterator<Item = Result<Committed, PastError>>, PastError> {
+        Ok(self.read(range).map_err(failed)?.map(|entry| entry.map_err(failed)))
+    }
+}
+
 /// The state after the entry `wanted`. `None`: nobody wants it any more.
 fn rebuild(
-    log: &Log<Machine>,
+    log: &impl Files,
     kept: Option<Arc<State>>,
     wanted: u64,
     gone: &CancellationToken,
@@ -215,13 +243,13 @@ fn rebuild(
 ) -> Result<Option<Rebuilt>, PastError> {
     let kept_index = kept.as_ref().map(|state| state.raft_index());
     let oldest_entry = log.oldest_index();
-    let mut checkpoints = log.checkpoint_indexes().map_err(failed)?;
+    let mut checkpoints = log.checkpoints()?;
     // What comes behind a checkpoint has to be in the log, up to the last entry.
     checkpoints.retain(|index| *index + 1 >= oldest_entry);
     let usable = checkpoints.iter().copied().filter(|index| *index <= wanted && kept_index.is_none_or(|kept| kept < *index));
     let mut read = None;
     for index in usable {
-        match read_checkpoint(log, index) {
+        match log.checkpoint(index) {
             Ok(state) => {
                 read = Some(state);
                 break;
@@ -240,11 +268,11 @@ fn rebuild(
     let untouched = state.raft_index() == 0 && !from_kept;
     let next = if untouched { oldest_entry } else { state.raft_index() + 1 };
     if next <= wanted {
-        for entry in log.read(next..wanted + 1).map_err(failed)? {
+        for entry in log.entries(next..wanted + 1)? {
             if gone.is_cancelled() {
                 return Ok(None);
             }
-            replay(&mut state, &entry.map_err(failed)?, |digest| super::load_archive(dir, digest));
+            replay(&mut state, &entry?, |digest| super::load_archive(dir, digest));
         }
     }
     if state.raft_index() != wanted {
@@ -253,7 +281,5 @@ fn rebuild(
     Ok(Some(Rebuilt::State { state: Arc::new(state), from_kept }))
 }
 
-fn read_checkpoint(log: &Log<Machine>, index: u64) -> Result<State, String> {
-    let mut content = log.read_checkpoint(index).map_err(|error| error.to_string())?;
-    State::read_checkpoint(&mut content).map_err(|error| error.to_string())
-}
+#[cfg(test)]
+mod tests;

@@ -105,6 +105,9 @@ const DONE: u8 = 1;
 const REFUSED: u8 = 2;
 const REPEATED: u8 = 3;
 
+/// Length of time, kind and tag at the beginning of an entry's mark.
+const MARK_BYTES: usize = 11;
+
 /// Deletes go through in pieces of this many keys.
 const DELETE_KEYS_AT_ONCE: usize = 4096;
 
@@ -112,9 +115,7 @@ pub(super) struct Store {
     db: Database,
     /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
     touches: Keyspace,
-    /// index, ordinal -> the key in `touches`: what to drop when the log is cut.
-    by_index: Keyspace,
-    /// index -> time, kind, ending.
+    /// index -> time, kind, ending; and the keys in `touches`, to be dropped with it when the log is cut.
     entries: Keyspace,
     /// `oldest`, `last` and `floor`.
     marks: Keyspace,
@@ -138,14 +139,14 @@ impl Store {
     pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
         let db = Database::builder(path).open().map_err(fail("opening"))?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
-        let (touches, by_index, entries, marks) = (open("touches")?, open("by_index")?, open("entries")?, open("marks")?);
+        let (touches, entries, marks) = (open("touches")?, open("entries")?, open("marks")?);
         let read = |name: &str| -> Result<Option<u64>, TouchesError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
         let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
         let (oldest, last, floor) = (AtomicU64::new(oldest), AtomicU64::new(last), AtomicU64::new(floor));
-        Ok(Self { db, touches, by_index, entries, marks, oldest, last, floor, turn: Mutex::new(()) })
+        Ok(Self { db, touches, entries, marks, oldest, last, floor, turn: Mutex::new(()) })
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -170,8 +171,8 @@ impl Store {
 
     /// Forgets everything and covers what comes from `first_index` on.
     pub(super) fn reset(&self, first_index: u64) -> Result<(), TouchesError> {
-        for keyspace in [&self.touches, &self.by_index, &self.entries] {
-            self.delete(keyspace, |_| true)?;
+        for keyspace in [&self.touches, &self.entries] {
+            self.clear(keyspace)?;
         }
         let mut write = self.db.batch();
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
@@ -192,34 +193,31 @@ impl Store {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
-            for guard in self.by_index.iter().take(DELETE_KEYS_AT_ONCE) {
-                let (key, touched) = guard.into_inner().map_err(fail("dropping from"))?;
-                if index_at(&key) >= index {
+            for guard in self.entries.range(..index.to_be_bytes()) {
+                if keys >= DELETE_KEYS_AT_ONCE {
                     break;
                 }
-                batch.remove(&self.touches, touched);
-                batch.remove(&self.by_index, key);
+                let (key, value) = guard.into_inner().map_err(fail("dropping from"))?;
+                for touched in touched(index_at(&key), &value)? {
+                    batch.remove(&self.touches, touched);
+                    keys += 1;
+                }
+                batch.remove(&self.entries, key);
                 keys += 1;
             }
             if keys == 0 {
-                break;
+                return Ok(());
             }
             batch.commit().map_err(fail("dropping from"))?;
         }
-        self.delete(&self.entries, |key| index_at(key) < index)
     }
 
-    /// Deletes from the beginning while keys pass the test.
-    fn delete(&self, keyspace: &Keyspace, goes: impl Fn(&[u8]) -> bool) -> Result<(), TouchesError> {
+    fn clear(&self, keyspace: &Keyspace) -> Result<(), TouchesError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
             for guard in keyspace.iter().take(DELETE_KEYS_AT_ONCE) {
-                let key = guard.key().map_err(fail("dropping from"))?;
-                if !goes(&key) {
-                    break;
-                }
-                batch.remove(keyspace, key);
+                batch.remove(keyspace, guard.key().map_err(fail("dropping from"))?);
                 keys += 1;
             }
             if keys == 0 {
@@ -331,32 +329,66 @@ impl Turn<'_> {
 
 impl Store {
     fn write_entry(&self, write: &mut OwnedWriteBatch, entry: &AppliedEntry) -> Result<(), TouchesError> {
-        let mut value = entry.at.nanos().to_be_bytes().to_vec();
-        value.extend_from_slice(&entry.kind.number().to_be_bytes());
-        match &entry.ending {
-            Ending::Done => value.push(DONE),
-            Ending::Refused(text) => {
-                value.push(REFUSED);
-                value.extend_from_slice(text.as_bytes());
-            }
-            Ending::Repeated(first) => {
-                value.push(REPEATED);
-                value.extend_from_slice(&first.to_be_bytes());
-            }
-        }
-        write.insert(&self.entries, entry.index.to_be_bytes(), value);
         let content = |source| TouchesError::Content { index: entry.index, source };
-        for (ordinal, change) in (0u32..).zip(entry.changes.iter()) {
+        let mut mark = mark_value(entry);
+        for change in entry.changes.iter() {
             let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
             let Some(value) = touch_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
             let key = touch_key(&object, entry.index);
-            let mut place = entry.index.to_be_bytes().to_vec();
-            place.extend_from_slice(&ordinal.to_be_bytes());
-            write.insert(&self.by_index, place, key.clone());
+            push_bytes(&mut mark, &key);
             write.insert(&self.touches, key, value);
         }
+        write.insert(&self.entries, entry.index.to_be_bytes(), mark);
         Ok(())
     }
+}
+
+/// Time, kind and ending of an entry; the keys of what it touched follow.
+fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
+    let mut value = entry.at.nanos().to_be_bytes().to_vec();
+    value.extend_from_slice(&entry.kind.number().to_be_bytes());
+    match &entry.ending {
+        Ending::Done => {
+            value.push(DONE);
+            push_bytes(&mut value, &[]);
+        }
+        Ending::Refused(text) => {
+            value.push(REFUSED);
+            push_bytes(&mut value, text.as_bytes());
+        }
+        Ending::Repeated(first) => {
+            value.push(REPEATED);
+            push_bytes(&mut value, &first.to_be_bytes());
+        }
+    }
+    value
+}
+
+/// Appends bytes with their length.
+fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    value.extend_from_slice(&length.to_be_bytes());
+    value.extend_from_slice(&bytes[..length as usize]);
+}
+
+/// Takes what `push_bytes` appended.
+fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
+    let (length, rest) = value.split_first_chunk::<4>()?;
+    let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    *value = rest;
+    Some(bytes)
+}
+
+/// The keys of what an entry touched.
+fn touched(index: u64, value: &[u8]) -> Result<Vec<&[u8]>, TouchesError> {
+    let damaged = || TouchesError::Damaged(index);
+    let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
+    take_bytes(&mut rest).ok_or_else(damaged)?;
+    let mut keys = Vec::new();
+    while !rest.is_empty() {
+        keys.push(take_bytes(&mut rest).ok_or_else(damaged)?);
+    }
+    Ok(keys)
 }
 
 /// `None`: nothing that is shown has changed.
@@ -404,7 +436,8 @@ fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
     let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
     let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
     let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
-    let (tag, rest) = rest.split_first().ok_or_else(damaged)?;
+    let (tag, mut rest) = rest.split_first().ok_or_else(damaged)?;
+    let rest = take_bytes(&mut rest).ok_or_else(damaged)?;
     let ending = match *tag {
         DONE => Ending::Done,
         REFUSED => Ending::Refused(String::from_utf8_lossy(rest).into_owned()),
