@@ -190,6 +190,82 @@ fn a_past_state_answers_as_it_did_when_it_was_present() -> Result<()> {
 }
 
 #[test]
+fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
+    let fleet = Fleet::begin()?;
+    let node = fleet.join("n1")?;
+    fleet.put("/v1/jobs", &job("web", 1))?;
+    let allocs = fleet.wait("/v1/job/web/allocations", |allocs| allocs[0].is_object())?;
+    let alloc = &allocs[0];
+    let id = |field: &str| alloc[field].as_str().unwrap_or_default().to_owned();
+    let index = fleet.server.view().applied_index();
+    let mut without = String::new();
+    for line in songline_api::routes_text::<songline::server::Core>().lines() {
+        let mut words = line.split(' ');
+        let (Some(path), Some(methods)) = (words.next(), words.next()) else { continue };
+        if !matches!(methods, "GET" | "*") {
+            continue;
+        }
+        let known = [
+            ("/v1/allocation/", id("ID")),
+            ("/v1/history/allocation/", id("ID")),
+            ("/v1/explain/allocation/", id("ID")),
+            ("/v1/evaluation/", id("EvalID")),
+            ("/v1/history/evaluation/", id("EvalID")),
+            ("/v1/node/pool/", "default".to_owned()),
+            ("/v1/node/", node.id()),
+            ("/v1/history/node/", node.id()),
+            ("/v1/namespace/", "default".to_owned()),
+        ];
+        let name = known.iter().find(|(root, _)| path.starts_with(root)).map_or("web", |(_, id)| id);
+        let target = path.replace("{}", name);
+        let answer = fleet.ask(&Request::new("GET", &format!("{target}?at_index={index}&version=0")))?;
+        if answer.text().contains("this request is none") {
+            without.push_str(&format!("{path}\n"));
+        } else if answer.head.status == 200 {
+            ensure!(answer.index() == Some(index), "{target} shows index {:?} for {index}", answer.index());
+        }
+    }
+    expect![[r#"
+        /ui/{}
+        /v1/agent/health
+        /v1/agent/host
+        /v1/agent/keyring/install{}
+        /v1/agent/keyring/list{}
+        /v1/agent/keyring/remove{}
+        /v1/agent/keyring/use{}
+        /v1/agent/keyring/{}
+        /v1/agent/members
+        /v1/agent/self
+        /v1/agent/servers
+        /v1/client/allocation/{}
+        /v1/client/allocation/{}/checks
+        /v1/client/allocation/{}/gc
+        /v1/client/allocation/{}/restart
+        /v1/client/allocation/{}/stats
+        /v1/client/fs/cat/{}
+        /v1/client/fs/logs/{}
+        /v1/client/fs/ls/{}
+        /v1/client/fs/readat/{}
+        /v1/client/fs/stat/{}
+        /v1/client/fs/stream/{}
+        /v1/client/fs/{}
+        /v1/client/gc
+        /v1/client/stats
+        /v1/event/stream
+        /v1/metrics
+        /v1/operator/license
+        /v1/operator/raft/configuration{}
+        /v1/operator/raft/peer{}
+        /v1/operator/raft/{}
+        /v1/operator/snapshot
+        /v1/regions
+        /v1/status/leader
+        /v1/status/peers
+    "#]].assert_eq(&without);
+    Ok(())
+}
+
+#[test]
 fn every_past_state_has_the_digest_that_it_had_whether_it_is_rebuilt_from_nothing_or_from_a_checkpoint() -> Result<()> {
     let fleet = Fleet::begin()?;
     let mut digests = BTreeMap::new();
