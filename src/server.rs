@@ -69,6 +69,7 @@ pub struct Core {
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
     rpc_port: u16,
+    stable_since: Time,
     shutdown: CancellationToken,
 }
 
@@ -159,6 +160,7 @@ impl Core {
             local_nodes: RwLock::default(),
             agent_config,
             rpc_port,
+            stable_since: wall_clock(),
             shutdown: CancellationToken::new(),
             dir,
         });

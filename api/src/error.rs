@@ -91,6 +91,20 @@ impl From<Rejected> for ApiError {
             | Rejected::DeploymentTerminal { .. }
             | Rejected::DeploymentAllocUnknown(_)
             | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::AclIncomplete { .. }
+            | Rejected::AclTokenSecretTaken
+            | Rejected::AclBootstrapDone
+            | Rejected::AclBootstrapResetIndex
+            | Rejected::OneTimeTokenEndless
+            | Rejected::OneTimeTokenGone
+            | Rejected::AclPolicyNotFound
+            | Rejected::AclRoleNameTaken(_)
+            | Rejected::AclRoleNotFound
+            | Rejected::AclAuthMethodDefaultTaken(_)
+            | Rejected::AclAuthMethodNotFound
+            | Rejected::AclBindingRuleMethodMissing
+            | Rejected::AclBindingRuleNotFound
+            | Rejected::PeriodicChildId(_)
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -3,6 +3,7 @@
 mod agent;
 mod allocs;
 mod audit;
+mod autopilot;
 mod blocking;
 mod call;
 mod compress;
@@ -77,6 +78,7 @@ fn mux<S: Server>() -> Mux<S> {
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
+    autopilot::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);

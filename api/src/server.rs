@@ -92,6 +92,9 @@ pub trait Server: Send + Sync + 'static {
         None
     }
 
+    /// Since when this server has been well.
+    fn stable_since(&self) -> Time;
+
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;
 }

@@ -1,5 +1,6 @@
 //! Wire forms that differ from the rows: list stubs, derived fields, request bodies, events. Rows themselves are in `model`.
 
+pub mod acl;
 pub mod alloc;
 pub mod deployment;
 mod display;

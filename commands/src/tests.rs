@@ -4,6 +4,8 @@ use songline_model::*;
 
 use crate::*;
 
+mod acl;
+
 fn sample(kind: Kind) -> Command {
     let job = Job { id: "web".into(), namespace: "default".into(), name: "web".into(), priority: 50, ..Job::default() };
     let eval = Evaluation { id: EvalId::from_bytes([7; 16]), job_id: "web".into(), priority: 50, ..Evaluation::default() };
@@ -65,6 +67,23 @@ fn sample(kind: Kind) -> Command {
         .into(),
         Kind::DeploymentDelete => DeleteDeployments { ids: vec![DeploymentId::from_bytes([4; 16])] }.into(),
         Kind::JobStability => SetJobStability { job: job.key(), version: 3, stable: true }.into(),
+        Kind::AclPolicyUpsert => UpsertAclPolicies { policies: vec![acl::policy()] }.into(),
+        Kind::AclPolicyDelete => DeleteAclPolicies { names: vec!["readers".into()] }.into(),
+        Kind::AclTokenUpsert => UpsertAclTokens { tokens: vec![acl::token()] }.into(),
+        Kind::AclTokenDelete => DeleteAclTokens { accessor_ids: vec![acl::token().accessor_id] }.into(),
+        Kind::AclTokenBootstrap => BootstrapAclToken { token: acl::token(), reset_index: 17 }.into(),
+        Kind::Autopilot => SetAutopilotConfig { config: AutopilotConfig::initial(), cas: Some(4) }.into(),
+        Kind::OneTimeTokenUpsert => UpsertOneTimeToken { token: acl::one_time_token() }.into(),
+        Kind::OneTimeTokenDelete => DeleteOneTimeTokens { accessor_ids: vec![acl::token().accessor_id], exchanged: Some(9) }.into(),
+        Kind::OneTimeTokenExpire => ExpireOneTimeTokens { timestamp: Time::from_secs(1_700_000_000) }.into(),
+        Kind::AclRolesUpsert => UpsertAclRoles { roles: vec![acl::role()], allow_missing_policies: true }.into(),
+        Kind::AclRolesDelete => DeleteAclRoles { ids: vec![acl::role().id] }.into(),
+        Kind::AclAuthMethodsUpsert => UpsertAclAuthMethods { auth_methods: vec![acl::auth_method()] }.into(),
+        Kind::AclAuthMethodsDelete => DeleteAclAuthMethods { names: vec!["corp".into()] }.into(),
+        Kind::AclBindingRulesUpsert => {
+            UpsertAclBindingRules { binding_rules: vec![acl::binding_rule()], allow_missing_auth_methods: true }.into()
+        }
+        Kind::AclBindingRulesDelete => DeleteAclBindingRules { ids: vec![acl::binding_rule().id] }.into(),
         Kind::UpsertNodeEvents => AddNodeEvents { events: [(node_id, event.into_iter().collect())].into() }.into(),
         Kind::JobBatchDeregister => {
             DeregisterJobs { jobs: [(job.key(), true)].into(), evals: vec![eval], ..DeregisterJobs::default() }.into()

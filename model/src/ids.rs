@@ -114,6 +114,18 @@ uuid_id!(
     /// Names a deployment.
     DeploymentId
 );
+uuid_id!(
+    /// Names an ACL token; not a secret.
+    AccessorId
+);
+uuid_id!(
+    /// Names an ACL role.
+    RoleId
+);
+uuid_id!(
+    /// Names an ACL binding rule.
+    BindingRuleId
+);
 
 struct UuidVisitor;
 
@@ -140,7 +152,7 @@ impl serde::de::Visitor<'_> for UuidVisitor {
     }
 }
 
-fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
+pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
     if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_bytes(UuidVisitor) }
 }
 

@@ -3,7 +3,9 @@
 //! Every row is written once, with the wire's field names; JSON, the log's msgpack and the node RPC are encoders that walk it.
 //! In JSON ids and times are texts, in the log 16 bytes and integers. `None` of a list or map is `null`, `Some` of an empty one is empty.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod blob;
 mod connect;
 mod constraint;
@@ -18,6 +20,7 @@ mod namespace;
 mod node;
 mod node_pool;
 mod node_resources;
+mod periodic;
 mod plan;
 mod resources;
 mod scheduler_config;
@@ -29,13 +32,16 @@ mod task;
 mod task_state;
 mod time;
 
+pub use acl::*;
 pub use alloc::*;
+pub use autopilot::AutopilotConfig;
 pub use blob::Blob;
 pub use connect::*;
 pub use constraint::*;
 pub use deployment::*;
 pub use eval::*;
 pub use group::*;
+pub use ids::{AccessorId, BindingRuleId, RoleId};
 pub use ids::{AllocId, DeploymentId, EvalId, InvalidId, JobId, JobKey, NamespaceName, NodeId, NodePoolName};
 pub use job::*;
 pub use metric::*;
@@ -43,6 +49,7 @@ pub use namespace::*;
 pub use node::*;
 pub use node_pool::*;
 pub use node_resources::*;
+pub use periodic::PeriodicLaunch;
 pub use plan::*;
 pub use resources::*;
 pub use scheduler_config::*;

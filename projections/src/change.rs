@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use songline_model::{
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
+    RoleId,
+};
+use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
     Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
 };
 
+use crate::acl::AclBootstrap;
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::table::{Table, TableType, tables, with_tables};

@@ -16,6 +16,7 @@ pub(crate) fn consistent(state: &State) {
     }
     invariants(state);
     indexes(state);
+    crate::acl::check::consistent(state);
 }
 
 struct Digests<'a>(&'a State);
@@ -43,6 +44,9 @@ fn invariants(state: &State) {
     }
     for key in state.job_summaries().map(|row| JobKey::new(&*row.namespace, &*row.job_id)) {
         assert!(state.job_by_key(&key).is_some(), "a summary is a job's");
+    }
+    for launch in state.periodic_launches() {
+        assert!(state.job_by_key(&launch.key()).is_some(), "{}: only jobs launch", launch.id);
     }
     for alloc in state.allocs() {
         assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");

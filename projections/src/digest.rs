@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use songline_model::{AccessorId, BindingRuleId, RoleId};
 use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
 
 /// 16 bytes that stand for a row, a table or the whole state.
@@ -71,6 +72,7 @@ macro_rules! id_bytes {
     })* };
 }
 id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
+id_bytes!(AccessorId, RoleId, BindingRuleId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {

@@ -17,7 +17,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
-use crate::{alloc, deployment, eval};
+use crate::{alloc, deployment, eval, periodic};
 
 impl Rules<JobKey, Job> for tables::Jobs {
     fn key(row: &Job) -> JobKey {
@@ -95,6 +95,7 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
         preserve_counts(&mut job, stored);
     }
     let job = upsert(tx, job, &Upsert { submission: cmd.submission.as_ref(), versions_max: cmd.versions_max })?;
+    periodic::registered(tx, &job)?;
     if let Some(deployment) = &cmd.deployment {
         replace_deployment(tx, &job, deployment)?;
     }
@@ -231,6 +232,7 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     version::drop_all(tx, &key);
     submission::drop_all(tx, &key);
     tx.delete::<tables::JobSummary>(&key);
+    periodic::purged(tx, &key);
 }
 
 /// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is

@@ -3,7 +3,9 @@
 //! `apply` is total and a function of the log alone: the same entries give the same rows, changes and digests on every server and in every
 //! replay. There is no clock, no randomness and no IO here; a checkpoint is written to and read from whatever the caller hands over.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod change;
 #[cfg(test)]
 mod check;
@@ -18,6 +20,7 @@ mod namespace;
 mod node;
 mod node_pool;
 mod operator;
+mod periodic;
 mod plan;
 mod prefix;
 mod rejected;
@@ -32,6 +35,7 @@ mod tx;
 
 use songline_commands::{Command, Envelope};
 
+pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
 pub use digest::Digest;
@@ -167,6 +171,12 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::DeploymentAllocHealth(cmd) => deployment::set_alloc_health(tx, cmd),
         Command::DeploymentDelete(cmd) => deployment::delete(tx, cmd),
         Command::JobStability(cmd) => job::set_stability(tx, cmd),
+        Command::AclPolicyUpsert(cmd) => acl::upsert_policies(tx, cmd),
+        Command::AclPolicyDelete(cmd) => acl::delete_policies(tx, cmd),
+        Command::AclTokenUpsert(cmd) => acl::upsert_tokens(tx, cmd),
+        Command::AclTokenDelete(cmd) => acl::delete_tokens(tx, cmd),
+        Command::AclTokenBootstrap(cmd) => acl::bootstrap(tx, cmd),
+        Command::Autopilot(cmd) => return autopilot::set(tx, cmd),
         Command::UpsertNodeEvents(cmd) => node::add_events(tx, cmd),
         Command::JobBatchDeregister(cmd) => job::deregister_batch(tx, cmd),
         Command::AllocUpdateDesiredTransition(cmd) => alloc::set_transitions(tx, cmd),
@@ -175,6 +185,15 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::OneTimeTokenUpsert(cmd) => acl::upsert_one_time_token(tx, cmd),
+        Command::OneTimeTokenDelete(cmd) => acl::delete_one_time_tokens(tx, cmd),
+        Command::OneTimeTokenExpire(cmd) => acl::expire_one_time_tokens(tx, cmd),
+        Command::AclRolesUpsert(cmd) => acl::upsert_roles(tx, cmd),
+        Command::AclRolesDelete(cmd) => acl::delete_roles(tx, cmd),
+        Command::AclAuthMethodsUpsert(cmd) => acl::upsert_auth_methods(tx, cmd),
+        Command::AclAuthMethodsDelete(cmd) => acl::delete_auth_methods(tx, cmd),
+        Command::AclBindingRulesUpsert(cmd) => acl::upsert_binding_rules(tx, cmd),
+        Command::AclBindingRulesDelete(cmd) => acl::delete_binding_rules(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

@@ -158,6 +158,55 @@ pub enum Rejected {
     #[error("restoring the archive: {0}")]
     ArchiveUnreadable(String),
 
+    /// A row without something that only its proposer could fill in.
+    #[error("ACL {noun} without {field}")]
+    AclIncomplete {
+        /// What kind of row.
+        noun: &'static str,
+        /// What it lacks.
+        field: &'static str,
+    },
+    /// Two tokens can not have one secret.
+    #[error("secret ID of ACL token is taken")]
+    AclTokenSecretTaken,
+    /// The first token is there already.
+    #[error("ACL bootstrap already done")]
+    AclBootstrapDone,
+    /// The caller names another bootstrap than the last.
+    #[error("Invalid reset index for ACL bootstrap")]
+    AclBootstrapResetIndex,
+    /// Every one-time token ends.
+    #[error("one-time token must have an ExpiresAt time")]
+    OneTimeTokenEndless,
+    /// Somebody else has exchanged it.
+    #[error("one-time token was exchanged or replaced")]
+    OneTimeTokenGone,
+    /// A role names a policy that is not there.
+    #[error("ACL policy not found")]
+    AclPolicyNotFound,
+    /// Names of roles are unique.
+    #[error("ACL role with name {0} already exists")]
+    AclRoleNameTaken(Str),
+    /// No such role.
+    #[error("ACL role not found")]
+    AclRoleNotFound,
+    /// There is one default at most.
+    #[error("default ACL auth method already exists: {0}")]
+    AclAuthMethodDefaultTaken(Str),
+    /// No such auth method.
+    #[error("ACL auth method not found")]
+    AclAuthMethodNotFound,
+    /// A binding rule names an auth method that is not there.
+    #[error("ACL binding rule insert failed: ACL auth method not found")]
+    AclBindingRuleMethodMissing,
+    /// No such binding rule.
+    #[error("ACL binding rule not found")]
+    AclBindingRuleNotFound,
+
+    /// A child of a periodic job whose id does not say when it was launched.
+    #[error("failed to parse the launch time of periodic child {0:?}")]
+    PeriodicChildId(JobId),
+
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),

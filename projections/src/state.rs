@@ -48,6 +48,7 @@ pub(crate) struct Indexes {
     pub(crate) job_counts: OrdMap<JobKey, Counts>,
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
+    pub(crate) acl: crate::acl::Indexes,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

@@ -12,6 +12,11 @@ use songline_model::*;
 
 use crate::{Applied, Change, Outcome, State, apply};
 
+mod acl;
+mod summary;
+
+use summary::{nonzero, show_summary};
+
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
     let teller = Teller::tells(story);
@@ -154,7 +159,7 @@ impl Teller {
                     .map(index)
                     .fold("changed:".to_owned(), |told, index| told + " " + &index)
             }
-            other => panic!("no noun {other}"),
+            other => acl::show(state, other, what),
         }
     }
 }
@@ -198,6 +203,15 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
         Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
         Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
+        Change::AclPolicy { before, after } => mark(before, after, "policy", |row| row.name.to_string()),
+        Change::AclToken { before, after } => mark(before, after, "token", |row| name(row.accessor_id.as_bytes())),
+        Change::AclTokenBootstrap { before, after } => mark(before, after, "bootstrap", |row| row.index.to_string()),
+        Change::OneTimeToken { before, after } => mark(before, after, "once", |row| name(row.accessor_id.as_bytes())),
+        Change::AclRole { before, after } => mark(before, after, "role", |row| name(row.id.as_bytes())),
+        Change::AclAuthMethod { before, after } => mark(before, after, "method", |row| row.name.to_string()),
+        Change::AclBindingRule { before, after } => mark(before, after, "rule", |row| name(row.id.as_bytes())),
+        Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
+        Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
         Change::Restored => "restored".into(),
     }
@@ -229,32 +243,6 @@ fn show_job(row: &Job) -> String {
         row.job_modify_index,
         groups.join(",")
     )
-}
-
-fn show_summary(row: &JobSummary) -> String {
-    let mut out = format!("summary {}:", row.job_id);
-    for (name, group) in row.summary.iter().flatten() {
-        let counts = [
-            ("queued", group.queued),
-            ("starting", group.starting),
-            ("running", group.running),
-            ("complete", group.complete),
-            ("failed", group.failed),
-            ("lost", group.lost),
-            ("unknown", group.unknown),
-        ];
-        write!(out, " {name}({})", nonzero(&counts)).expect("writes");
-    }
-    if let Some(children) = row.children.as_ref().filter(|children| **children != JobChildrenSummary::default()) {
-        let counts = [("pending", children.pending), ("running", children.running), ("dead", children.dead)];
-        write!(out, " children({})", nonzero(&counts)).expect("writes");
-    }
-    write!(out, " create={} modify={}", row.create_index, row.modify_index).expect("writes");
-    out
-}
-
-fn nonzero(counts: &[(&str, i64)]) -> String {
-    counts.iter().filter(|(_, count)| *count != 0).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
 }
 
 fn show_alloc(row: &Allocation) -> String {
@@ -350,6 +338,7 @@ fn command(words: &Words<'_>) -> Command {
         ("reconcile", _) => {
             ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
         }
+        ("acl" | "autopilot", _) => acl::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
 }

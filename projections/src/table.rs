@@ -8,10 +8,15 @@ use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
+    RoleId,
+};
+use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
     Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
 };
 
+use crate::acl::AclBootstrap;
 use crate::change::{Change, RowKey};
 use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
@@ -46,6 +51,24 @@ macro_rules! with_tables {
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
+            /// What tokens, roles and workloads may.
+            AclPolicy, AclPolicy, acl_policy, "acl_policy", Str => AclPolicy;
+            /// Who calls.
+            AclToken, AclToken, acl_token, "acl_token", AccessorId => AclToken;
+            /// When the first token was made: one row or none.
+            AclTokenBootstrap, AclTokenBootstrap, acl_token_bootstrap, "acl_token_bootstrap", () => AclBootstrap;
+            /// Secrets that are exchanged once for a token.
+            OneTimeToken, OneTimeToken, one_time_token, "one_time_token", AccessorId => OneTimeToken;
+            /// Several policies under one name.
+            AclRoles, AclRole, acl_roles, "acl_roles", RoleId => AclRole;
+            /// Who outside is believed when somebody logs in.
+            AclAuthMethods, AclAuthMethod, acl_auth_methods, "acl_auth_methods", Str => AclAuthMethod;
+            /// What logins may.
+            AclBindingRules, AclBindingRule, acl_binding_rules, "acl_binding_rules", BindingRuleId => AclBindingRule;
+            /// How the servers look after themselves: one row or none.
+            AutopilotConfig, AutopilotConfig, autopilot_config, "autopilot-config", () => AutopilotConfig;
+            /// When each periodic job last ran.
+            PeriodicLaunch, PeriodicLaunch, periodic_launch, "periodic_launch", JobKey => PeriodicLaunch;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
         }

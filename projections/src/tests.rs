@@ -12,6 +12,8 @@ use crate::job::summary;
 use crate::story::{group, id, show_change};
 use crate::{Applied, Change, Outcome, Rejected, State, Table, apply, apply_optimistically, pass};
 
+mod acl;
+
 const SEEDS: u64 = 24;
 const ENTRIES: u64 = 400;
 
@@ -171,6 +173,9 @@ impl Dice {
     }
 
     fn command(&mut self, state: &State) -> Command {
+        if self.chance(20) {
+            return self.acl_command(state);
+        }
         let event = self.chance(50).then(NodeEvent::default);
         match self.below(36) {
             0 | 1 => RegisterNode {
@@ -389,7 +394,11 @@ fn restoring_never_takes_the_index_back() {
     assert_eq!(applied.result, Ok(Outcome::Restored { archive_index: 299 }));
     assert_eq!(applied.changes, [Change::Restored]);
     assert_eq!((applied.index, young.applied_index(), young.base(), young.raft_index()), (300, 300, 297, 3));
-    assert_eq!(young.table_digests(), old.table_digests());
+    // All rows but those that a restore is careful with: deployments without a job end, and one-time tokens must not come back.
+    let is_lasting = |table: Table| !matches!(table, Table::Deployment | Table::OneTimeToken);
+    let lasting = |state: &State| state.table_digests().into_iter().filter(|(table, _)| is_lasting(*table)).collect::<Vec<_>>();
+    assert_eq!(lasting(&young), lasting(&old));
+    assert!(old.one_time_tokens().count() > 0 && young.one_time_tokens().count() == 0);
     assert!(Table::ALL.iter().all(|table| young.table_index(*table) == 300));
     consistent(&young);
     assert_eq!(apply(&mut young, 4, &namespace("next")).index, 301);

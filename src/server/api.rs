@@ -187,6 +187,10 @@ impl Server for Core {
         Some(self)
     }
 
+    fn stable_since(&self) -> Time {
+        self.stable_since
+    }
+
     fn shutdown(&self) -> &CancellationToken {
         self.shutdown_token()
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig,
-    UpdateDeploymentStatus, UpdateEvals,
+    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetAutopilotConfig, SetClusterMetadata, SetDesiredTransitions,
+    SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
 };
-use songline_model::{Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
+use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
 use songline_scheduler::broker;
 use songline_scheduler::leader::deployments::{self, Deployments};
@@ -62,6 +62,10 @@ async fn establish(core: &Arc<Core>) -> Result<(), ProposeError> {
     if view.scheduler_config().is_none() {
         let config = core.config.default_scheduler_config.clone();
         core.write(proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+    }
+    if view.autopilot_config().is_none() {
+        let config = AutopilotConfig::initial();
+        core.write(proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = uuid::Uuid::new_v4().to_string().into();

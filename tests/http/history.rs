@@ -261,7 +261,8 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/regions
         /v1/status/leader
         /v1/status/peers
-    "#]].assert_eq(&without);
+    "#]]
+    .assert_eq(&without);
     Ok(())
 }
 

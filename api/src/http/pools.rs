@@ -89,7 +89,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if name.is_empty() {
         return Err(ApiError::bad_request("node pool name is empty"));
     }
-    let (view, region) = (call.server.view(), &call.server.info().region);
+    let (view, region) = (call.view(), &call.server.info().region);
     let mut errors = Vec::new();
     if view.jobs().any(|job| job.node_pool == *name && job.status != JobStatus::Dead) {
         errors.push(format!("node pool \"{name}\" has non-terminal jobs in regions: [{region}]"));

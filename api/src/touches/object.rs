@@ -121,6 +121,15 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
         | Change::JobSubmission { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
+        | Change::AclPolicy { .. }
+        | Change::AclToken { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AclRole { .. }
+        | Change::AclAuthMethod { .. }
+        | Change::AclBindingRule { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
         | Change::Idempotency { .. }
         | Change::Restored => None,
     }

@@ -58,6 +58,16 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         }
         // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
+        // Small tables: the table's key is enough for readers of one row, too.
+        Change::AclPolicy { .. }
+        | Change::AclToken { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AclRole { .. }
+        | Change::AclAuthMethod { .. }
+        | Change::AclBindingRule { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
+use songline_model::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken};
 use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
 use songline_projections::Change;
 
+use crate::wire::acl::{AuthMethodView, TokenView};
 use crate::wire::alloc::EventAlloc;
 use crate::wire::node::NodeView;
 
@@ -25,6 +27,16 @@ pub enum Topic {
     Node,
     /// Node pools.
     NodePool,
+    /// ACL policies.
+    AclPolicy,
+    /// ACL tokens.
+    AclToken,
+    /// ACL roles.
+    AclRole,
+    /// ACL auth methods.
+    AclAuthMethod,
+    /// ACL binding rules.
+    AclBindingRule,
 }
 
 impl Topic {
@@ -37,6 +49,11 @@ impl Topic {
             Topic::Deployment => "Deployment",
             Topic::Node => "Node",
             Topic::NodePool => "NodePool",
+            Topic::AclPolicy => "ACLPolicy",
+            Topic::AclToken => "ACLToken",
+            Topic::AclRole => "ACLRole",
+            Topic::AclAuthMethod => "ACLAuthMethod",
+            Topic::AclBindingRule => "ACLBindingRule",
         }
     }
 }
@@ -75,6 +92,16 @@ pub enum Payload {
     Node(Arc<Node>),
     /// A node pool.
     NodePool(Arc<NodePool>),
+    /// An ACL policy.
+    AclPolicy(Arc<AclPolicy>),
+    /// An ACL token; its secret is not shown.
+    AclToken(Arc<AclToken>),
+    /// An ACL role.
+    AclRole(Arc<AclRole>),
+    /// An ACL auth method; its client secret is not shown.
+    AclAuthMethod(Arc<AclAuthMethod>),
+    /// An ACL binding rule.
+    AclBindingRule(Arc<AclBindingRule>),
 }
 
 impl Serialize for Payload {
@@ -86,6 +113,11 @@ impl Serialize for Payload {
             Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
             Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
             Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+            Payload::AclPolicy(row) => s.collect_map([("ACLPolicy", row)]),
+            Payload::AclToken(row) => s.collect_map([("ACLToken", TokenView::event(row))]),
+            Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
+            Payload::AclAuthMethod(row) => s.collect_map([("AuthMethod", AuthMethodView::new(row))]),
+            Payload::AclBindingRule(row) => s.collect_map([("ACLBindingRule", row)]),
         }
     }
 }
@@ -137,11 +169,26 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::ApplyPlanResults => Some("PlanResult"),
         Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
         Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        Kind::AclPolicyUpsert => Some("ACLPolicyUpserted"),
+        Kind::AclPolicyDelete => Some("ACLPolicyDeleted"),
+        Kind::AclTokenUpsert => Some("ACLTokenUpserted"),
+        Kind::AclTokenDelete => Some("ACLTokenDeleted"),
+        Kind::AclRolesUpsert => Some("ACLRoleUpserted"),
+        Kind::AclRolesDelete => Some("ACLRoleDeleted"),
+        Kind::AclAuthMethodsUpsert => Some("ACLAuthMethodUpserted"),
+        Kind::AclAuthMethodsDelete => Some("ACLAuthMethodDeleted"),
+        Kind::AclBindingRulesUpsert => Some("ACLBindingRuleUpserted"),
+        Kind::AclBindingRulesDelete => Some("ACLBindingRuleDeleted"),
         // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
         | Kind::DeploymentDelete
         | Kind::JobStability
+        | Kind::AclTokenBootstrap
+        | Kind::Autopilot
+        | Kind::OneTimeTokenUpsert
+        | Kind::OneTimeTokenDelete
+        | Kind::OneTimeTokenExpire
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
@@ -212,10 +259,36 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let pool = after.as_ref().or(before.as_ref())?;
             (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
         }
+        Change::AclPolicy { before, after } => {
+            let policy = after.as_ref().or(before.as_ref())?;
+            (Topic::AclPolicy, policy.name.clone(), Str::default(), None, Payload::AclPolicy(Arc::clone(policy)))
+        }
+        Change::AclToken { before, after } => {
+            let token = after.as_ref().or(before.as_ref())?;
+            (Topic::AclToken, id_text(Some(token.accessor_id)), Str::default(), None, Payload::AclToken(Arc::clone(token)))
+        }
+        Change::AclRole { before, after } => {
+            let role = after.as_ref().or(before.as_ref())?;
+            let keys = vec![role.name.clone()];
+            (Topic::AclRole, id_text(Some(role.id)), Str::default(), Some(keys), Payload::AclRole(Arc::clone(role)))
+        }
+        Change::AclAuthMethod { before, after } => {
+            let method = after.as_ref().or(before.as_ref())?;
+            (Topic::AclAuthMethod, method.name.clone(), Str::default(), None, Payload::AclAuthMethod(Arc::clone(method)))
+        }
+        Change::AclBindingRule { before, after } => {
+            let rule = after.as_ref().or(before.as_ref())?;
+            let keys = vec![rule.auth_method.clone()];
+            (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
+        }
         // Derived from the rows above, or not the subscribers' business.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }

@@ -201,6 +201,9 @@ impl Server for Memory {
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.leader_addr()]
     }
+    fn stable_since(&self) -> Time {
+        Time::from_secs(1_700_000_000)
+    }
     fn shutdown(&self) -> &CancellationToken {
         &self.shutdown
     }
