@@ -67,7 +67,7 @@ impl Machine {
             (None, Err(rejected)) => Ending::Refused(rejected.to_string()),
         };
         if kind == Kind::Restore && ending == Ending::Done {
-            core.past.clear();
+            core.past.begin_anew(self.state.applied_index());
         }
         let (index, at) = (self.state.applied_index(), self.state.applied_at());
         core.touches().publish(AppliedEntry { index, at, kind, ending, changes: Arc::clone(changes) });
@@ -128,7 +128,6 @@ impl StateMachine for Machine {
         self.state = State::read_checkpoint(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
         if let Some(core) = self.core.upgrade() {
-            core.past.clear();
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
         }
         self.publish(Vec::new());

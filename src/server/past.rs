@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,9 @@ const FIRST_INDEX_MAX: u64 = 1;
 /// What is kept of the past in memory.
 pub(crate) struct PastStates {
     kept: Mutex<Kept>,
+    /// Index of the last restored archive that was applied by this process. The record of touches knows older ones, and learns of
+    /// this one a moment later.
+    floor: AtomicU64,
     turns: Arc<Semaphore>,
 }
 
@@ -51,7 +55,7 @@ struct KeptState {
 
 impl Default for PastStates {
     fn default() -> Self {
-        Self { kept: Mutex::default(), turns: Arc::new(Semaphore::new(REBUILDS_MAX)) }
+        Self { kept: Mutex::default(), floor: AtomicU64::new(0), turns: Arc::new(Semaphore::new(REBUILDS_MAX)) }
     }
 }
 
@@ -61,8 +65,9 @@ impl PastStates {
         lock(&self.kept).states.retain(|kept| kept.used.elapsed() < KEPT_FOR);
     }
 
-    /// Lets go of everything: an archive was restored, and what was before is another history.
-    pub(crate) fn clear(&self) {
+    /// An archive was restored by the entry at `floor`, so what was before is another history.
+    pub(crate) fn begin_anew(&self, floor: u64) {
+        self.floor.store(floor, Ordering::Release);
         lock(&self.kept).states.clear();
     }
 
@@ -109,7 +114,7 @@ impl Past for Core {
     }
 
     fn oldest_entry(&self) -> u64 {
-        (self.log().oldest_index() + self.view().base()).max(Core::touches(self).floor())
+        (self.log().oldest_index() + self.view().base()).max(self.past_floor())
     }
 
     fn state_at(&self, index: u64) -> PastFuture<'_, Arc<State>> {
@@ -148,6 +153,11 @@ fn commands(log: &Log<Machine>, base: u64, range: Range<u64>) -> Result<Vec<Logg
 }
 
 impl Core {
+    /// Index of the last restored archive, 0 when there was none.
+    fn past_floor(&self) -> u64 {
+        Core::touches(self).floor().max(self.past.floor.load(Ordering::Acquire))
+    }
+
     async fn past_state(&self, index: u64) -> Result<Arc<State>, PastError> {
         let newest = self.view();
         let (base, applied) = (newest.base(), newest.applied_index());
@@ -157,7 +167,7 @@ impl Core {
         if index == applied {
             return Ok(newest);
         }
-        let floor = Core::touches(self).floor();
+        let floor = self.past_floor();
         let below = |oldest: u64| PastError::BelowOldest { wanted: index, oldest };
         if index < floor || index < base {
             return Err(below(floor.max(base)));

@@ -253,6 +253,8 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/client/stats
         /v1/event/stream
         /v1/metrics
+        /v1/operator/autopilot/health
+        /v1/operator/autopilot/health
         /v1/operator/license
         /v1/operator/raft/configuration{}
         /v1/operator/raft/peer{}
