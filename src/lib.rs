@@ -6,7 +6,13 @@ pub mod cli;
 pub mod config;
 pub mod server;
 
+/// What a request asks of a server, for tools that ask without HTTP.
+pub use songline_api::Proposal;
+/// The verbs, for the same.
+pub use songline_commands as commands;
 /// The nouns, for those who build on this library.
 pub use songline_model as model;
+/// The tables, for tools that measure them.
+pub use songline_projections as projections;
 /// What nodes and servers say to each other, for simulated nodes.
 pub use songline_rpc as rpc;

@@ -3,17 +3,21 @@
 //! Wiring only: what a command does is in `projections`, what is decided in `scheduler`, how bytes are kept in `log`.
 
 mod api;
+mod apply_times;
 mod archives;
 mod endpoint;
 mod keeping;
+mod keyring;
 mod lead;
 mod machine;
 mod metrics;
 mod nodes;
 mod past;
 mod plans;
+mod services;
 mod timing;
 mod updates;
+mod work;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -35,6 +39,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
+pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
 use machine::Machine;
 pub use machine::replay;
@@ -60,10 +65,16 @@ pub struct Core {
     queues: Mutex<EvalQueues>,
     /// Told when the queues may have something to work on.
     work: Notify,
+    /// Told when long work may be under way.
+    work_opened: Notify,
+    apply_times: ApplyTimes,
     heartbeats: Mutex<Heartbeats>,
     /// Told when a deadline of the leader's machines may have moved.
     deadlines: Notify,
     plans: plans::PlanQueue,
+    keyring: keyring::Keyring,
+    /// Told when something may be due about root keys.
+    root_keys_changed: Notify,
     updates: updates::Updates,
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
@@ -152,9 +163,13 @@ impl Core {
             applied: watch::Sender::new(0),
             queues: Mutex::new(EvalQueues::new()),
             work: Notify::new(),
+            work_opened: Notify::new(),
+            apply_times: ApplyTimes::default(),
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
             plans,
+            keyring: keyring::Keyring::new(dir.join("keystore")),
+            root_keys_changed: Notify::new(),
             updates,
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
@@ -173,7 +188,9 @@ impl Core {
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
+        keyring::start(&core);
         workers::start(&core);
+        work::start(&core);
         keeping::start(&core);
         Ok(core)
     }
@@ -222,13 +239,23 @@ impl Core {
 
     /// Writes a command and answers once it is durable and applied here.
     pub async fn write(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        self.write_timed(proposal).await.map(|(written, _)| written)
+    }
+
+    /// How long applying has held the state.
+    pub fn apply_times(&self) -> &ApplyTimes {
+        &self.apply_times
+    }
+
+    /// The same, and how long applying it took here.
+    pub(crate) async fn write_timed(&self, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
         let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let reply = self.log().propose(bytes.into()).await.map_err(propose_error)?.reply;
         let outcome = reply.result?;
-        Ok(Written { index: reply.index, outcome })
+        Ok((Written { index: reply.index, outcome }, reply.took))
     }
 
     /// Returns when this server has applied the entry at `index`, or says that it takes too long.

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use songline_projections::Rejected;
 use songline_rpc::RpcError;
 
+use crate::keyring::KeyringError;
 use crate::server::{ProposeError, RestoreError};
 
 /// An answer that is an error: a status code and a bare text.
@@ -63,6 +64,7 @@ impl From<Rejected> for ApiError {
             Rejected::NodePoolBuiltIn(_) => StatusCode::BAD_REQUEST,
             // One key for two different writes: a mistake of the caller that the reference does not know.
             Rejected::IdempotencyKeyReused(_) => StatusCode::CONFLICT,
+            Rejected::WorkNotUnderWay(_) => StatusCode::NOT_FOUND,
             Rejected::NodeNotFound(_)
             | Rejected::NodeOfListNotFound(_)
             | Rejected::NodeIdsMissing
@@ -74,6 +76,24 @@ impl From<Rejected> for ApiError {
             | Rejected::NamespaceQuotaUnknown { .. }
             | Rejected::NamespaceDefault
             | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasCsiVolume { .. }
+            | Rejected::CsiVolumeNamespaceUnknown { .. }
+            | Rejected::CsiVolumeUpdate(_)
+            | Rejected::CsiVolumeNotFound(_)
+            | Rejected::CsiVolumeInUse(_)
+            | Rejected::CsiVolumeClaim(_)
+            | Rejected::CsiPluginInUse
+            | Rejected::NamespaceHasVariable(_)
+            | Rejected::VariablesTooLarge
+            | Rejected::RootKeyUnknown(_)
+            | Rejected::RootKeyNotFound
+            | Rejected::RootKeyWithoutId
+            | Rejected::RootKeyWithoutAlgorithm
+            | Rejected::RootKeyWithoutMaterial
+            | Rejected::RootKeyAlgorithmChanged
+            | Rejected::RekeyWithoutRotation
+            | Rejected::RootKeyActive
+            | Rejected::RootKeyInUse(_)
             | Rejected::JobNamespaceUnknown { .. }
             | Rejected::JobNodePoolUnknown { .. }
             | Rejected::JobExists
@@ -83,6 +103,7 @@ impl From<Rejected> for ApiError {
             | Rejected::JobNotFound
             | Rejected::EvalNotFound(_)
             | Rejected::EvalBrokerRunning
+            | Rejected::EvalFilterInvalid(_)
             | Rejected::AllocNotFound(_)
             | Rejected::AllocWithoutJob(_)
             | Rejected::JobSummaryMissing { .. }
@@ -105,6 +126,8 @@ impl From<Rejected> for ApiError {
             | Rejected::AclBindingRuleMethodMissing
             | Rejected::AclBindingRuleNotFound
             | Rejected::PeriodicChildId(_)
+            | Rejected::DeploymentCanariesUnhealthy(_)
+            | Rejected::ServiceRegistrationNotFound
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -127,6 +150,12 @@ impl From<RestoreError> for ApiError {
             RestoreError::Archive(_) => Self::internal(error.to_string()),
             RestoreError::Propose(error) => error.into(),
         }
+    }
+}
+
+impl From<KeyringError> for ApiError {
+    fn from(error: KeyringError) -> Self {
+        Self::internal(error.to_string())
     }
 }
 

@@ -8,6 +8,7 @@ mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -17,7 +18,9 @@ mod history;
 mod host;
 mod ids;
 mod jobs;
+mod keyring;
 mod membership;
+mod metadata;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -28,7 +31,11 @@ mod params;
 mod past;
 mod pools;
 mod raft;
+mod scaling;
 mod search;
+mod services;
+mod variables;
+mod work;
 
 use std::sync::Arc;
 
@@ -79,6 +86,7 @@ fn mux<S: Server>() -> Mux<S> {
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);
@@ -87,13 +95,19 @@ fn mux<S: Server>() -> Mux<S> {
     history::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    keyring::routes(&mut mux);
     membership::routes(&mut mux);
+    metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
+    scaling::routes(&mut mux);
     search::routes(&mut mux);
+    variables::routes(&mut mux);
+    services::routes(&mut mux);
+    work::routes(&mut mux);
     mux
 }
 

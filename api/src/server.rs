@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
+use crate::keyring::Keyring;
 use crate::past::Past;
 use crate::watch::Watches;
 
@@ -65,6 +66,9 @@ pub trait Server: Send + Sync + 'static {
 
     /// Counts all job summaries anew.
     fn reconcile_summaries(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// What encrypts and decrypts.
+    fn keyring(&self) -> &impl Keyring;
 
     /// What stands in the agent's configuration.
     fn info(&self) -> &AgentInfo;

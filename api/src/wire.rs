@@ -2,6 +2,7 @@
 
 pub mod acl;
 pub mod alloc;
+pub mod csi;
 pub mod deployment;
 mod display;
 pub mod eval;
@@ -9,3 +10,4 @@ pub mod event;
 pub mod job;
 pub mod node;
 pub mod responses;
+pub mod work;

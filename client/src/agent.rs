@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
-use songline_rpc::{NodeAuth, RpcError, Servers};
+use songline_rpc::{NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,9 +23,11 @@ use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocSync, Heartbeats, Input, Jitter, NextCall};
+use crate::meta::{Dynamic, Layers};
 use crate::runner::{News, Runner, Shared, View};
+use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
-use crate::{driver, fingerprint};
+use crate::{driver, fingerprint, meta};
 
 /// How long one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
@@ -94,6 +96,8 @@ pub(crate) struct Inner<S: Servers> {
     heard_at: Mutex<Option<Time>>,
     /// The address book as the servers last gave it; a transport uses it.
     servers_known: Mutex<Vec<songline_model::Str>>,
+    /// Held while a change is written, so that two changes do not overtake each other on the disk.
+    meta: tokio::sync::Mutex<Layers>,
 }
 
 impl<S: Servers> Client<S> {
@@ -104,7 +108,7 @@ impl<S: Servers> Client<S> {
         let dir = config.state_dir().join("client.db");
         let opened = tokio::task::spawn_blocking(move || StateDb::open(&dir)).await.map_err(StartError::Interrupted)?;
         let (state, contents, thread) = opened?;
-        let Contents { identity, registered, allocs } = contents;
+        let Contents { identity, registered, meta, allocs } = contents;
         let auth = match identity.as_deref().and_then(parse_identity) {
             Some(auth) => auth,
             None => {
@@ -114,7 +118,9 @@ impl<S: Servers> Client<S> {
             }
         };
         let drivers = driver::all(&config);
-        let node = first_node(&config, &auth, &drivers, clock.now());
+        let mut node = first_node(&config, &auth, &drivers, clock.now());
+        let layers = Layers::new(node.meta.take().unwrap_or_default(), meta);
+        node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
         let runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>> = Arc::default();
         let await_end = await_end(&runners, &servers, &auth, config.dev);
@@ -128,6 +134,7 @@ impl<S: Servers> Client<S> {
             tracker: TaskTracker::new(),
             news,
             await_end,
+            registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
         });
         let inner = Arc::new(Inner {
             servers,
@@ -144,6 +151,7 @@ impl<S: Servers> Client<S> {
             events_wake: Notify::new(),
             heard_at: Mutex::default(),
             servers_known: Mutex::default(),
+            meta: tokio::sync::Mutex::new(layers),
             shared: Arc::clone(&shared),
         });
         inner.restore(allocs);
@@ -232,6 +240,24 @@ impl<S: Servers> Inner<S> {
 
     fn now(&self) -> Time {
         self.shared.clock.now()
+    }
+
+    pub async fn meta(&self) -> NodeMeta {
+        self.meta.lock().await.shown()
+    }
+
+    /// Writes a change of the node's meta down, then shows it, then tells the servers.
+    pub async fn change_meta(&self, change: Dynamic) -> Result<NodeMeta, RpcError> {
+        meta::check(&change)?;
+        let mut layers = self.meta.lock().await;
+        layers.apply(change);
+        self.shared.state.put_meta(layers.dynamic()).await;
+        {
+            let mut node = lock(&self.shared.node);
+            *node = Arc::new(Node { meta: Some(layers.merged()), ..Node::clone(&node) });
+        }
+        self.node_changed.notify_one();
+        Ok(layers.shown())
     }
 
     /// A wait after an error, spread; in dev mode always the same.

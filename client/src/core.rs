@@ -15,7 +15,7 @@ mod task;
 mod tracker;
 mod watch;
 
-pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input};
+pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, Workload};
 pub use coordinator::{Coordinator, Stage};
 pub use health::{HealthWatcher, Verdict};
 pub use heartbeat::{Heartbeats, NextCall};

@@ -17,8 +17,9 @@ use tokio_util::task::TaskTracker;
 use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord};
+use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
 use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
+use crate::services::{self, Announcer, Registrar};
 use crate::state::StateDb;
 use crate::stats::TaskUsage;
 
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub news: mpsc::UnboundedSender<News>,
     /// Waits until an allocation of this or another node has ended; gives its directory when it is here.
     pub await_end: Box<dyn Fn(AllocId) -> Boxed<'static, Option<AllocDir>> + Send + Sync>,
+    /// Where services are announced.
+    pub registrar: Arc<dyn Registrar>,
 }
 
 /// What a runner tells the agent.
@@ -131,6 +134,8 @@ impl Runner {
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
             setup: None,
+            announcer: None,
+            withdrawing: Vec::new(),
             show,
             machine,
             shared,
@@ -192,6 +197,10 @@ struct Shell {
     /// What set-up has made of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
     setup: Option<AbortHandle>,
+    /// Made when there is something to announce or to withdraw: most allocations have nothing.
+    announcer: Option<Announcer>,
+    /// Withdrawals that are not known to be done.
+    withdrawing: Vec<oneshot::Receiver<()>>,
     show: watch::Sender<View>,
     restored: bool,
 }
@@ -276,7 +285,10 @@ impl Shell {
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
                 Effect::SetUpTask { task } => self.set_up_task(task),
                 Effect::StartTask { task, run } => self.start_task(task, run),
-                Effect::KillTask { task, run, signal, timeout } => self.kill_task(task, run, signal, timeout),
+                Effect::KillTask { task, run, signal, timeout } => {
+                    self.until_withdrawn().await;
+                    self.kill_task(task, run, signal, timeout);
+                }
                 Effect::SignalTask { task, signal, .. } => {
                     let sent =
                         self.processes.get(&task).map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
@@ -288,6 +300,8 @@ impl Shell {
                 Effect::TaskDone { task } => {
                     self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
                 }
+                Effect::Announce { of } => self.announce(of),
+                Effect::Withdraw { of } => self.withdraw(of),
                 Effect::Report => self.report(),
                 Effect::TearDown => {
                     let now = self.shared.clock.now();
@@ -341,9 +355,56 @@ impl Shell {
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
         let handle = self.spawn(async move {
             let outcome = setup::set_up_alloc(&shared, &alloc, &dir, awaited).await;
-            send(&back, Input::SetUp(outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}").into())));
+            let outcome = outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}"));
+            // A group whose services nobody could find does not start.
+            let outcome = outcome.and_then(|()| match setup::registrations(&shared, &alloc, &dir, &Workload::Group) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("pre-run hook \"group_services\" failed: {error}")),
+            });
+            send(&back, Input::SetUp(outcome.map_err(Str::from)));
         });
         self.setup = Some(handle);
+    }
+
+    fn announcer(&mut self) -> &Announcer {
+        self.announcer.get_or_insert_with(|| {
+            let (announcer, worker) = Announcer::new(Arc::clone(&self.shared.registrar));
+            let cancel = self.shared.cancel.clone();
+            self.shared.tracker.spawn(async move {
+                tokio::select! { () = cancel.cancelled() => {}, () = worker.run() => {} }
+            });
+            announcer
+        })
+    }
+
+    fn registrations(&self, of: &Workload) -> Vec<songline_model::ServiceRegistration> {
+        setup::registrations(&self.shared, self.machine.alloc(), &self.dir, of).unwrap_or_else(|error| {
+            tracing::warn!(alloc = %self.id(), error, "announcing services");
+            Vec::new()
+        })
+    }
+
+    fn announce(&mut self, of: Workload) {
+        let rows = self.registrations(&of);
+        self.announcer().announce(of, rows);
+    }
+
+    fn withdraw(&mut self, of: Workload) {
+        let rows = self.registrations(&of);
+        let done = self.announcer().withdraw(of, rows);
+        self.withdrawing.push(done);
+    }
+
+    /// Waits until what was withdrawn is, for a while: nobody should be sent to a task that ends.
+    async fn until_withdrawn(&mut self) {
+        if self.withdrawing.is_empty() {
+            return;
+        }
+        let all = futures_util::future::join_all(self.withdrawing.drain(..));
+        tokio::select! {
+            _ = tokio::time::timeout(services::WITHDRAW_WAIT, all) => {}
+            () = self.shared.cancel.cancelled() => {}
+        }
     }
 
     fn recover(&self, task: Str, run: u64, handle: Option<Blob>) {

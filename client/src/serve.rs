@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use songline_model::AllocId;
-use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
+use songline_model::{AllocId, Str};
+use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
 use tokio::sync::mpsc;
 
 use crate::agent::Client;
@@ -108,6 +108,14 @@ impl<S: Servers> NodeAgent for Client<S> {
         let both = look().into_iter().map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after))).collect();
         let interval = Interval { secs: USAGE_INTERVAL.as_secs_f64(), mhz_per_core: mhz_per_core() };
         Ok(stats::alloc_usage(&both, interval, self.inner.shared.clock.now().nanos()).into())
+    }
+
+    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
+        Ok(self.inner.meta().await)
+    }
+
+    async fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
+        self.inner.change_meta(change).await
     }
 
     async fn host_stats(&self) -> Result<Bytes, RpcError> {

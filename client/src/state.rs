@@ -13,6 +13,7 @@ use songline_rpc::AllocUpdate;
 use tokio::sync::oneshot;
 
 use crate::core::TaskRecord;
+use crate::meta::Dynamic;
 
 const CACHE_BYTES: u64 = 4 << 20;
 const MEMTABLE_BYTES: u64 = 4 << 20;
@@ -89,6 +90,7 @@ pub(crate) struct StateDb {
 pub(crate) struct Contents {
     pub identity: Option<String>,
     pub registered: bool,
+    pub meta: Dynamic,
     pub allocs: BTreeMap<AllocId, Left>,
 }
 
@@ -113,6 +115,11 @@ impl StateDb {
     /// That the servers know this node.
     pub fn put_registered(&self) {
         self.put_later(vec![("node/registration".to_owned(), Vec::new())]);
+    }
+
+    /// Meta that was set while the node ran. Waits for the disk.
+    pub async fn put_meta(&self, meta: &Dynamic) {
+        self.put(vec![("node/meta".to_owned(), encode(meta))], true).await;
     }
 
     /// The servers' copy of an allocation.
@@ -217,7 +224,7 @@ fn write(db: &Database, rows: &Keyspace, jobs: &[Job]) -> fjall::Result<()> {
 }
 
 fn read(rows: &Keyspace) -> Result<Contents, StateError> {
-    let mut contents = Contents { identity: None, registered: false, allocs: BTreeMap::new() };
+    let mut contents = Contents { identity: None, registered: false, meta: Dynamic::new(), allocs: BTreeMap::new() };
     let mut parts: BTreeMap<AllocId, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
     for guard in rows.iter() {
         let (key, value) = guard.into_inner().map_err(StateError::Read)?;
@@ -225,6 +232,9 @@ fn read(rows: &Keyspace) -> Result<Contents, StateError> {
         match key.as_str() {
             "node/identity" => contents.identity = Some(String::from_utf8_lossy(&value).into_owned()),
             "node/registration" => contents.registered = true,
+            "node/meta" => {
+                contents.meta = rmp_serde::from_slice(&value).map_err(|source| StateError::Decode { key: key.clone(), source })?;
+            }
             _ => {
                 let alloc = key.strip_prefix("allocations/").and_then(|rest| rest.split_once('/'));
                 if let Some((id, what)) = alloc

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{AllocId, DeploymentId, DeploymentStatusUpdate, Evaluation, Job};
+use songline_model::{AllocId, DeploymentId, DeploymentStatusUpdate, Evaluation, Job, Str};
 
 /// Change a deployment's status. Refused when it has ended.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -39,6 +39,20 @@ pub struct SetDeploymentAllocHealth {
     pub job: Option<Arc<Job>>,
     /// How many job versions are kept.
     pub versions_max: u64,
+}
+
+/// Promote the canaries of some groups of a deployment, or of all. Refused when too few of them are healthy.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromoteDeployment {
+    /// Which.
+    pub deployment_id: DeploymentId,
+    /// Every group, whatever `groups` says.
+    pub all: bool,
+    /// These groups; unknown ones are skipped.
+    pub groups: Vec<Str>,
+    /// What follows.
+    pub eval: Option<Evaluation>,
 }
 
 /// Drop deployments. Missing ones are skipped.

@@ -7,6 +7,7 @@ mod acl;
 mod alloc;
 mod autopilot;
 mod codec;
+mod csi;
 mod deployment;
 mod envelope;
 mod eval;
@@ -16,11 +17,17 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod root_key;
+mod scaling;
+mod service;
+mod variable;
+mod work;
 
 pub use acl::*;
 pub use alloc::*;
 pub use autopilot::*;
 pub use codec::{DecodeError, EncodeError};
+pub use csi::*;
 pub use deployment::*;
 pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
 pub use eval::*;
@@ -30,6 +37,11 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use root_key::*;
+pub use scaling::*;
+pub use service::*;
+pub use variable::*;
+pub use work::*;
 
 #[cfg(test)]
 mod tests;
@@ -124,6 +136,8 @@ commands! {
     ApplyPlanResults(ApplyPlan) = 13,
     /// A deployment's status changes.
     DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
+    /// Groups of a deployment get all their allocations: their canaries did well.
+    DeploymentPromote(PromoteDeployment) = 15,
     /// Allocations of a deployment are called healthy or unhealthy.
     DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
     /// Old deployments are dropped.
@@ -176,6 +190,30 @@ commands! {
     AclBindingRulesUpsert(UpsertAclBindingRules) = 57,
     /// ACL binding rules are deleted.
     AclBindingRulesDelete(DeleteAclBindingRules) = 58,
+    /// CSI volumes are registered or changed.
+    CSIVolumeRegister(RegisterCsiVolumes) = 35,
+    /// CSI volumes are forgotten.
+    CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
+    /// A claim on a CSI volume is taken, or moves towards release.
+    CSIVolumeClaim(ClaimCsiVolume) = 37,
+    /// Several claims at once.
+    CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
+    /// A CSI plugin that nobody runs is forgotten.
+    CSIPluginDelete(DeleteCsiPlugin) = 40,
+    /// A variable is written or deleted.
+    VarApplyState(ApplyVariable) = 50,
+    /// A root key is added, or its state changes.
+    RootKeyMetaUpsert(UpsertRootKey) = 51,
+    /// A root key is deleted.
+    RootKeyMetaDelete(DeleteRootKey) = 52,
+    /// Something was done to a group's count, or told about it.
+    ScalingEventRegister(AddScalingEvent) = 38,
+    /// Nodes announce services.
+    ServiceRegistrationUpsert(UpsertServiceRegistrations) = 47,
+    /// A service is announced no more.
+    ServiceRegistrationDeleteById(DeleteServiceRegistration) = 48,
+    /// Nothing that a node announced holds any more.
+    ServiceRegistrationDeleteByNodeId(DeleteServiceRegistrationsOfNode) = 49,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.
@@ -188,4 +226,10 @@ commands! {
     Restore(RestoreArchive) = 1000,
     /// Every server compares its state with the leader's.
     Digest(CheckDigest) = 1001,
+    /// A piece of long work is carried on by a slice.
+    WorkContinue(ContinueWork) = 1002,
+    /// Evaluations are deleted by hand, by ids or by filter.
+    EvalDelete(DeleteEvals) = 1003,
+    /// A piece of long work is ended before its time.
+    WorkStop(StopWork) = 1004,
 }

@@ -98,12 +98,96 @@ fn sample(kind: Kind) -> Command {
         Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
         Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
         Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
+        Kind::CSIVolumeRegister => RegisterCsiVolumes { volumes: vec![csi_volume()] }.into(),
+        Kind::CSIVolumeDeregister => DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into(),
+        Kind::CSIVolumeClaim => csi_claim().into(),
+        Kind::CSIVolumeClaimBatch => ClaimCsiVolumes { claims: vec![csi_claim(), ClaimCsiVolume::default()] }.into(),
+        Kind::CSIPluginDelete => DeleteCsiPlugin { id: "ebs".into() }.into(),
+        Kind::VarApplyState => ApplyVariable {
+            op: VariableOp::Cas,
+            var: Variable {
+                meta: VariableMetadata {
+                    namespace: "default".into(),
+                    path: "app/db".into(),
+                    modify_index: 7,
+                    create_time: 1,
+                    modify_time: 1,
+                    ..VariableMetadata::default()
+                },
+                encrypted: VariableData { data: Sealed(vec![1, 2, 3]), key_id: RootKeyId::from_bytes([6; 16]) },
+            },
+        }
+        .into(),
+        Kind::RootKeyMetaUpsert => UpsertRootKey {
+            meta: RootKeyMeta {
+                key_id: RootKeyId::from_bytes([6; 16]),
+                algorithm: ROOT_KEY_ALGORITHM.into(),
+                create_time: 1,
+                state: RootKeyState::Active,
+                ..RootKeyMeta::default()
+            },
+            wrapped: WrappedKey { wrapped_by: "0011223344556677".into(), material: Sealed(vec![4, 5, 6]) },
+            rekey: true,
+        }
+        .into(),
+        Kind::RootKeyMetaDelete => DeleteRootKey { key_id: RootKeyId::from_bytes([6; 16]), unused_only: true }.into(),
+        Kind::DeploymentPromote => PromoteDeployment {
+            deployment_id: DeploymentId::from_bytes([4; 16]),
+            groups: vec!["g".into()],
+            eval: Some(eval),
+            ..PromoteDeployment::default()
+        }
+        .into(),
+        Kind::ScalingEventRegister => AddScalingEvent {
+            job: job.key(),
+            group: "g".into(),
+            event: ScalingEvent { time: 5, count: Some(3), previous_count: 1, message: "more".into(), ..ScalingEvent::default() },
+        }
+        .into(),
+        Kind::ServiceRegistrationUpsert => UpsertServiceRegistrations {
+            services: vec![ServiceRegistration { id: "s".into(), service_name: "web".into(), port: 80, ..ServiceRegistration::default() }],
+        }
+        .into(),
+        Kind::ServiceRegistrationDeleteById => DeleteServiceRegistration { namespace: "default".into(), id: "s".into() }.into(),
+        Kind::ServiceRegistrationDeleteByNodeId => DeleteServiceRegistrationsOfNode { node_id }.into(),
         Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
         Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
         Kind::Digest => CheckDigest { schema: 1, index: 10_000, total: Blob(vec![9; 16]) }.into(),
+        Kind::WorkContinue => ContinueWork { work: WorkId(77), slice: Slice::of_rows(500) }.into(),
+        Kind::EvalDelete => DeleteEvals { choice: EvalChoice::Filter("Status == \"complete\"".into()), slice: Slice::of_rows(100) }.into(),
+        Kind::WorkStop => StopWork { work: WorkId(77) }.into(),
+    }
+}
+
+fn csi_volume() -> CsiVolume {
+    let capability = CsiVolumeCapability { attachment_mode: CsiAttachmentMode::FileSystem, access_mode: CsiAccessMode::SingleNodeWriter };
+    CsiVolume {
+        id: "disk".into(),
+        namespace: "default".into(),
+        plugin_id: "ebs".into(),
+        secrets: CsiSecrets::new([(Str::new("key"), Str::new("s3cret"))].into()),
+        mount_options: Some(CsiVolumeMountOptions { fs_type: "ext4".into(), mount_flags: CsiMountFlags::new(vec!["noatime".into()]) }),
+        requested_capabilities: Some(vec![capability]),
+        requested_capacity_min: 1 << 30,
+        ..CsiVolume::default()
+    }
+}
+
+fn csi_claim() -> ClaimCsiVolume {
+    ClaimCsiVolume {
+        volume: CsiVolumeKey::new("default", "disk"),
+        claim: CsiVolumeClaim {
+            allocation_id: AllocId::from_bytes([2; 16]),
+            node_id: NodeId::from_bytes([1; 16]),
+            external_node_id: "i-1".into(),
+            mode: CsiClaimMode::Write,
+            access_mode: CsiAccessMode::SingleNodeWriter,
+            attachment_mode: CsiAttachmentMode::FileSystem,
+            state: CsiClaimState::NodeDetached,
+        },
     }
 }
 
@@ -150,4 +234,22 @@ fn an_unknown_kind_is_refused() {
     value.insert("body".into(), "".into());
     let bytes = rmp_serde::to_vec_named(&value).expect("encodes");
     assert!(matches!(Envelope::decode(&bytes), Err(DecodeError::UnknownKind(999))));
+}
+
+#[test]
+fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
+    let command = sample(Kind::CSIVolumeRegister);
+    let bytes = envelope(Kind::CSIVolumeRegister).encode().expect("encodes");
+    assert!(String::from_utf8_lossy(&bytes).contains("s3cret"));
+    for hidden in ["s3cret", "noatime"] {
+        assert!(!format!("{command:?} {}", command.to_json()).contains(hidden), "{hidden}");
+    }
+}
+
+#[test]
+fn what_is_encrypted_shows_nowhere_but_in_the_log() {
+    for kind in [Kind::VarApplyState, Kind::RootKeyMetaUpsert] {
+        let shown = format!("{:?} {}", sample(kind), sample(kind).to_json());
+        assert!(!shown.contains("AQID") && !shown.contains("BAUG") && !shown.contains("1, 2, 3") && !shown.contains("4, 5, 6"), "{shown}");
+    }
 }

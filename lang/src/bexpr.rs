@@ -74,6 +74,31 @@ pub enum EvalError {
     Row(String),
 }
 
+/// A row whose plain fields can be read without making the whole of it.
+pub trait PlainFields {
+    /// The whole row.
+    type Whole: Serialize;
+
+    /// A field that is no struct, list or map. `None`: the whole row has to be asked. What it says must be what the whole row says.
+    fn plain(&self, field: &str) -> Option<Plain<'_>>;
+
+    /// The whole row.
+    fn whole(&self) -> &Self::Whole;
+}
+
+/// The value of a plain field.
+#[derive(Debug, Clone, Copy)]
+pub enum Plain<'a> {
+    /// A text, or the word of an enum.
+    Text(&'a str),
+    /// A number that may be negative.
+    Signed(i64),
+    /// A number that may not.
+    Unsigned(u64),
+    /// A truth.
+    Bool(bool),
+}
+
 impl Filter {
     /// Parses a filter expression.
     pub fn parse(text: &str) -> Result<Filter, SyntaxError> {
@@ -83,6 +108,11 @@ impl Filter {
     /// Whether `row` passes.
     pub fn matches<T: Serialize + ?Sized>(&self, row: &T) -> Result<bool, EvalError> {
         eval::test(&self.root, &row)
+    }
+
+    /// The same for a row of which plain fields can be had without the whole of it: cheap enough for millions.
+    pub fn matches_fields<R: PlainFields>(&self, row: &R) -> Result<bool, EvalError> {
+        eval::test(&self.root, &eval::Fields(row))
     }
 
     /// The paths of the row that the filter may look at, in the order of the text.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use songline_commands::WorkId;
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
-    RoleId,
-};
-use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
+    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId,
+    RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::acl::AclBootstrap;
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::table::{Table, TableType, tables, with_tables};
+use crate::work::Work;
 
 macro_rules! changes {
     ($($(#[$doc:meta])* $table:ident, $change:ident, $field:ident, $name:literal, $key:ty => $row:ty;)*) => {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{Allocation, Eligibility, EvalStatus, JobKey};
+use songline_model::{Allocation, Eligibility, EvalStatus, JobKey, NamespaceName, RootKeyId};
 
 use crate::alloc::Counts;
 use crate::digest;
-use crate::table::{EachTable, TableType};
+use crate::table::{EachTable, Kept, TableType};
 use crate::{Digest, State, Table};
 
 /// Panics when an index, a digest, a count or an invariant disagrees with the rows.
@@ -27,8 +27,9 @@ impl EachTable for Digests<'_> {
     fn table<T: TableType>(&mut self) -> Result<(), Self::Error> {
         let mut sum = Digest::ZERO;
         for (key, entry) in &T::rows(self.0).0 {
-            assert!(*key == T::key(&entry.row), "{}: a row is below its own key", T::TABLE.name());
-            let hash = digest::row::<T>(key, &entry.row, &mut Vec::new());
+            let row = entry.kept.row(key);
+            assert!(*key == T::key(&row), "{}: a row is below its own key", T::TABLE.name());
+            let hash = digest::row::<T>(key, &row, &mut Vec::new());
             assert_eq!(hash, entry.hash, "{}: the hash is that of the row", T::TABLE.name());
             sum = sum.plus(hash);
         }
@@ -47,6 +48,13 @@ fn invariants(state: &State) {
     }
     for launch in state.periodic_launches() {
         assert!(state.job_by_key(&launch.key()).is_some(), "{}: only jobs launch", launch.id);
+    }
+    for policy in state.scaling_policies() {
+        assert!(state.job_by_key(&policy.target_key().job).is_some(), "a scaling policy is a job's");
+    }
+    for row in state.tables.scaling_event.iter() {
+        assert!(state.job_by_key(&row.job_key()).is_some(), "scaling events are a job's");
+        assert!(row.scaling_events.values().all(|events| events.len() <= songline_model::SCALING_EVENTS_MAX), "a group keeps twenty");
     }
     for alloc in state.allocs() {
         assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");
@@ -69,7 +77,7 @@ fn indexes(state: &State) {
     let rows = |table| state.table_len(table);
     assert_eq!(state.evals().count(), rows(Table::Evals));
     assert_eq!(by.evals_by_create.len(), rows(Table::Evals));
-    assert_eq!(by.evals_by_job.values().map(imbl::OrdSet::len).sum::<usize>(), rows(Table::Evals));
+    assert_eq!(by.evals_by_job.values().map(|evals| evals.iter().count()).sum::<usize>(), rows(Table::Evals));
     let blocked: BTreeSet<_> = state
         .evals()
         .filter(|eval| eval.status == EvalStatus::Blocked)
@@ -99,7 +107,16 @@ fn indexes(state: &State) {
     assert_eq!(by.deployments_by_job.len(), rows(Table::Deployment));
     assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
+    crate::csi::check::consistent(state);
     assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));
+    variables_and_keys(state);
+    assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));
+    assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));
+    let targets: BTreeSet<_> = state.scaling_policies().map(|row| row.target_key()).collect();
+    assert_eq!(targets.len(), rows(Table::ScalingPolicy), "one policy a target and type");
+    for table in [by.services_by_name.len(), by.services_by_job.len(), by.services_by_node.len(), by.services_by_alloc.len()] {
+        assert_eq!(table, rows(Table::ServiceRegistrations));
+    }
     let mut counts: BTreeMap<JobKey, Counts> = BTreeMap::new();
     for alloc in state.allocs() {
         let of_job = counts.entry(alloc.job_key()).or_default();
@@ -112,4 +129,25 @@ fn indexes(state: &State) {
         of_job.evals_live += u64::from(!eval.status.is_terminal());
     }
     assert_eq!(counts, by.job_counts.iter().map(|(key, counts)| (key.clone(), *counts)).collect());
+}
+
+fn variables_and_keys(state: &State) {
+    let by = &state.by;
+    assert!(state.root_keys().filter(|row| row.meta.is_active()).count() <= 1, "at most one root key is active");
+    assert!(state.variables().all(|row| by.variables_by_path.contains(&(row.meta.path.clone(), row.meta.namespace.clone()))));
+    assert!(state.variables().all(|row| by.variables_by_root_key.contains(&(row.encrypted.key_id, row.key()))));
+    assert_eq!((by.variables_by_path.len(), by.variables_by_root_key.len()), (state.variables().count(), state.variables().count()));
+    let mut sizes: BTreeMap<NamespaceName, i64> = BTreeMap::new();
+    for row in state.variables() {
+        *sizes.entry(row.meta.namespace.clone()).or_default() += row.encrypted.data.len() as i64;
+    }
+    for quota in state.tables.variables_quota.iter() {
+        assert_eq!(quota.size, sizes.remove(&quota.namespace).unwrap_or(0), "{}: the size is the sum of its variables", quota.namespace);
+    }
+    assert!(sizes.values().all(|size| *size == 0), "every namespace with variables is counted");
+    let mut signed: BTreeMap<RootKeyId, u64> = BTreeMap::new();
+    for key in state.allocs().filter(|alloc| alloc.needs_signing_key()).filter_map(|alloc| alloc.signing_key_id) {
+        *signed.entry(key).or_default() += 1;
+    }
+    assert_eq!(signed, by.allocs_by_signing_key.iter().map(|(key, count)| (*key, *count)).collect());
 }

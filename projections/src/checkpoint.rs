@@ -14,7 +14,7 @@ use songline_model::{Job, Time};
 
 use crate::digest::{self, Digest};
 use crate::state::State;
-use crate::table::{EachTable, Entry, Table, TableType};
+use crate::table::{EachTable, Entry, Kept, Table, TableType};
 
 const MAGIC: &[u8; 16] = b"songline state 1";
 /// When a block is full. Bounds what a reader holds beside the state.
@@ -230,7 +230,7 @@ impl EachTable for WriteJobs<'_, '_> {
 
     fn table<T: TableType>(&mut self) -> io::Result<()> {
         let state = self.0.state;
-        T::rows(state).iter().filter_map(T::job).try_for_each(|job| self.0.add_job(job))
+        T::rows(state).rows().try_for_each(|row| T::job(&row).map_or(Ok(()), |job| self.0.add_job(job)))
     }
 }
 
@@ -243,7 +243,8 @@ impl EachTable for WriteRows<'_, '_> {
         let writer = &mut *self.0;
         let state = writer.state;
         let name = T::TABLE.name();
-        for row in T::rows(state).iter() {
+        for row in T::rows(state).rows() {
+            let row = &row;
             if writer.block.is_empty() {
                 writer.block.push(u8::try_from(name.len()).map_err(io::Error::other)?);
                 writer.block.extend_from_slice(name.as_bytes());
@@ -428,7 +429,8 @@ impl EachTable for ReadRow<'_, '_, '_> {
         let hash = digest::row::<T>(&key, &row, &mut reader.scratch);
         let state = &mut reader.state;
         state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
-        if T::rows_mut(state).0.insert(key, Entry { row: Arc::clone(&row), hash }).is_some() {
+        let kept = T::Kept::keep(state, &row);
+        if T::rows_mut(state).0.insert(key, Entry { kept, hash }).is_some() {
             return Err(CheckpointError::Malformed { frame: reader.frame - 1, what: format!("a row of table {table:?} is there twice") });
         }
         T::reindex(state, None, Some(&row));

@@ -1,5 +1,7 @@
 //! Deployments: their rows, what their allocs add to their counters, and how they end. When one has to end is the leader's watcher's.
 
+mod promote;
+
 use std::sync::Arc;
 
 use songline_commands::{DeleteDeployments, SetDeploymentAllocHealth, UpdateDeploymentStatus};
@@ -14,6 +16,8 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 use crate::{alloc, eval, job};
+
+pub(crate) use promote::promote;
 
 fn job_key(row: &Deployment) -> JobKey {
     JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }

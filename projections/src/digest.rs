@@ -6,8 +6,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_model::{AccessorId, BindingRuleId, RoleId};
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+use songline_commands::WorkId;
+use songline_model::{
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
+    RoleId, RootKeyId, Str, VariableKey,
+};
 
 /// 16 bytes that stand for a row, a table or the whole state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -72,7 +75,7 @@ macro_rules! id_bytes {
     })* };
 }
 id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
-id_bytes!(AccessorId, RoleId, BindingRuleId);
+id_bytes!(AccessorId, RoleId, BindingRuleId, RootKeyId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {
@@ -81,13 +84,43 @@ macro_rules! name_bytes {
         }
     })* };
 }
-name_bytes!(NamespaceName, NodePoolName, Str);
+name_bytes!(NamespaceName, NodePoolName, CsiPluginId, Str);
+
+impl KeyBytes for WorkId {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_be_bytes());
+    }
+}
 
 impl KeyBytes for JobKey {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.namespace.as_str().as_bytes());
         out.push(0);
         out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for CsiVolumeKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for VariableKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.path.as_bytes());
+    }
+}
+
+impl KeyBytes for (NamespaceName, Str) {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+        out.push(0);
+        self.1.write(out);
     }
 }
 

@@ -1,18 +1,30 @@
 //! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
 
+mod delete;
+mod packed;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use imbl::OrdMap;
 use songline_commands::{ReapEvals, UpdateEvals};
+use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, Secret};
 
 use crate::job::status::{self, After};
 use crate::job::summary;
+use crate::key_set::KeySet;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
 use crate::state::State;
-use crate::table::{Rules, tables};
+use crate::table::{Kept, Rules, tables};
 use crate::tx::Tx;
+
+pub use delete::is_safe_to_delete;
+pub(crate) use delete::{Scan, is_paused};
+#[cfg(test)]
+pub(crate) use packed::PACKED_BYTES;
+pub(crate) use packed::PackedEval;
 
 fn job_key(eval: &Evaluation) -> JobKey {
     JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }
@@ -28,11 +40,20 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         let created = |row: &Arc<Evaluation>| (row.create_index, row.id);
         crate::index::move_key(&mut by.evals_by_create, before.map(created), after.map(created));
         let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
-        crate::index::move_nested(&mut by.evals_by_job, before.map(of_job), after.map(of_job));
+        let (left, entered) = (before.map(of_job), after.map(of_job));
+        if left != entered {
+            if let Some((job, key)) = &left {
+                leave_job(&mut by.evals_by_job, job, key);
+            }
+            if let Some((job, key)) = &entered {
+                enter_job(&mut by.evals_by_job, job, *key);
+            }
+        }
         let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
         crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
-        let live = |row: &Arc<Evaluation>| (job_key(row), !row.status.is_terminal());
-        let (left, entered) = (before.map(live), after.map(live));
+        let live =
+            |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| (of_job.0, row.is_some_and(|row| !row.status.is_terminal()));
+        let (left, entered) = (left.map(|job| live(job, before)), entered.map(|job| live(job, after)));
         if left != entered {
             if let Some((key, live)) = left {
                 crate::index::count(&mut by.job_counts, &key, |counts| {
@@ -50,39 +71,75 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     }
 }
 
+type ByJob = OrdMap<Arc<JobKey>, KeySet<(u64, EvalId)>>;
+
+fn leave_job(by_job: &mut ByJob, job: &JobKey, key: &(u64, EvalId)) {
+    if let Some(evals) = by_job.get_mut(job) {
+        evals.remove(key);
+        if evals.is_empty() {
+            by_job.remove(job);
+        }
+    }
+}
+
+fn enter_job(by_job: &mut ByJob, job: &JobKey, key: (u64, EvalId)) {
+    match by_job.get_mut(job) {
+        Some(evals) => {
+            evals.insert(key);
+        }
+        None => {
+            by_job.insert(Arc::new(job.clone()), KeySet::unit(key));
+        }
+    }
+}
+
 impl State {
     /// The evaluation with this id.
-    pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
-        self.tables.evals.get(&id)
+    pub fn eval(&self, id: EvalId) -> Option<Arc<Evaluation>> {
+        self.tables.evals.get(&id).map(|packed| packed.row(&id))
+    }
+
+    /// Whether there is an evaluation with this id.
+    pub fn has_eval(&self, id: EvalId) -> bool {
+        self.tables.evals.0.contains_key(&id)
+    }
+
+    /// Of how many evaluations in these namespaces an expression is true. One that it fails on does not count.
+    pub fn count_evals(&self, filter: Option<&Filter>, in_namespace: impl Fn(&str) -> bool) -> usize {
+        let passes = |(id, entry): &(&EvalId, &crate::table::Entry<PackedEval>)| {
+            in_namespace(&entry.kept.job().namespace)
+                && filter.is_none_or(|filter| filter.matches_fields(&packed::Looked::new(**id, &entry.kept)).unwrap_or(false))
+        };
+        self.tables.evals.0.iter().filter(passes).count()
     }
 
     /// All evaluations, oldest first.
-    pub fn evals(&self) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+    pub fn evals(&self) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         self.by.evals_by_create.iter().filter_map(|(_, id)| self.eval(*id))
     }
 
     /// Evaluations in a range of (create index, id), oldest first.
-    pub fn evals_in(&self, range: impl std::ops::RangeBounds<(u64, EvalId)>) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+    pub fn evals_in(&self, range: impl std::ops::RangeBounds<(u64, EvalId)>) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         self.by.evals_by_create.range(range).filter_map(|(_, id)| self.eval(*id))
     }
 
     /// The evaluations of a job, oldest first. They outlive a purged job.
-    pub fn evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+    pub fn evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         let of_job = self.by.evals_by_job.get(&JobKey::new(namespace, id));
         of_job.into_iter().flat_map(|evals| evals.iter()).filter_map(|(_, id)| self.eval(*id))
     }
 
     /// The evaluations of a job that wait for room, by id.
-    pub fn blocked_evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+    pub fn blocked_evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         let key = JobKey::new(namespace, id);
         let range = (key.clone(), EvalId::NIL)..=(key, EvalId::from_bytes([0xff; 16]));
         self.by.blocked_evals.range(range).filter_map(|(_, id)| self.eval(*id))
     }
 
     /// The evaluations whose id begins so, by id.
-    pub fn evals_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+    pub fn evals_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         let (low, high) = prefix.bounds();
-        self.tables.evals.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high))
+        self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(id))
     }
 }
 
@@ -109,7 +166,7 @@ fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
     let key = job_key(eval);
     // A token has no place in the tables: whatever came with one is stored without.
     let mut row = Evaluation { modify_index: tx.index(), leader_acl: Secret::default(), ..eval.clone() };
-    row.create_index = tx.eval(eval.id).map_or(tx.index(), |stored| stored.create_index);
+    row.create_index = tx.tables.evals.get(&eval.id).map_or(tx.index(), PackedEval::create_index);
     if let Some(queued) = &row.queued_allocations {
         summary::set_queued(tx, &key, queued);
     }
@@ -122,7 +179,7 @@ fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
 
 /// Nothing of the job waits for room any more once one evaluation placed all of it.
 fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
-    let blocked: Vec<Arc<Evaluation>> = tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).cloned().collect();
+    let blocked: Vec<Arc<Evaluation>> = tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).collect();
     for row in blocked {
         tx.put::<tables::Evals>(Evaluation {
             status: EvalStatus::Canceled,
@@ -136,20 +193,20 @@ fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
 
 /// Notes that the plan of an evaluation was applied: whoever takes it up again must look at a view that has the result.
 pub(crate) fn touch(tx: &mut Tx<'_>, id: EvalId) -> Result<(), Rejected> {
-    let row = Evaluation { modify_index: tx.index(), ..Evaluation::clone(tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
+    let row = Evaluation { modify_index: tx.index(), ..Evaluation::clone(&*tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
     tx.put::<tables::Evals>(row);
     Ok(())
 }
 
 /// Drops evaluations and allocations by id. By hand only while the broker is paused: it must not hold what is gone.
 pub(crate) fn reap(tx: &mut Tx<'_>, cmd: &ReapEvals) -> Result<(), Rejected> {
-    if cmd.user_initiated && !tx.scheduler_config().is_some_and(|config| config.pause_eval_broker) {
+    if cmd.user_initiated && !is_paused(tx) {
         return Err(Rejected::EvalBrokerRunning);
     }
     let mut jobs = BTreeSet::new();
     for id in &cmd.evals {
-        if let Some(row) = tx.eval(*id) {
-            jobs.insert(job_key(row));
+        if let Some(row) = tx.tables.evals.get(id) {
+            jobs.insert(row.job().clone());
             tx.delete::<tables::Evals>(id);
         }
     }

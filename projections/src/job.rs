@@ -17,7 +17,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
-use crate::{alloc, deployment, eval, periodic};
+use crate::{alloc, csi, deployment, eval, periodic, scaling};
 
 impl Rules<JobKey, Job> for tables::Jobs {
     fn key(row: &Job) -> JobKey {
@@ -174,8 +174,10 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
         job.version = stored.version + 1;
     }
     job.status = status::derive(tx, &job, status::After::Anything);
+    scaling::follow_job(tx, &mut job);
     let job = Arc::new(job);
     summary::register(tx, &job, stored.is_none());
+    csi::plugin::job_registered(tx, stored.as_deref(), &job);
     submission::register(tx, &job, how.submission, written_as, how.versions_max);
     tx.put::<tables::Jobs>(Arc::clone(&job));
     version::keep(tx, &job, how.versions_max);
@@ -230,9 +232,11 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     summary::child_purged(tx, job);
     tx.delete::<tables::Jobs>(&key);
     version::drop_all(tx, &key);
+    csi::plugin::job_purged(tx, job);
     submission::drop_all(tx, &key);
     tx.delete::<tables::JobSummary>(&key);
     periodic::purged(tx, &key);
+    scaling::drop_all(tx, &key);
 }
 
 /// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is

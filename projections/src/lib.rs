@@ -10,12 +10,14 @@ mod change;
 #[cfg(test)]
 mod check;
 mod checkpoint;
+mod csi;
 mod deployment;
 mod digest;
 mod eval;
 mod idempotency;
 mod index;
 mod job;
+mod key_set;
 mod namespace;
 mod node;
 mod node_pool;
@@ -25,6 +27,9 @@ mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod root_key;
+mod scaling;
+mod service;
 mod state;
 #[cfg(test)]
 mod story;
@@ -32,13 +37,20 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod variable;
+
+use std::sync::Arc;
+mod work;
 
 use songline_commands::{Command, Envelope};
+use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use csi::DenormalizedVolume;
 pub use digest::Digest;
+pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
@@ -48,6 +60,7 @@ pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
 pub use table::Table;
 pub use tx::Stamp;
+pub use work::{Ended, Work, WorkTask};
 
 use tx::Tx;
 
@@ -58,6 +71,10 @@ pub enum Outcome {
     Done,
     /// A compare-and-set: whether it set.
     Cas(bool),
+    /// A variable was written; this is what it shows.
+    VariableWritten(VariableMetadata),
+    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    VariableConflict(Arc<Variable>),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -194,12 +211,28 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::AclAuthMethodsDelete(cmd) => acl::delete_auth_methods(tx, cmd),
         Command::AclBindingRulesUpsert(cmd) => acl::upsert_binding_rules(tx, cmd),
         Command::AclBindingRulesDelete(cmd) => acl::delete_binding_rules(tx, cmd),
+        Command::CSIVolumeRegister(cmd) => csi::register(tx, cmd),
+        Command::CSIVolumeDeregister(cmd) => csi::deregister(tx, cmd),
+        Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
+        Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
+        Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
+        Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
+        Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
+        Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
+        Command::DeploymentPromote(cmd) => deployment::promote(tx, cmd),
+        Command::ScalingEventRegister(cmd) => scaling::add_event(tx, cmd),
+        Command::ServiceRegistrationUpsert(cmd) => service::upsert(tx, cmd),
+        Command::ServiceRegistrationDeleteById(cmd) => service::delete(tx, cmd),
+        Command::ServiceRegistrationDeleteByNodeId(cmd) => service::delete_of_node(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),
         Command::NamespaceDelete(cmd) => namespace::delete(tx, cmd),
         Command::Restore(_) => unreachable!("an archive replaces the state as a whole, before any row is written"),
         Command::Digest(cmd) => return Ok(operator::check_digest(tx, cmd)),
+        Command::WorkContinue(cmd) => work::proceed(tx, cmd),
+        Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
+        Command::WorkStop(cmd) => work::stop(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

@@ -1,6 +1,9 @@
 //! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
 
-use songline_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{
+    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
+    NodePoolName, RootKeyId, Str,
+};
 
 /// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +58,75 @@ pub enum Rejected {
         /// The first such job.
         job: JobId,
     },
+    /// Some variable is in it. Which one is not for everybody to know.
+    #[error("namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted")]
+    NamespaceHasVariable(NamespaceName),
+
+    /// More than can be counted.
+    #[error("variables can store a maximum of {} bytes of encrypted data per namespace", i64::MAX)]
+    VariablesTooLarge,
+    /// Nothing can be encrypted or signed with a key that is not there.
+    #[error("no such key {:?} in keyring", .0.to_string())]
+    RootKeyUnknown(RootKeyId),
+    /// No such key.
+    #[error("root key metadata not found")]
+    RootKeyNotFound,
+    /// A key has an id.
+    #[error("root key UUID is required")]
+    RootKeyWithoutId,
+    /// A key has an algorithm.
+    #[error("root key algorithm is required")]
+    RootKeyWithoutAlgorithm,
+    /// A new key brings its material.
+    #[error("root key material is required")]
+    RootKeyWithoutMaterial,
+    /// What was encrypted could not be read any more.
+    #[error("root key algorithm cannot be changed after a key is created")]
+    RootKeyAlgorithmChanged,
+    /// Only a key that becomes active can take over from the others.
+    #[error("cannot rekey without setting the new key active")]
+    RekeyWithoutRotation,
+    /// There has to be an active key.
+    #[error("active root key cannot be deleted - call rotate first")]
+    RootKeyActive,
+    /// Variables or identities still need the key.
+    #[error("root key {} is in use", .0)]
+    RootKeyInUse(RootKeyId),
+
+    /// Some CSI volume is still in it.
+    #[error(
+        "namespace {namespace:?} contains at least one CSI volume {volume:?}. All CSI volumes in namespace must be deleted before it can be deleted"
+    )]
+    NamespaceHasCsiVolume {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The first such volume.
+        volume: CsiVolumeId,
+    },
+
+    /// The volume's namespace does not exist.
+    #[error("volume {volume} is in nonexistent namespace {namespace}")]
+    CsiVolumeNamespaceUnknown {
+        /// The volume.
+        volume: CsiVolumeId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// A request changes what stays.
+    #[error(transparent)]
+    CsiVolumeUpdate(#[from] CsiVolumeUpdateRefused),
+    /// No such volume.
+    #[error("volume not found: {0}")]
+    CsiVolumeNotFound(CsiVolumeId),
+    /// Somebody holds it.
+    #[error("volume in use: {0}")]
+    CsiVolumeInUse(CsiVolumeId),
+    /// A claim can not be taken.
+    #[error(transparent)]
+    CsiVolumeClaim(#[from] CsiClaimError),
+    /// Instances run, or a job is to run some.
+    #[error("plugin in use")]
+    CsiPluginInUse,
 
     /// The job's namespace does not exist.
     #[error("job {job:?} is in nonexistent namespace {namespace:?}")]
@@ -104,6 +176,12 @@ pub enum Rejected {
     /// Evaluations may only be deleted by hand while none is worked on.
     #[error("eval broker is enabled; eval broker must be paused to delete evals")]
     EvalBrokerRunning,
+    /// An expression that cannot be read chooses nothing.
+    #[error("{0}")]
+    EvalFilterInvalid(String),
+    /// No such piece of long work, or one that ended.
+    #[error("work {0} is not under way")]
+    WorkNotUnderWay(u64),
 
     /// A plan stops an allocation that is gone.
     #[error("alloc {0} doesn't exist")]
@@ -145,6 +223,13 @@ pub enum Rejected {
         /// What it is not part of.
         deployment: DeploymentId,
     },
+    /// Too few canaries are well: by group how many are, and how many have to be.
+    #[error("{}", canaries_text(.0))]
+    DeploymentCanariesUnhealthy(Vec<(Str, i64, i64)>),
+
+    /// No such registration.
+    #[error("service registration not found")]
+    ServiceRegistrationNotFound,
 
     /// A cluster keeps its id.
     #[error("set cluster metadata failed: refusing to set new cluster id, previous: {previous}, new: {new}")]
@@ -210,4 +295,16 @@ pub enum Rejected {
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
+}
+
+/// One line a group, in the form that clients know.
+fn canaries_text(groups: &[(Str, i64, i64)]) -> String {
+    let count = match groups.len() {
+        1 => "1 error occurred:".to_owned(),
+        count => format!("{count} errors occurred:"),
+    };
+    let lines = groups
+        .iter()
+        .map(|(group, healthy, wanted)| format!("\t* Task group {:?} has {healthy}/{wanted} healthy allocations\n", group.as_str()));
+    format!("{count}\n{}\n", lines.collect::<String>())
 }

@@ -6,10 +6,15 @@ use std::fmt;
 
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
-use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
+use songline_model::{
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId,
+    ScalingTarget, Str, Time, VariableKey,
+};
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
+use crate::key_set::KeySet;
+use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
@@ -38,7 +43,8 @@ pub struct State {
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
     pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
-    pub(crate) evals_by_job: OrdMap<JobKey, OrdSet<(u64, EvalId)>>,
+    /// Its keys are what the packed evaluations share.
+    pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
@@ -49,6 +55,17 @@ pub(crate) struct Indexes {
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
     pub(crate) acl: crate::acl::Indexes,
+    pub(crate) csi_volumes_by_plugin: OrdSet<(CsiPluginId, CsiVolumeKey)>,
+    /// How many allocations may still use identities of a key: kept as a count, because nobody asks which ones.
+    pub(crate) allocs_by_signing_key: OrdMap<RootKeyId, u64>,
+    pub(crate) variables_by_path: OrdSet<(Str, NamespaceName)>,
+    pub(crate) variables_by_root_key: OrdSet<(RootKeyId, VariableKey)>,
+    pub(crate) policies_by_target: OrdSet<(ScalingTarget, Str)>,
+    pub(crate) policies_by_type: OrdSet<(Str, Str)>,
+    pub(crate) services_by_name: OrdSet<(NamespaceName, Str, Str)>,
+    pub(crate) services_by_job: OrdSet<(JobKey, Str)>,
+    pub(crate) services_by_node: OrdSet<(NodeId, ServiceKey)>,
+    pub(crate) services_by_alloc: OrdSet<(AllocId, ServiceKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

@@ -3,6 +3,8 @@
 //! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
 //! after the one before, unless it is a `show`.
 
+mod csi;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -148,9 +150,77 @@ impl Teller {
             }),
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
             "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "volume" | "plugin" => csi::show(state, noun, what),
+            "policies" => {
+                let rows = state
+                    .scaling_policies()
+                    .map(|row| format!("{}({}..{})@{}-{}", row.id, row.min, row.max, row.create_index, row.modify_index));
+                format!("policies: {}", rows.collect::<Vec<_>>().join(" "))
+            }
+            "scalings" => {
+                let key = job_key(what);
+                state.scaling_events(&key.namespace, &key.id).map_or_else(gone, |row| {
+                    let of_group = row.scaling_events.iter().map(|(group, events)| {
+                        let events: Vec<String> = events.iter().map(|event| format!("{}@{}", event.message, event.create_index)).collect();
+                        format!(" {group}({})", events.join(" "))
+                    });
+                    format!("scalings {what}: modify={}{}", row.modify_index, of_group.collect::<String>())
+                })
+            }
+            "services" => {
+                let rows = state.service_registrations().map(|row| {
+                    format!(" {}/{}:{}[{}]@{}-{}", row.namespace, row.id, row.port, row.tags.join(","), row.create_index, row.modify_index)
+                });
+                format!(
+                    "services:{} of n1={} of a1={} of db={} of web={}",
+                    rows.collect::<String>(),
+                    state.service_registrations_of_node(NodeId::from_bytes(id("n1"))).count(),
+                    state.service_registrations_of_alloc(AllocId::from_bytes(id("a1"))).count(),
+                    state.registrations_of_service(DEFAULT_NAMESPACE, "db").count(),
+                    state.service_registrations_of_job(DEFAULT_NAMESPACE, "web").count()
+                )
+            }
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
+            "var" => {
+                let key = variable_key(what);
+                state.variable(&key).map_or_else(gone, |row| {
+                    let (meta, size) = (&row.meta, row.encrypted.data.len());
+                    let times = (meta.create_time, meta.modify_time);
+                    format!("var {what}: {size} bytes create={} modify={} times={times:?}", meta.create_index, meta.modify_index)
+                })
+            }
+            "vars" => state
+                .variables_with_prefix(what)
+                .map(|row| format!("{}:{}", row.meta.namespace, row.meta.path))
+                .collect::<Vec<_>>()
+                .join(" "),
+            "quota" => state
+                .variables_quota(what)
+                .map_or_else(gone, |row| format!("quota {what}: {} create={} modify={}", row.size, row.create_index, row.modify_index)),
+            "roots" => {
+                let root = |row: &Arc<RootKey>| {
+                    let used = if state.root_key_in_use(row.meta.key_id) { " used" } else { "" };
+                    let meta = &row.meta;
+                    format!(
+                        "{}({} create={} modify={}{used})",
+                        name(meta.key_id.as_bytes()),
+                        meta.state,
+                        meta.create_index,
+                        meta.modify_index
+                    )
+                };
+                state.root_keys().map(root).collect::<Vec<_>>().join(" ")
+            }
+            "work" => state.work(WorkId(what.parse().expect("an index"))).map_or_else(gone, |row| {
+                let ended = row.ended.as_ref().map_or("under way".to_owned(), |ended| match ended.refused.as_str() {
+                    "" => format!("ended at {}", ended.index),
+                    why => format!("ended at {}: {why}", ended.index),
+                });
+                format!("work {what}: {} of {} looked at, {} deleted, {ended}", row.looked, row.total, row.deleted)
+            }),
+            "evals" => state.evals().map(|row| name(row.id.as_bytes())).fold("evals:".to_owned(), |told, name| told + " " + &name),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -167,6 +237,8 @@ impl Teller {
 fn tell(applied: &Applied) -> String {
     let mut told = match &applied.result {
         Ok(Outcome::Done) => "ok".to_owned(),
+        Ok(Outcome::VariableWritten(meta)) => format!("written create={} modify={}", meta.create_index, meta.modify_index),
+        Ok(Outcome::VariableConflict(row)) => format!("conflict {} modify={}", row.meta.path, row.meta.modify_index),
         Ok(other) => format!("{other:?}"),
         Err(rejected) => format!("refused: {rejected}"),
     };
@@ -200,6 +272,9 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::Deployment { before, after } => mark(before, after, "deployment", |row| name(row.id.as_bytes())),
         Change::Eval { before, after } => mark(before, after, "eval", |row| name(row.id.as_bytes())),
         Change::Alloc { before, after } => mark(before, after, "alloc", |row| name(row.id.as_bytes())),
+        Change::ScalingPolicy { before, after } => mark(before, after, "policy", |row| row.id.to_string()),
+        Change::ScalingEvent { before, after } => mark(before, after, "scalings", |row| row.job_id.to_string()),
+        Change::ServiceRegistration { before, after } => mark(before, after, "service", |row| row.id.to_string()),
         Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
         Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
         Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
@@ -212,7 +287,13 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::AclBindingRule { before, after } => mark(before, after, "rule", |row| name(row.id.as_bytes())),
         Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
         Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
+        Change::Variable { before, after } => mark(before, after, "var", |row| row.meta.path.to_string()),
+        Change::VariablesQuota { before, after } => mark(before, after, "quota", |row| format!("{}={}", row.namespace, row.size)),
+        Change::RootKey { before, after } => mark(before, after, "root", |row| name(row.meta.key_id.as_bytes())),
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
+        Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
+        Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
+        Change::PendingWork { before, after } => mark(before, after, "work", |row| row.id.0.to_string()),
         Change::Restored => "restored".into(),
     }
 }
@@ -275,6 +356,9 @@ fn show_deployment(row: &Deployment) -> String {
     for (name_of, group) in row.task_groups.iter().flatten() {
         let counts = [("placed", group.placed_allocs), ("healthy", group.healthy_allocs), ("unhealthy", group.unhealthy_allocs)];
         write!(out, " {name_of}({})", nonzero(&counts)).expect("writes");
+        if group.promoted {
+            write!(out, " promoted").expect("writes");
+        }
         if let Some(by) = group.require_progress_by {
             write!(out, " by={}s", by.secs()).expect("writes");
         }
@@ -304,6 +388,9 @@ fn command(words: &Words<'_>) -> Command {
             user_initiated: words.has("by-hand"),
         }
         .into(),
+        ("eval", "delete") => DeleteEvals { choice: eval_choice(words), slice: slice(words) }.into(),
+        ("work", "continue") => ContinueWork { work: WorkId(what.parse().expect("an index")), slice: slice(words) }.into(),
+        ("work", "stop") => StopWork { work: WorkId(what.parse().expect("an index")) }.into(),
         ("eval", _) => UpdateEvals { evals: vec![eval(words)] }.into(),
         ("plan", _) => plan(words).into(),
         ("client", name_of) => client(words, name_of).into(),
@@ -329,6 +416,29 @@ fn command(words: &Words<'_>) -> Command {
         ("deployment", "delete") => {
             DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
         }
+        ("volume" | "plugin", _) => csi::command(words),
+        ("deployment", "promote") => PromoteDeployment {
+            deployment_id: DeploymentId::from_bytes(id(what)),
+            all: words.get("groups").is_none(),
+            groups: words.list("groups").map(Str::new).collect(),
+            eval: words.get("eval").map(|name| Evaluation {
+                id: EvalId::from_bytes(id(name)),
+                job_id: "web".into(),
+                ..Evaluation::default()
+            }),
+        }
+        .into(),
+        ("scaling", name_of) => AddScalingEvent {
+            job: job_key(name_of),
+            group: words.get("group").unwrap_or_default().into(),
+            event: ScalingEvent {
+                count: words.number("count").map(u64::cast_signed),
+                message: words.get("message").unwrap_or_default().into(),
+                ..ScalingEvent::default()
+            },
+        }
+        .into(),
+        ("service", verb) => service_command(words, verb, what),
         ("config", _) => SetSchedulerConfig {
             config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
             cas: words.number("cas"),
@@ -339,6 +449,20 @@ fn command(words: &Words<'_>) -> Command {
             ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
         }
         ("acl" | "autopilot", _) => acl::command(words),
+        ("var", op) => ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(&words.plain, words) }.into(),
+        ("root", "delete") => DeleteRootKey { key_id: root_key(words.plain[2]), unused_only: words.has("unused") }.into(),
+        ("root", state) => UpsertRootKey {
+            meta: RootKeyMeta {
+                key_id: words.plain.get(2).map_or(RootKeyId::NIL, |name| root_key(name)),
+                algorithm: words.get("algorithm").unwrap_or(ROOT_KEY_ALGORITHM).into(),
+                create_time: 5,
+                state: RootKeyState::from_word(state).expect("a state of keys"),
+                ..RootKeyMeta::default()
+            },
+            wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(words.get("material").unwrap_or("secret").into()) },
+            rekey: words.has("rekey"),
+        }
+        .into(),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
 }
@@ -355,7 +479,7 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
                 secret_id: Secret::new(words.get("secret").unwrap_or_default()),
                 node_pool: words.get("pool").unwrap_or_default().into(),
                 status: words.get("status").and_then(NodeStatus::from_word).unwrap_or_default(),
-                ..Node::default()
+                ..csi::node(words)
             },
             create_node_pool: words.has("create-pool"),
         }
@@ -390,6 +514,30 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
     }
 }
 
+/// `service upsert s1 s2 name=db node=n1 alloc=a1 tags=x,y port=1`, `service delete s1`, `service delete-node n1`.
+fn service_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
+    let row = |name_of: &str| {
+        let (namespace, name_of) = name_of.split_once('/').unwrap_or((DEFAULT_NAMESPACE, name_of));
+        ServiceRegistration {
+            id: name_of.into(),
+            namespace: namespace.into(),
+            service_name: words.get("name").unwrap_or("db").into(),
+            node_id: NodeId::from_bytes(id(words.get("node").unwrap_or("n1"))),
+            alloc_id: AllocId::from_bytes(id(words.get("alloc").unwrap_or("a1"))),
+            job_id: words.get("job").unwrap_or("web").into(),
+            tags: words.list("tags").map(Str::new).collect(),
+            port: words.number("port").unwrap_or(80).cast_signed(),
+            ..ServiceRegistration::default()
+        }
+    };
+    match verb {
+        "upsert" => UpsertServiceRegistrations { services: words.plain[2..].iter().map(|name_of| row(name_of)).collect() }.into(),
+        "delete" => DeleteServiceRegistration { namespace: row(what).namespace, id: row(what).id }.into(),
+        "delete-node" => DeleteServiceRegistrationsOfNode { node_id: NodeId::from_bytes(id(what)) }.into(),
+        other => panic!("no command service {other}"),
+    }
+}
+
 pub(crate) fn group(name: &str, count: i64) -> TaskGroup {
     TaskGroup { name: name.into(), count, ..TaskGroup::default() }
 }
@@ -397,6 +545,20 @@ pub(crate) fn group(name: &str, count: i64) -> TaskGroup {
 fn job(words: &Words<'_>, what: &str) -> Job {
     let key = job_key(what);
     let groups = words.list("groups").map(|text| text.split_once(':').unwrap_or((text, "1")));
+    let policy = |name: &str| {
+        let (_, max) = words.list("scale").filter_map(|text| text.split_once(':')).find(|(group, _)| *group == name)?;
+        let target = [("Namespace", &*key.namespace), ("Job", &*key.id), ("Group", name)];
+        Some(ScalingPolicy {
+            id: format!("{}{name}", words.get("ids").unwrap_or("p-")).into(),
+            kind: "horizontal".into(),
+            target: Some(target.iter().map(|(name, value)| (Str::new(name), Str::new(value))).collect()),
+            max: max.parse().expect("a count"),
+            ..ScalingPolicy::default()
+        })
+    };
+    let groups: Vec<TaskGroup> = groups
+        .map(|(name, count)| TaskGroup { scaling: policy(name), ..csi::group(words, name, count.parse().expect("a count")) })
+        .collect();
     Job {
         namespace: key.namespace,
         id: key.id,
@@ -408,7 +570,7 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         version: words.number("version").unwrap_or(0),
         stable: words.has("stable"),
         periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
-        task_groups: Some(groups.map(|(name, count)| group(name, count.parse().expect("a count"))).collect()),
+        task_groups: Some(groups),
         ..Job::default()
     }
 }
@@ -477,6 +639,7 @@ fn eval(words: &Words<'_>) -> Evaluation {
 fn deployment(words: &Words<'_>, name_of: &str, key: &JobKey) -> Deployment {
     let state = |words: &Words<'_>| DeploymentState {
         desired_total: 2,
+        desired_canaries: words.number("canaries").unwrap_or(0).cast_signed(),
         progress_deadline: Dur::from_secs(words.number("deadline").unwrap_or(0).cast_signed()),
         ..DeploymentState::default()
     };
@@ -501,6 +664,19 @@ fn deployment_update(name_of: &str, status: &str) -> DeploymentStatusUpdate {
 }
 
 /// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first for the second.
+fn eval_choice(words: &Words<'_>) -> EvalChoice {
+    match words.get("status") {
+        // The value of a filter has spaces in it, which a story's line cannot have.
+        Some(status) => EvalChoice::Filter(format!("Status == {status:?}").into()),
+        None => EvalChoice::Ids(words.list("evals").map(|name| EvalId::from_bytes(id(name))).collect()),
+    }
+}
+
+fn slice(words: &Words<'_>) -> Slice {
+    let of_rows = Slice::of_rows(words.number("rows").unwrap_or(100) as u32);
+    Slice { looks_max: words.number("looks").map_or(of_rows.looks_max, |looks| looks as u32), ..of_rows }
+}
+
 fn plan(words: &Words<'_>) -> ApplyPlan {
     let key = job_key(words.get("job").unwrap_or_default());
     let place = |text: &str| {
@@ -517,6 +693,7 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
             deployment_status: words
                 .has("canary")
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
+            signing_key_id: words.get("signed").map(root_key),
             previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
             client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
             modify_time: 50_000_000_000,
@@ -552,6 +729,37 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
         ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
         updated_at: 9_000_000_000,
         ..ApplyPlan::default()
+    }
+}
+
+fn root_key(name: &str) -> RootKeyId {
+    RootKeyId::from_bytes(id(name))
+}
+
+fn variable_key(path: &str) -> VariableKey {
+    match path.split_once(':') {
+        Some((namespace, path)) => VariableKey::new(namespace, path),
+        None => VariableKey::new(DEFAULT_NAMESPACE, path),
+    }
+}
+
+/// `var cas dev:a/b index=3 size=10 root=k1`: a variable in namespace dev, of ten bytes, by root key k1.
+fn variable(plain: &[&str], words: &Words<'_>) -> Variable {
+    let key = variable_key(plain[2]);
+    let time = words.number("time").unwrap_or(1).cast_signed();
+    Variable {
+        meta: VariableMetadata {
+            namespace: key.namespace,
+            path: key.path,
+            modify_index: words.number("index").unwrap_or(0),
+            create_time: time,
+            modify_time: time,
+            ..VariableMetadata::default()
+        },
+        encrypted: VariableData {
+            data: Sealed(vec![7; words.number("size").unwrap_or(1) as usize]),
+            key_id: root_key(words.get("root").unwrap_or("k1")),
+        },
     }
 }
 

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use songline_commands::WorkId;
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AutopilotConfig, BindingRuleId, OneTimeToken, PeriodicLaunch,
-    RoleId,
-};
-use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
+    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId,
+    RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::acl::AclBootstrap;
@@ -22,6 +21,13 @@ use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
 use crate::state::State;
+use crate::work::Work;
+
+/// How a table keeps its rows: shared as they are, unless there are so many that they are packed.
+macro_rules! kept {
+    (Evals, $row:ty) => { crate::eval::PackedEval };
+    ($table:ident, $row:ty) => { Arc<$row> };
+}
 
 /// Hands the list of tables to a macro: documentation, table, change, field, name, key and row of each.
 macro_rules! with_tables {
@@ -45,10 +51,20 @@ macro_rules! with_tables {
             Evals, Eval, evals, "evals", EvalId => Evaluation;
             /// Allocations.
             Allocs, Alloc, allocs, "allocs", AllocId => Allocation;
+            /// How far groups may be scaled.
+            ScalingPolicy, ScalingPolicy, scaling_policy, "scaling_policy", Str => ScalingPolicy;
+            /// What happened to the counts of groups.
+            ScalingEvent, ScalingEvent, scaling_event, "scaling_event", JobKey => JobScalingEvents;
+            /// Where services can be reached.
+            ServiceRegistrations, ServiceRegistration, service_registrations, "service_registrations", (NamespaceName, Str) => ServiceRegistration;
             /// How the cluster schedules: one row or none.
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
+            /// CSI volumes.
+            CsiVolumes, CsiVolume, csi_volumes, "csi_volumes", CsiVolumeKey => CsiVolume;
+            /// CSI plugins, derived from nodes and jobs.
+            CsiPlugins, CsiPlugin, csi_plugins, "csi_plugins", CsiPluginId => CsiPlugin;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
             /// What tokens, roles and workloads may.
@@ -69,8 +85,16 @@ macro_rules! with_tables {
             AutopilotConfig, AutopilotConfig, autopilot_config, "autopilot-config", () => AutopilotConfig;
             /// When each periodic job last ran.
             PeriodicLaunch, PeriodicLaunch, periodic_launch, "periodic_launch", JobKey => PeriodicLaunch;
+            /// Secret maps by path, encrypted.
+            Variables, Variable, variables, "variables", VariableKey => Variable;
+            /// How much the variables of a namespace take.
+            VariablesQuota, VariablesQuota, variables_quota, "variables_quota", NamespaceName => VariablesQuota;
+            /// What variables are encrypted with, wrapped.
+            RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
+            /// Long work: what is under way, and the last that ended.
+            PendingWork, PendingWork, pending_work, "pending_work", WorkId => Work;
         }
     };
 }
@@ -132,6 +156,7 @@ macro_rules! tables {
         $(impl TableType for tables::$table {
             type Key = $key;
             type Row = $row;
+            type Kept = kept!($table, $row);
             const TABLE: Table = Table::$table;
 
             fn rows(state: &State) -> &Rows<Self> {
@@ -168,6 +193,7 @@ pub(crate) const TABLES: usize = Table::ALL.len();
 pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
     type Key: Ord + Clone + KeyBytes;
     type Row: Serialize + DeserializeOwned;
+    type Kept: Kept<Self::Key, Self::Row>;
     const TABLE: Table;
 
     fn rows(state: &State) -> &Rows<Self>;
@@ -207,21 +233,34 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     fn reindex(_state: &mut State, _before: Option<&Arc<R>>, _after: Option<&Arc<R>>) {}
 }
 
-/// A row and what it adds to its table's digest.
-#[derive(Debug)]
-pub(crate) struct Entry<R> {
-    pub(crate) row: Arc<R>,
-    pub(crate) hash: Digest,
+/// A row in the form that its table keeps it in.
+pub(crate) trait Kept<K, R>: Clone {
+    /// The form of a row.
+    fn keep(state: &State, row: &Arc<R>) -> Self;
+
+    /// The row that is kept below `key`.
+    fn row(&self, key: &K) -> Arc<R>;
 }
 
-impl<R> Clone for Entry<R> {
-    fn clone(&self) -> Self {
-        Self { row: Arc::clone(&self.row), hash: self.hash }
+impl<K, R> Kept<K, R> for Arc<R> {
+    fn keep(_state: &State, row: &Arc<R>) -> Self {
+        Arc::clone(row)
+    }
+
+    fn row(&self, _key: &K) -> Arc<R> {
+        Arc::clone(self)
     }
 }
 
+/// A row and what it adds to its table's digest.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry<Kept> {
+    pub(crate) kept: Kept,
+    pub(crate) hash: Digest,
+}
+
 /// One table.
-pub(crate) struct Rows<T: TableType>(pub(crate) OrdMap<T::Key, Entry<T::Row>>);
+pub(crate) struct Rows<T: TableType>(pub(crate) OrdMap<T::Key, Entry<T::Kept>>);
 
 impl<T: TableType> Clone for Rows<T> {
     fn clone(&self) -> Self {
@@ -236,15 +275,20 @@ impl<T: TableType> Default for Rows<T> {
 }
 
 impl<T: TableType> Rows<T> {
-    pub(crate) fn get(&self, key: &T::Key) -> Option<&Arc<T::Row>> {
-        self.0.get(key).map(|entry| &entry.row)
+    pub(crate) fn get(&self, key: &T::Key) -> Option<&T::Kept> {
+        self.0.get(key).map(|entry| &entry.kept)
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<T::Row>> + Clone {
-        self.0.iter().map(|(_, entry)| &entry.row)
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T::Kept> + Clone {
+        self.0.iter().map(|(_, entry)| &entry.kept)
     }
 
-    pub(crate) fn range(&self, range: impl std::ops::RangeBounds<T::Key>) -> impl DoubleEndedIterator<Item = &Arc<T::Row>> {
-        self.0.range(range).map(|(_, entry)| &entry.row)
+    pub(crate) fn range(&self, range: impl std::ops::RangeBounds<T::Key>) -> impl DoubleEndedIterator<Item = &T::Kept> {
+        self.0.range(range).map(|(_, entry)| &entry.kept)
+    }
+
+    /// All rows, whatever form they are kept in.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Arc<T::Row>> {
+        self.0.iter().map(|(key, entry)| entry.kept.row(key))
     }
 }

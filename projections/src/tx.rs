@@ -11,7 +11,7 @@ use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NAMESPACE, DEFAULT_NODE_POOL, 
 use crate::change::{Change, RowKey, Visitor};
 use crate::digest::{self, Digest};
 use crate::state::{BUILT_IN_INDEX, State};
-use crate::table::{Entry, Table, TableType, tables};
+use crate::table::{Entry, Kept, Table, TableType, tables};
 
 /// Where and when an entry applies.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +67,11 @@ impl<'a> Tx<'a> {
         self.stamp.index
     }
 
+    /// Who proposed this entry.
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.stamp.actor
+    }
+
     /// The time of this entry.
     pub(crate) fn at(&self) -> Time {
         self.stamp.at
@@ -76,7 +81,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn put<T: TableType>(&mut self, row: impl Into<Arc<T::Row>>) {
         let row = row.into();
         let key = T::key(&row);
-        let entry = Entry { row: Arc::clone(&row), hash: Digest::ZERO };
+        let entry = Entry { kept: T::Kept::keep(self.state, &row), hash: Digest::ZERO };
         let old = T::rows_mut(self.state).0.insert(key.clone(), entry);
         self.wrote::<T>(&key, old, Some(row));
     }
@@ -104,10 +109,10 @@ impl<'a> Tx<'a> {
         self.kept_though_refused
     }
 
-    fn wrote<T: TableType>(&mut self, key: &T::Key, old: Option<Entry<T::Row>>, after: Option<Arc<T::Row>>) {
+    fn wrote<T: TableType>(&mut self, key: &T::Key, old: Option<Entry<T::Kept>>, after: Option<Arc<T::Row>>) {
         self.touched[T::TABLE as usize] = true;
         let (old, old_hash) = match old {
-            Some(entry) => (Some(entry.row), entry.hash),
+            Some(entry) => (Some(entry.kept.row(key)), entry.hash),
             None => (None, Digest::ZERO),
         };
         T::reindex(self.state, old.as_ref(), after.as_ref());
@@ -192,7 +197,7 @@ impl Visitor for TakeBack<'_> {
     fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
         match (before, after) {
             (Some(row), _) => {
-                let entry = Entry { row: Arc::clone(row), hash: self.before_hash };
+                let entry = Entry { kept: T::Kept::keep(self.state, row), hash: self.before_hash };
                 T::rows_mut(self.state).0.insert(T::key(row), entry);
             }
             (None, Some(row)) => {

@@ -1,5 +1,6 @@
 //! Calls of the servers (or of an HTTP request that a server passes on) to a node agent.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use bytes::Bytes;
@@ -39,8 +40,27 @@ pub trait NodeAgent: Send + Sync + 'static {
     /// `ClientAllocations.Stats`, as the JSON of `AllocResourceUsage`.
     fn alloc_stats(&self, alloc: AllocId, task: &str) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
 
+    /// `NodeMeta.Read`: what the node has as meta, and where that is from.
+    fn node_meta(&self) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
+
+    /// `NodeMeta.Apply`: sets keys, or (`None`) takes them away. Answers once that is durable on the node; it registers again soon after.
+    fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
+
     /// `ClientStats.Stats`, as the JSON of host statistics.
     fn host_stats(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
+}
+
+/// `NodeMetaResponse` of the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeMeta {
+    /// What the node has.
+    pub meta: BTreeMap<Str, Str>,
+    /// What was set while it ran; `None` hides a static key.
+    pub dynamic: BTreeMap<Str, Option<Str>>,
+    /// What its configuration says.
+    #[serde(rename = "Static")]
+    pub fixed: BTreeMap<Str, Str>,
 }
 
 /// One entry of a directory.

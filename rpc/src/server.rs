@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, Node, NodeEvent, NodeId,
-    NodeStatus, Secret, Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, NamespaceName, Node, NodeEvent,
+    NodeId, NodeStatus, Secret, ServiceRegistration, Str, TaskState,
 };
 
 use crate::RpcError;
@@ -27,6 +27,22 @@ pub trait Servers: Send + Sync + 'static {
 
     /// `Node.UpdateAlloc`: how allocations fare. Returns the index of the entry, durable.
     fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> impl Future<Output = Result<u64, RpcError>> + Send;
+
+    /// `ServiceRegistration.Upsert`: announces services of allocations on the node. What is announced already makes no entry. Returns the
+    /// index of the entry, 0 when it made none.
+    fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
+
+    /// `ServiceRegistration.DeleteByID`: takes an announcement back. Returns the index of the entry.
+    fn service_registration_delete_by_id(
+        &self,
+        from: &NodeAuth,
+        namespace: NamespaceName,
+        id: Str,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
     /// `Node.EmitEvents`: events on the node.
     fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> impl Future<Output = Result<u64, RpcError>> + Send;

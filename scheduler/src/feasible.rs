@@ -2,6 +2,7 @@
 
 mod constraint;
 mod eligibility;
+pub mod volumes;
 
 use std::collections::BTreeSet;
 

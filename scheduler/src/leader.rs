@@ -8,6 +8,9 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod root_keys;
+pub mod services;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What a job may say and nothing here does yet. A group that uses such a feature is not placed, and its evaluation names the feature:
 //! never is a job run as if what it asks for were not there. This list shrinks to nothing.
 
-use songline_model::{Job, JobType, Str, Task, TaskGroup};
+use songline_model::{Job, JobType, Service, Str, Task, TaskGroup};
 
 /// One feature, and how to see that a group uses it.
 pub struct Feature {
@@ -29,7 +29,7 @@ pub const FEATURES: &[Feature] = &[
         used: |_, group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate),
     },
     Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
-    Feature { name: "service", used: |_, group| has(&group.services) || any(group, |task| has(&task.services)) },
+    Feature { name: "service check", used: |_, group| checked(&group.services) || any(group, |task| checked(&task.services)) },
     Feature {
         name: "network dns",
         used: |_, group| group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty()),
@@ -41,10 +41,6 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "artifact", used: |_, group| any(group, |task| has(&task.artifacts)) },
     Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
-    Feature {
-        name: "identity",
-        used: |_, group| any(group, |task| task.identity.as_ref().is_some_and(|identity| identity.env || identity.file)),
-    },
     Feature { name: "dispatch_payload", used: |_, group| any(group, |task| task.dispatch_payload.is_some()) },
     Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },
     Feature { name: "csi_plugin", used: |_, group| any(group, |task| task.csi_plugin_config.is_some()) },
@@ -62,6 +58,11 @@ pub fn missing(job: &Job, group: &TaskGroup) -> Vec<Str> {
 
 fn has<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Of services that the servers themselves keep; those of other providers need nodes that have them.
+fn checked(services: &Option<Vec<Service>>) -> bool {
+    services.iter().flatten().any(|service| service.provider == "nomad" && has(&service.checks))
 }
 
 fn any(group: &TaskGroup, used: impl Fn(&Task) -> bool) -> bool {

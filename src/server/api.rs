@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use songline_api::event::EventHub;
+use songline_api::keyring::Keyring;
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written,
@@ -95,6 +96,10 @@ impl Server for Core {
         let command = ReconcileSummaries { queued };
         self.write(Proposal { actor: Actor::Anonymous, cause: None, idempotency: None, command: command.into() }).await?;
         Ok(())
+    }
+
+    fn keyring(&self) -> &impl Keyring {
+        self
     }
 
     fn info(&self) -> &AgentInfo {

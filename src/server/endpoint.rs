@@ -6,11 +6,11 @@ use std::time::Duration;
 use songline_api::Proposal;
 use songline_api::watch::WatchKey;
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, RegisterNode, UpdateEvals, UpdateNodeStatus};
-use songline_model::{AllocId, Allocation, EvalId, Node, NodeEvent, NodeId, NodeStatus, Time};
+use songline_model::{AllocId, Allocation, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time};
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 
-use super::{Core, nodes};
+use super::{Core, nodes, services};
 
 impl Servers for Core {
     async fn node_register(&self, mut node: Node) -> Result<NodeUpdateResponse, RpcError> {
@@ -84,6 +84,16 @@ impl Servers for Core {
             return Err(RpcError::remote(format!("node {} is not allowed to update allocs while in status {}", node.id, node.status)));
         }
         self.updates.submit(from.id, allocs).await
+    }
+
+    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+        let (view, _) = self.authenticate(from)?;
+        services::upsert(self, from, &view, services).await
+    }
+
+    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+        self.authenticate(from)?;
+        services::delete(self, from, namespace, id).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetAutopilotConfig, SetClusterMetadata, SetDesiredTransitions,
-    SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
+    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, PromoteDeployment, SetAutopilotConfig,
+    SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
 };
 use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
@@ -15,6 +15,7 @@ use songline_scheduler::leader::deployments::{self, Deployments};
 use songline_scheduler::leader::drains::{self, Drains};
 use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
 use songline_scheduler::leader::heartbeats;
+use songline_scheduler::leader::services::Services;
 
 use super::machine::{Reaction, Reactions};
 use super::{Core, lock, nodes};
@@ -30,6 +31,7 @@ struct Leader {
     core: Arc<Core>,
     deployments: Deployments,
     drains: Drains,
+    services: Services,
     times: TimeTable,
     retry_at: Time,
     gc_at: Time,
@@ -44,6 +46,7 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
     let mut leader = Leader {
         deployments: Deployments::new(),
         drains: Drains::new(),
+        services: Services::new(),
         times: TimeTable::default(),
         retry_at: now.plus(RETRY_INTERVAL),
         gc_at: now.plus(core.config.gc_interval),
@@ -119,6 +122,7 @@ impl Leader {
         for reaction in batch {
             self.deployments.on_changes(&reaction.changes, now);
             self.drains.on_changes(&reaction.changes, now);
+            self.services.on_changes(&reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
                     Change::Node { after: None, before: Some(node) } => lock(&self.core.heartbeats).forget(node.id),
@@ -126,6 +130,8 @@ impl Leader {
                         lock(&self.core.heartbeats).forget(node.id);
                     }
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
+                    Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
+                    Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
@@ -145,8 +151,11 @@ impl Leader {
 
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
+        self.core.root_keys_changed.notify_one();
+        self.core.work_opened.notify_one();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
+        self.services.restore(view);
         lock(&self.core.heartbeats).restore(view, now);
         let mut queues = self.core.queues();
         queues.set_enabled(false, view, now);
@@ -198,6 +207,9 @@ impl Leader {
         for effect in self.drains.on_time(&view, now) {
             self.drain(&view, effect, now);
         }
+        for node_id in self.services.take_due(&view) {
+            self.propose("services", None, DeleteServiceRegistrationsOfNode { node_id });
+        }
         if now >= self.retry_at {
             self.retry_at = now.plus(RETRY_INTERVAL);
             self.core.queues().unblock_failed(now);
@@ -247,6 +259,12 @@ impl Leader {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
                 let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
                 self.propose("deployments", Some(cause), SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() });
+            }
+            deployments::Effect::Promote { deployment } => {
+                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
+                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+                let promotion = PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval };
+                self.propose("deployments", Some(cause), promotion);
             }
             deployments::Effect::Fail { update, deployment, rollback } => {
                 let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);

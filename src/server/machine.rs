@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use songline_api::touches::{AppliedEntry, Ending};
 use songline_commands::{Command, Envelope, Kind};
@@ -30,6 +30,8 @@ pub struct Reply {
     pub index: u64,
     /// What apply says.
     pub result: Result<Outcome, Rejected>,
+    /// How long applying it took.
+    pub took: Duration,
 }
 
 /// An applied entry that changed something, for the leader's machines.
@@ -81,6 +83,7 @@ impl Machine {
         core.view.store(Arc::clone(&view));
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
+            core.keyring.follow(&reaction.changes);
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
@@ -93,15 +96,17 @@ impl StateMachine for Machine {
     type Reply = Reply;
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
+        let begun = Instant::now();
         let mut reactions = Vec::with_capacity(batch.len());
         let mut replies = Vec::with_capacity(batch.len());
         for entry in batch {
+            let started = Instant::now();
             let archive = |digest: &str| self.core.upgrade()?.load_archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
                 if let Some(core) = self.core.upgrade() {
                     core.touches().pass(self.state.applied_index());
                 }
-                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) });
+                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
                 continue;
             };
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
@@ -110,13 +115,17 @@ impl StateMachine for Machine {
                     applied.index
                 );
             }
+            let took = started.elapsed();
             let Applied { index, result, changes, repeated } = applied;
             let changes = Arc::new(changes);
             self.record(kind, &result, repeated.then_some(index), &changes);
             reactions.push(Reaction { index, kind, changes });
-            replies.push(Reply { index, result });
+            replies.push(Reply { index, result, took });
         }
         self.publish(reactions);
+        if let Some(core) = self.core.upgrade() {
+            core.apply_times.record(begun.elapsed());
+        }
         replies
     }
 

@@ -74,7 +74,7 @@ async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
     let mut view = wait(core, needed.unwrap_or(0).max(eval.modify_index)).await?;
     // The row may have changed while it waited; one that is over needs no work.
-    let current = view.eval(eval.id).cloned().unwrap_or_else(|| Arc::clone(eval));
+    let current = view.eval(eval.id).unwrap_or_else(|| Arc::clone(eval));
     if current.status.is_terminal() {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
 mod dev;
+mod evals;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;
@@ -16,5 +17,6 @@ mod jobs;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod replay;
+mod secrets;
 mod snapshots;
 mod story;

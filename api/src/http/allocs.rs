@@ -143,21 +143,14 @@ async fn checks<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&None::<()>)
 }
 
-/// Services are not registered yet: no allocation has any.
+/// Services that an allocation announces.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(resource_not_found());
     }
     let params = call.read_params()?;
     let id = alloc_id(call.id())?;
-    if !params.stale {
-        call.server.read_barrier().await?;
-    }
-    let view = call.view();
-    match view.alloc(id) {
-        Some(_) => call.read(&Meta::at(view.latest_index()), &[(); 0]),
-        None => Err(ApiError::not_found("allocation not found")),
-    }
+    super::services::of_alloc(&call, &params, id).await
 }
 
 #[derive(Debug, Default, Deserialize)]

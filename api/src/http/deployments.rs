@@ -1,9 +1,10 @@
-//! Deployments: list, read, fail, pause, health by hand. Promotion comes with canaries.
+//! Deployments: list, read, fail, pause, promote, health by hand. Promoting by themselves is the leader's.
 
 use std::sync::Arc;
 
 use axum::response::Response;
-use songline_commands::{SetDeploymentAllocHealth, UpdateDeploymentStatus};
+use songline_commands::{PromoteDeployment, SetDeploymentAllocHealth, UpdateDeploymentStatus};
+use songline_lang::go_json::Names;
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
 };
@@ -20,7 +21,7 @@ use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
-use crate::wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentUnblockRequest};
+use crate::wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest};
 use crate::wire::responses::DeploymentUpdateResponse;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -31,7 +32,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, root, "pause/{}", submit, |call| Box::pin(pause(call)));
     mux.add(Methods::Write, root, "allocation-health/{}", submit, |call| Box::pin(allocation_health(call)));
     mux.add(Methods::Write, root, "unblock/{}", submit, |call| Box::pin(unblock(call)));
-    mux.add(Methods::Write, root, "promote/{}", submit, |_| Box::pin(std::future::ready(Err(ApiError::not_built("promotion")))));
+    mux.add(Methods::Write, root, "promote/{}", submit, |call| Box::pin(promote(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
 }
 
@@ -137,6 +138,23 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         reverted_job_version: None,
         index,
     };
+    call.written(index, &answer)
+}
+
+async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let names = Names { package: "structs", ..Names::default() };
+    let request: DeploymentPromoteRequest = call.json_named(names).await?;
+    check_body_id(&request.deployment_id, call.id())?;
+    let view = call.view();
+    let deployment = active(&view, deployment_id(call.id())?, "can't promote terminal deployment")?;
+    let eval = eval_of(&call, &view, deployment);
+    let eval_id = eval.id;
+    let groups = request.groups.unwrap_or_default();
+    let command = PromoteDeployment { deployment_id: deployment.id, all: request.all, groups, eval: Some(eval) };
+    let index = call.propose(command).await?.index;
+    let answer =
+        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version: None, index };
     call.written(index, &answer)
 }
 

@@ -1,13 +1,13 @@
-//! Evaluations: list, count, read, delete by id.
+//! Evaluations: list, count, read, delete.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::response::Response;
-use songline_commands::ReapEvals;
+use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
-use songline_model::{AllocClientStatus, Allocation, EvalId, Evaluation, JobStatus};
-use songline_projections::{State, Table};
+use songline_model::{EvalId, Evaluation, Str};
+use songline_projections::{State, Table, is_safe_to_delete};
 
 use crate::error::ApiError;
 use crate::http::allocs::{StubList, stubs};
@@ -17,6 +17,7 @@ use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
+use crate::http::work;
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
@@ -26,8 +27,8 @@ use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
 /// As many ids fit into 256 KiB.
 const DELETE_IDS_MAX: usize = 7281;
 
-/// Evaluations that one command of a deletion by filter drops: few enough to apply in milliseconds.
-const DELETE_PAGE: usize = 728;
+/// What the entry that opens a deletion does of it. Small deletions end with it; the rest is done in slices of measured size.
+const FIRST_SLICE: Slice = Slice::of_rows(256);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
@@ -42,9 +43,9 @@ fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiEr
     if !params.prefix.is_empty() {
         let prefix =
             ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-        return Ok(view.evals_with_prefix(&prefix).cloned().collect());
+        return Ok(view.evals_with_prefix(&prefix).collect());
     }
-    Ok(if params.reverse { view.evals().rev().cloned().collect() } else { view.evals().cloned().collect() })
+    Ok(if params.reverse { view.evals().rev().collect() } else { view.evals().collect() })
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -78,11 +79,16 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         text => Some(Filter::parse(text).map_err(|error| ApiError::internal(error.to_string()))?),
     };
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
-        let passes = |eval: &&Arc<Evaluation>| {
-            let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
-            params.in_namespace(&eval.namespace) && wanted
+        let count = match params.prefix.as_str() {
+            "" => view.count_evals(filter.as_ref(), |namespace| params.in_namespace(namespace)),
+            _ => {
+                let passes = |eval: &&Arc<Evaluation>| {
+                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
+                    params.in_namespace(&eval.namespace) && wanted
+                };
+                rows(view, &params)?.iter().filter(passes).count()
+            }
         };
-        let count = rows(view, &params)?.iter().filter(passes).count();
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
     })
     .await?;
@@ -102,7 +108,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         .map_err(|error| ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}")))?;
     let related = call.query().boolean("related")?.unwrap_or(false);
     let found = blocking::run(&call, &params, &[WatchKey::Eval(id)], |view| {
-        let row = view.eval(id).cloned();
+        let row = view.eval(id);
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Evals), |row| row.modify_index);
         let relatives = row.as_ref().filter(|_| related).map(|row| relatives(view, row)).unwrap_or_default();
         Ok(At { index, value: (row, relatives) })
@@ -129,8 +135,8 @@ fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
             continue;
         }
         if let Some(found) = view.eval(id) {
-            open.extend(links(found));
-            out.push(Arc::clone(found));
+            open.extend(links(&found));
+            out.push(found);
         }
     }
     out.sort_by_key(|eval| (eval.create_index, eval.id));
@@ -161,62 +167,42 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         }
         (false, true) | (true, false) => {}
     }
-    let view = call.server.view();
+    let view = call.view();
     let paused =
         view.scheduler_config().map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
     if !paused {
         return Err(ApiError::internal("eval broker is enabled; eval broker must be paused to delete evals"));
     }
-    if !request.filter.is_empty() {
-        return delete_filtered(&call, &view, &request.filter).await;
+    let choice = if request.filter.is_empty() {
+        EvalChoice::Ids(safe_ids(&view, &asked)?)
+    } else {
+        Filter::parse(&request.filter).map_err(|error| ApiError::internal(error.to_string()))?;
+        EvalChoice::Filter(request.filter)
+    };
+    drop(view);
+    let opened = call.propose(DeleteEvals { choice, slice: FIRST_SLICE }).await?;
+    let work = work::ended(&*call.server, WorkId(opened.index)).await?;
+    match &work.ended {
+        Some(ended) if !ended.refused.is_empty() => Err(ApiError::internal(ended.refused.to_string())),
+        // The reference writes nothing when nothing matches, and has no index to tell.
+        Some(_) if work.deleted == 0 => call.written(0, &EvalDeleteResponse { count: 0, index: 0 }),
+        Some(ended) => call.written(ended.index, &EvalDeleteResponse { count: work.deleted, index: ended.index }),
+        None => Err(ApiError::internal("the work has not ended")),
     }
+}
+
+/// The ids of evaluations that exist and may go. One that does not fails all.
+fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
     let mut evals = Vec::with_capacity(asked.len());
-    for text in &asked {
+    for text in asked {
         let id = eval_id(text).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
         let eval = view.eval(id).ok_or_else(|| ApiError::internal("eval not found"))?;
-        if !safe_to_delete(&view, eval) {
+        if !is_safe_to_delete(view, &eval) {
             return Err(ApiError::internal(format!("eval {id} is not safe to delete")));
         }
         evals.push(id);
     }
-    let count = evals.len() as u64;
-    let written = call.propose(ReapEvals { evals, allocs: Vec::new(), user_initiated: true }).await?;
-    call.written(written.index, &EvalDeleteResponse { count, index: written.index })
-}
-
-/// Deletes what passes a filter, in commands of bounded size. An evaluation that fails the filter with an error stays.
-async fn delete_filtered<S: Server>(call: &Call<S>, view: &State, filter: &str) -> Result<Response, ApiError> {
-    let filter = Filter::parse(filter).map_err(|error| ApiError::internal(error.to_string()))?;
-    let passes = |eval: &&Arc<Evaluation>| filter.matches(&***eval).unwrap_or(false) && safe_to_delete(view, eval);
-    let found: Vec<EvalId> = view.evals().filter(passes).map(|eval| eval.id).collect();
-    let mut index = 0;
-    for page in found.chunks(DELETE_PAGE) {
-        index = call.propose(ReapEvals { evals: page.to_vec(), allocs: Vec::new(), user_initiated: true }).await?.index;
-    }
-    call.written(index, &EvalDeleteResponse { count: found.len() as u64, index })
-}
-
-/// Whether no allocation may still need the evaluation to be replaced.
-fn safe_to_delete(view: &State, eval: &Evaluation) -> bool {
-    let gone = view.job(&eval.namespace, &eval.job_id).is_none_or(|job| job.stop || job.status == JobStatus::Dead);
-    gone || view.allocs_of_eval(eval.id).all(|alloc| is_over(alloc))
-}
-
-fn is_over(alloc: &Allocation) -> bool {
-    match alloc.client_status {
-        AllocClientStatus::Running | AllocClientStatus::Unknown => false,
-        AllocClientStatus::Failed => {
-            let policy = alloc.group().and_then(|group| group.reschedule_policy.as_ref());
-            let replaced = alloc.next_allocation.is_some()
-                && alloc.reschedule_tracker.as_ref().is_some_and(|tracker| tracker.events.iter().flatten().next().is_some());
-            match policy {
-                None => true,
-                Some(policy) if policy.attempts == 0 && !policy.unlimited => true,
-                Some(policy) => replaced && !policy.unlimited,
-            }
-        }
-        AllocClientStatus::Pending | AllocClientStatus::Complete | AllocClientStatus::Lost => true,
-    }
+    Ok(evals)
 }
 
 fn eval_id(text: &str) -> Result<EvalId, String> {

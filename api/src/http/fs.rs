@@ -291,8 +291,12 @@ fn frame_stream(
 
 /// The agent of the node that is asked for, or of the one in this process.
 fn node_agent<S: Server>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
-    let text = call.query().text("node_id").into_owned();
-    let id = match text.as_str() {
+    agent_of_node(call, &call.query().text("node_id"), unknown)
+}
+
+/// The agent of the node with this id, or, when that is empty, of the one in this process.
+pub(super) fn agent_of_node<S: Server>(call: &Call<S>, text: &str, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
+    let id = match text {
         "" => call.server.local_node().ok_or_else(|| ApiError::bad_request("No local Node and node_id not provided"))?,
         text => {
             let id = ids::exact(text).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;

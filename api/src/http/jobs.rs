@@ -136,7 +136,7 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
-        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).cloned().collect();
+        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).collect();
         Ok(At { index: view.table_index(Table::Evals), value: rows })
     })
     .await?;
@@ -227,13 +227,11 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// Services that a job's allocations announce. Nothing announces any yet.
+/// Services that a job's allocations announce.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    if call.view().job_by_key(&key(&call, &params)).is_none() {
-        return Err(ApiError::missing("job not found", 0));
-    }
-    Err(ApiError::not_built("services"))
+    let key = key(&call, &params);
+    super::services::of_job(&call, &params, &key).await
 }
 
 /// The namespace of a write about a job: the query's, else the body's, else the job's own, else `default`.

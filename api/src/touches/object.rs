@@ -130,6 +130,15 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
         | Change::AclBindingRule { .. }
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
+        | Change::ServiceRegistration { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
+        | Change::PendingWork { .. }
         | Change::Idempotency { .. }
         | Change::Restored => None,
     }

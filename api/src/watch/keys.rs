@@ -56,8 +56,28 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::Namespace(namespace.name.0.clone()));
             }
         }
-        // One row each, or never waited for: the table's key is enough.
-        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
+        Change::CsiVolume { before, after } => {
+            if let Some(volume) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::CsiVolume(volume.key()));
+            }
+        }
+        Change::CsiPlugin { before, after } => {
+            if let Some(plugin) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::CsiPlugin(plugin.id.clone()));
+            }
+        }
+        Change::Variable { before, after } => {
+            if let Some(variable) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::Variable(variable.key()));
+            }
+        }
+        Change::ScalingEvent { before, after } => {
+            if let Some(events) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::JobScaling(events.job_key()));
+            }
+        }
+        // Only their lists are waited for.
+        Change::ScalingPolicy { .. } | Change::ServiceRegistration { .. } => {}
         // Small tables: the table's key is enough for readers of one row, too.
         Change::AclPolicy { .. }
         | Change::AclToken { .. }
@@ -68,6 +88,9 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::AclBindingRule { .. }
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. } => {}
+        Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
+        // One row each, or never waited for: the table's key is enough.
+        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

@@ -37,3 +37,16 @@ pub struct DeploymentUnblockRequest {
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Str,
 }
+
+/// `DeploymentPromoteRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct DeploymentPromoteRequest {
+    /// Must be that of the path.
+    #[serde(rename = "DeploymentID")]
+    pub deployment_id: Str,
+    /// Every group.
+    pub all: bool,
+    /// These groups.
+    pub groups: Option<Vec<Str>>,
+}

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken};
-use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
+use songline_model::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node,
+    NodePool, ServiceRegistration, Str,
+};
 use songline_projections::Change;
 
 use crate::wire::acl::{AuthMethodView, TokenView};
@@ -37,6 +39,8 @@ pub enum Topic {
     AclAuthMethod,
     /// ACL binding rules.
     AclBindingRule,
+    /// Service registrations.
+    Service,
 }
 
 impl Topic {
@@ -54,6 +58,7 @@ impl Topic {
             Topic::AclRole => "ACLRole",
             Topic::AclAuthMethod => "ACLAuthMethod",
             Topic::AclBindingRule => "ACLBindingRule",
+            Topic::Service => "Service",
         }
     }
 }
@@ -102,6 +107,8 @@ pub enum Payload {
     AclAuthMethod(Arc<AclAuthMethod>),
     /// An ACL binding rule.
     AclBindingRule(Arc<AclBindingRule>),
+    /// A service registration.
+    Service(Arc<ServiceRegistration>),
 }
 
 impl Serialize for Payload {
@@ -118,6 +125,7 @@ impl Serialize for Payload {
             Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
             Payload::AclAuthMethod(row) => s.collect_map([("AuthMethod", AuthMethodView::new(row))]),
             Payload::AclBindingRule(row) => s.collect_map([("ACLBindingRule", row)]),
+            Payload::Service(row) => s.collect_map([("Service", row)]),
         }
     }
 }
@@ -179,6 +187,9 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::AclAuthMethodsDelete => Some("ACLAuthMethodDeleted"),
         Kind::AclBindingRulesUpsert => Some("ACLBindingRuleUpserted"),
         Kind::AclBindingRulesDelete => Some("ACLBindingRuleDeleted"),
+        Kind::DeploymentPromote => Some("DeploymentPromotion"),
+        Kind::ServiceRegistrationUpsert => Some("ServiceRegistration"),
+        Kind::ServiceRegistrationDeleteById | Kind::ServiceRegistrationDeleteByNodeId => Some("ServiceDeregistration"),
         // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
@@ -189,13 +200,25 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::OneTimeTokenUpsert
         | Kind::OneTimeTokenDelete
         | Kind::OneTimeTokenExpire
+        | Kind::ScalingEventRegister
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
+        | Kind::CSIVolumeRegister
+        | Kind::CSIVolumeDeregister
+        | Kind::CSIVolumeClaim
+        | Kind::CSIVolumeClaimBatch
+        | Kind::CSIPluginDelete
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
-        | Kind::Digest => None,
+        | Kind::Digest
+        | Kind::EvalDelete
+        | Kind::WorkContinue
+        | Kind::WorkStop => None,
     }
 }
 
@@ -206,9 +229,18 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
     };
     let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
     out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+    if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
+        // A new count is a registration and then an update of evaluations, there in two entries.
+        let of_eval = out.iter_mut().filter(|event| event.step > 0);
+        of_eval.for_each(|event| event.kind = "EvaluationUpdated");
+    }
     // A stable sort: within a step the order of the changes stays.
     out.sort_by_key(|event| event.step);
     out
+}
+
+fn is_of_scaling(change: &Change) -> bool {
+    matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
 /// A dead job that is written again is still dead in its own step, and pending in the step of its evaluation: two events of one change.
@@ -281,6 +313,12 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let keys = vec![rule.auth_method.clone()];
             (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
         }
+        Change::ServiceRegistration { before, after } => {
+            let service = after.as_ref().or(before.as_ref())?;
+            let keys = vec![service.job_id.0.clone(), service.service_name.clone()];
+            let payload = Payload::Service(Arc::clone(service));
+            (Topic::Service, service.id.clone(), service.namespace.0.clone(), Some(keys), payload)
+        }
         // Derived from the rows above, or not the subscribers' business.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
@@ -289,10 +327,18 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         | Change::OneTimeToken { .. }
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
         | Change::Idempotency { .. }
+        | Change::PendingWork { .. }
         | Change::Restored => return None,
     };
     let step = match change {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, Str};
+use songline_model::{Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str};
 
 use crate::wire::responses::QueryMeta;
 
@@ -237,13 +237,13 @@ pub struct JobScaleStatus<'a> {
     /// Whether it is stopped.
     pub job_stopped: bool,
     /// By group.
-    pub task_groups: BTreeMap<&'a str, GroupScaleStatus>,
+    pub task_groups: BTreeMap<&'a str, GroupScaleStatus<'a>>,
 }
 
 /// `TaskGroupScaleStatus` of the wire.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct GroupScaleStatus {
+pub struct GroupScaleStatus<'a> {
     /// The count.
     pub desired: i64,
     /// Allocations that are not over.
@@ -254,6 +254,6 @@ pub struct GroupScaleStatus {
     pub healthy: i64,
     /// Of these: not healthy.
     pub unhealthy: i64,
-    /// What scaled it; none are kept yet.
-    pub events: Option<Vec<()>>,
+    /// What scaled it and what was told of that, newest first.
+    pub events: Option<&'a [ScalingEvent]>,
 }

@@ -226,7 +226,7 @@ async fn a_group_is_scaled_within_its_policy() {
             PUT /v1/jobs {"Job": {"Type": "batch", "ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Scalin
                 200 @2 {"EvalID":"00000000-0000-0002-8000-000000000001","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 3}
-                200 @3 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":3,"LastContact":0,"KnownLeader":true,"NextToken":""}
+                200 @4 {"EvalID":"00000000-0000-0003-8000-000000000001","EvalCreateIndex":3,"JobModifyIndex":3,"Warnings":"","Index":4,"LastContact":0,"KnownLeader":true,"NextToken":""}
             PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 4}
                 400 group count was greater than scaling policy maximum: 4 > 3
             PUT /v1/job/web/scale {"Target": {"Group": "g"}, "Count": 0}
@@ -242,7 +242,7 @@ async fn a_group_is_scaled_within_its_policy() {
             PUT /v1/job/none/scale {"Target": {"Group": "g"}, "Count": 1}
                 404 job "none" not found
             GET /v1/job/web/scale
-                200 @3 {"JobID":"web","Namespace":"default","JobCreateIndex":2,"JobModifyIndex":3,"JobStopped":false,"TaskGroups":{"g":{"Desired":3,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":null}}}
+                200 @4 {"JobID":"web","Namespace":"default","JobCreateIndex":2,"JobModifyIndex":3,"JobStopped":false,"TaskGroups":{"g":{"Desired":3,"Placed":0,"Running":0,"Healthy":0,"Unhealthy":0,"Events":[{"Time":1700000006000000000,"Count":3,"PreviousCount":2,"Message":"","Error":false,"Meta":null,"EvalID":"00000000-0000-0003-8000-000000000001","CreateIndex":4}]}}}
         "#]],
     )
     .await;

@@ -3,6 +3,9 @@
 mod autopilot;
 mod blocking;
 mod cluster;
+mod csi;
+mod evals;
+mod identity;
 mod jobs;
 mod listen;
 mod lists;
@@ -11,4 +14,6 @@ mod periodic;
 mod routes;
 mod search;
 mod server;
+mod services;
 mod stream;
+mod variables;

@@ -1,5 +1,6 @@
 //! A server in memory, and stories of requests to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,12 +13,16 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
+use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
-use songline_commands::{Actor, Command, Envelope};
-use songline_model::{AllocId, Job, NodeId, SchedulerConfiguration, Time};
+use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
+use songline_model::{
+    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Str,
+    Time, VariableData, WrappedKey,
+};
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -56,11 +61,48 @@ impl NodeAgent for NoNode {
     async fn gc_all(&self) -> Result<(), RpcError> {
         no_path()
     }
+    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
+        no_path()
+    }
+    async fn node_meta_apply(&self, _: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
+        no_path()
+    }
     async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {
         no_path()
     }
     async fn host_stats(&self) -> Result<Bytes, RpcError> {
         no_path()
+    }
+}
+
+/// A keyring without secrets: what it encrypts, it turns round. Its one key has to be proposed first.
+pub struct Mirror;
+
+/// The one key.
+pub fn mirror_key() -> RootKeyId {
+    RootKeyId::from_bytes([9; 16])
+}
+
+impl Keyring for Mirror {
+    fn encrypt(&self, plain: &[u8]) -> Result<VariableData, KeyringError> {
+        Ok(VariableData { data: Sealed(plain.iter().rev().copied().collect()), key_id: mirror_key() })
+    }
+    fn decrypt(&self, _: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
+        Ok(sealed.0.iter().rev().copied().collect())
+    }
+    /// Believes what it is told.
+    fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
+        serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
+    }
+    fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
+        let meta = RootKeyMeta {
+            key_id: mirror_key(),
+            algorithm: ROOT_KEY_ALGORITHM.into(),
+            create_time: 1,
+            state: RootKeyState::Active,
+            ..RootKeyMeta::default()
+        };
+        Ok(UpsertRootKey { meta, wrapped: WrappedKey { wrapped_by: "none".into(), material: Sealed(vec![1]) }, rekey })
     }
 }
 
@@ -179,6 +221,9 @@ impl Server for Memory {
     }
     async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
         Ok(())
+    }
+    fn keyring(&self) -> &impl Keyring {
+        &Mirror
     }
     fn info(&self) -> &AgentInfo {
         &self.info

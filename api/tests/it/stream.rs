@@ -257,7 +257,7 @@ async fn a_dead_job_that_is_stopped_is_told_dead_and_then_pending() {
     let server = Memory::new();
     let job = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
     answer(&server, &format!("PUT /v1/jobs {job}")).await;
-    let eval = server.view().evals().next().cloned().expect("an evaluation");
+    let eval = server.view().evals().next().expect("an evaluation");
     server.run(UpdateEvals { evals: vec![Evaluation { status: EvalStatus::Complete, ..Evaluation::clone(&eval) }] });
     let index = server.view().applied_index();
     answer(&server, "DELETE /v1/job/web").await;

@@ -1,6 +1,7 @@
 //! One allocation on this node: its tasks from set-up to the last one's end, what the servers are told, and whom to stop when.
 //! Directories, drivers and the database are the shell's: it carries out [`Effect`]s and answers with [`Input`]s.
 
+mod announce;
 mod effect;
 mod kill;
 
@@ -18,8 +19,10 @@ use super::health::{HealthWatcher, Verdict};
 use super::jitter::Jitter;
 use super::status::client_status;
 use super::task::{Surroundings, TaskRecord, TaskRunner, states};
+use announce::Announced;
 use kill::Killing;
 
+pub use announce::Workload;
 pub use effect::{Effect, Input};
 
 /// What the agent's configuration says to every allocation.
@@ -53,6 +56,7 @@ pub struct AllocRunner {
     health: Option<HealthWatcher>,
     health_started: bool,
     deployment_status: Option<AllocDeploymentStatus>,
+    announced: Announced,
     destroy: bool,
     destroyed: bool,
     report: bool,
@@ -88,6 +92,7 @@ impl AllocRunner {
             health: None,
             health_started: false,
             deployment_status,
+            announced: Announced::default(),
             destroy: false,
             destroyed: false,
             report: false,
@@ -112,6 +117,7 @@ impl AllocRunner {
         if health.is_some() {
             self.deployment_status = health;
         }
+        self.restore_announced();
         let mut waiting = BTreeSet::new();
         for (name, task) in &self.tasks {
             if task.needs_recovery() {
@@ -131,8 +137,11 @@ impl AllocRunner {
         match input {
             Input::SetUp(outcome) => {
                 if self.phase == Phase::SettingUp {
-                    if let Err(error) = outcome {
-                        self.tasks.values_mut().for_each(|task| task.fail_setup(&format!("failed to setup alloc: {error}"), now));
+                    match outcome {
+                        Ok(()) => self.announced.group_serves = self.killing == Killing::No,
+                        Err(error) => {
+                            self.tasks.values_mut().for_each(|task| task.fail_setup(&format!("failed to setup alloc: {error}"), now));
+                        }
                     }
                     self.launch(now, &mut fx);
                 }
@@ -316,6 +325,7 @@ impl AllocRunner {
         } else if self.health_started && (other_deployment || self.health.is_none()) {
             self.watch_health(now);
         }
+        self.announced.look_again = !self.alloc.terminal();
         if stopping {
             self.kill_tasks(now, fx);
         }
@@ -377,6 +387,7 @@ impl AllocRunner {
         }
         self.look_at_health(now, &mut fx);
         self.conclude(now, &mut fx);
+        let fx = self.announce(fx);
         self.order(fx)
     }
 

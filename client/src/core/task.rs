@@ -144,6 +144,11 @@ impl TaskRunner {
         self.phase == Phase::Done
     }
 
+    /// Whether it runs and nobody wants it to end: its services can be used.
+    pub fn serves(&self) -> bool {
+        self.has_process && !self.killed && !matches!(self.phase, Phase::StopDelay { .. } | Phase::Stopping | Phase::Done)
+    }
+
     /// Whether an earlier agent may have left a process behind.
     pub fn needs_recovery(&self) -> bool {
         self.local.run > 0 && !self.local.run_complete

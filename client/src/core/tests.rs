@@ -4,6 +4,7 @@ mod alloc;
 mod health;
 mod orders;
 mod restore;
+mod services;
 mod small;
 mod stage;
 mod sync;

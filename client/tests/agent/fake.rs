@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
-    AllocatedTaskResources, Allocation, Dur, Job, JobType, Node, NodeEvent, NodeStatus, RestartPolicy, Str, Task, TaskGroup, TaskRunState,
-    TaskState,
+    AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent, NodeStatus, RestartPolicy, ServiceRegistration,
+    Str, Task, TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
     AllocUpdate, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError, Servers,
@@ -31,6 +31,9 @@ struct Known {
     fetched: usize,
     allocs: BTreeMap<AllocId, Arc<Allocation>>,
     updates: Vec<AllocUpdate>,
+    services: BTreeMap<Str, ServiceRegistration>,
+    /// What was announced and withdrawn, in order, by name.
+    service_calls: Vec<String>,
 }
 
 /// Pretended servers.
@@ -62,6 +65,16 @@ impl Fake {
 
     pub fn heartbeats(&self) -> u64 {
         self.look(|known| known.heartbeats)
+    }
+
+    /// What was announced and withdrawn so far, in order, by name.
+    pub fn service_calls(&self) -> Vec<String> {
+        self.look(|known| known.service_calls.clone())
+    }
+
+    /// What is announced now.
+    pub fn services(&self) -> Vec<ServiceRegistration> {
+        self.look(|known| known.services.values().cloned().collect())
     }
 
     /// How many allocations the agent has fetched so far.
@@ -152,6 +165,25 @@ impl Servers for Fake {
             }
             known.index
         }))
+    }
+
+    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+        Ok(self.change(|known| {
+            for service in services {
+                assert_eq!(service.node_id, from.id);
+                known.service_calls.push(format!("+{}", service.service_name));
+                known.services.insert(service.id.clone(), service);
+            }
+            known.index
+        }))
+    }
+
+    async fn service_registration_delete_by_id(&self, _from: &NodeAuth, _namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+        self.change(|known| {
+            let service = known.services.remove(&id).ok_or_else(|| RpcError::remote("service registration not found"))?;
+            known.service_calls.push(format!("-{}", service.service_name));
+            Ok(known.index)
+        })
     }
 
     async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {

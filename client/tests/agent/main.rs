@@ -2,9 +2,12 @@
 
 mod fake;
 mod fs;
+mod identity;
 mod isolation;
 mod lifecycle;
+mod meta;
 mod mock;
 mod raw_exec;
 mod reattach;
+mod services;
 mod storm;

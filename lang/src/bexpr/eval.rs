@@ -1,13 +1,31 @@
 //! Truth of an expression on a row: the logic, and what a literal means to a scalar.
 //! Finding the value of a selector is `walk.rs`.
 
-use super::EvalError;
 use super::syntax::{Binding, Expression, Matching, Selector};
 use super::walk::{Datum, Outcome, Probe, Walker};
+use super::{EvalError, Plain, PlainFields};
 
 /// Whether the row passes.
 pub(super) fn test(expression: &Expression, row: &dyn Datum) -> Result<bool, EvalError> {
     test_in(expression, Place { row, scope: None })
+}
+
+/// A row with plain fields as something to walk through.
+pub(super) struct Fields<'a, R>(pub(super) &'a R);
+
+impl<R: PlainFields> Datum for Fields<'_, R> {
+    fn plain(&self, field: &str) -> Option<Scalar<'_>> {
+        self.0.plain(field).map(|plain| match plain {
+            Plain::Text(text) => Scalar::Text(text),
+            Plain::Signed(number) => Scalar::Signed(number),
+            Plain::Unsigned(number) => Scalar::Unsigned(number),
+            Plain::Bool(truth) => Scalar::Bool(truth),
+        })
+    }
+
+    fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError> {
+        walker.into_value(self.0.whole())
+    }
 }
 
 /// What selectors are resolved in.
@@ -71,6 +89,11 @@ fn resolve(selector: &Selector, probe: Probe<'_>, place: Place<'_>) -> Result<Ou
             return bound.datum.walk(Walker::new(&path, bound.base.len(), &probe, &selector.text));
         }
         scope = bound.outer;
+    }
+    if let ([field], Probe::Matching(_)) = (&selector.path[..], &probe)
+        && let Some(scalar) = place.row.plain(field)
+    {
+        return Walker::new(&selector.path, 1, &probe, &selector.text).scalar(scalar);
     }
     place.row.walk(Walker::new(&selector.path, 0, &probe, &selector.text))
 }

@@ -18,6 +18,11 @@ impl ser::Error for EvalError {
 
 /// A row, or a part of one that a name is bound to.
 pub(super) trait Datum {
+    /// A field that can be had without a walk.
+    fn plain(&self, _field: &str) -> Option<Scalar<'_>> {
+        None
+    }
+
     fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError>;
 }
 
@@ -67,7 +72,7 @@ impl<'a> Walker<'a> {
         Walker { path, at, probe, selector, rust: "" }
     }
 
-    fn into_value<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Outcome, EvalError> {
+    pub(super) fn into_value<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Outcome, EvalError> {
         self.rust = std::any::type_name::<T>();
         value.serialize(self)
     }
@@ -128,7 +133,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn scalar(self, scalar: Scalar<'_>) -> Result<Outcome, EvalError> {
+    pub(super) fn scalar(self, scalar: Scalar<'_>) -> Result<Outcome, EvalError> {
         if self.part().is_some() {
             return Err(self.invalid_kind(scalar.kind()));
         }

@@ -29,7 +29,11 @@ const STORY: &str = "
     acl once t1 secret=o1 expires=600
     acl method corp:default client-secret=s3cret
     acl rule b1 method=corp selector=all
-    autopilot trailing=250";
+    autopilot trailing=250
+    root active k1
+    var set dev:app/db size=9
+    config set paused
+    eval delete evals=e1,e2 rows=1";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -71,6 +75,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     crate::check::consistent(&state);
     expect![[r#"
         index 24 at 1970-01-01T00:00:24Z
+        index 18 at 1970-01-01T00:00:18Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -78,10 +83,16 @@ fn the_checkpoint_of_schema_1_still_reads() {
         job_version 16: 3 rows
         job_submission 13: 2 rows
         deployment 11: 1 rows
-        evals 15: 3 rows
+        evals 18: 2 rows
         allocs 14: 2 rows
+        scaling_policy 0: 0 rows
+        scaling_event 0: 0 rows
+        service_registrations 0: 0 rows
         scheduler_config 7: 1 rows
+        scheduler_config 17: 1 rows
         cluster_meta 8: 1 rows
+        csi_volumes 0: 0 rows
+        csi_plugins 4: 0 rows
         namespaces 2: 2 rows
         acl_policy 17: 1 rows
         acl_token 20: 2 rows
@@ -94,6 +105,15 @@ fn the_checkpoint_of_schema_1_still_reads() {
         periodic_launch 16: 1 rows
         idempotency 2: 1 rows
         digest ee41fe3d6ba0d1d29610fc6d4ebcf19c
+        digest 3276409ac9cfdea11b4dc09a193b46a0
+        variables 18: 1 rows
+        variables_quota 18: 1 rows
+        root_key_meta 17: 1 rows
+        idempotency 2: 1 rows
+        digest e5dabaafaac9b6a1677b5710b9a736d7
+        digest 3276409ac9cfdea11b4dc09a193b46a0
+        pending_work 18: 1 rows
+        digest 30fc4a2d34def675a23c469e11e1088a
     "#]]
     .assert_eq(&described(&state));
 }

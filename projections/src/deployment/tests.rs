@@ -151,3 +151,165 @@ fn missing_deployments_are_skipped_when_deleting() {
         "#]],
     );
 }
+
+#[test]
+fn canaries_that_are_well_are_promoted() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g canaries=1 deadline=30 deployment=d1 place=a1@n1:g canary
+         show deployment d1
+         deployment promote d1 eval=e1
+         client a1@n1 running healthy
+         deployment promote d1 eval=e1
+         show deployment d1
+         show alloc a1
+         show eval e1
+         show tables",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g canaries=1 deadline=30 deployment=d1 place=a1@n1:g canary: ok [+deployment:d1 ~summary:web +alloc:a1 ~job:web]
+               deployment d1: running "" create=3 modify=3 g(placed=1) by=80s canaries=a1
+            deployment promote d1 eval=e1: refused: 1 error occurred:
+            	* Task group "g" has 0/1 healthy allocations
+
+
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+            deployment promote d1 eval=e1: ok [~deployment:d1 +eval:e1 ~alloc:a1]
+               deployment d1: running "Deployment is running" create=3 modify=6 g(placed=1 healthy=1) promoted by=36s canaries=a1
+               alloc a1: run/running create=3 modify=6 alloc-modify=6 version=0 healthy=Some(true)@6 canary=false
+               eval e1: pending "" create=6 modify=6
+               changed: jobs=3 job_summary=5 job_version=2 deployment=6 evals=6 allocs=6
+        "#]],
+    );
+}
+
+#[test]
+fn only_the_asked_groups_are_promoted() {
+    check(
+        "job register web groups=g,h
+         plan job=web create=2 deploy=d1 groups=g,h canaries=1 deployment=d1 place=a1@n1:g,a2@n1:h canary
+         client a1@n1 running healthy
+         deployment promote d1
+         deployment promote d1 groups=h,none
+         deployment promote d1 groups=none
+         deployment promote d1 groups=g
+         show deployment d1
+         show alloc a1
+         show alloc a2",
+        expect![[r#"
+            job register web groups=g,h: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g,h canaries=1 deployment=d1 place=a1@n1:g,a2@n1:h canary: ok [+alloc:a1 +deployment:d1 ~summary:web +alloc:a2 ~job:web]
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+            deployment promote d1: refused: 1 error occurred:
+            	* Task group "h" has 0/1 healthy allocations
+
+
+            deployment promote d1 groups=h,none: refused: 1 error occurred:
+            	* Task group "h" has 0/1 healthy allocations
+
+
+            deployment promote d1 groups=none: ok [~deployment:d1]
+            deployment promote d1 groups=g: ok [~deployment:d1 ~alloc:a1]
+               deployment d1: running "" create=3 modify=8 g(placed=1 healthy=1) promoted canaries=a1 h(placed=1) canaries=a2
+               alloc a1: run/running create=3 modify=8 alloc-modify=8 version=0 healthy=Some(true)@8 canary=false
+               alloc a2: run/pending create=3 modify=3 alloc-modify=3 version=0 healthy=None@3 canary=true
+        "#]],
+    );
+}
+
+#[test]
+fn a_canary_that_ended_is_not_promoted() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g canaries=1 deployment=d1 place=a1@n1:g canary
+         client a1@n1 running healthy
+         plan job=web create=2 stop=a1
+         deployment promote d1
+         deployment status d1 cancelled
+         deployment promote d1
+         deployment promote d9",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g canaries=1 deployment=d1 place=a1@n1:g canary: ok [+deployment:d1 ~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+            plan job=web create=2 stop=a1: ok [~alloc:a1 ~job:web]
+            deployment promote d1: refused: 1 error occurred:
+            	* Task group "g" has 0/1 healthy allocations
+
+
+            deployment status d1 cancelled: ok [~deployment:d1]
+            deployment promote d1: refused: Deployment "64310000-0000-0000-0000-000000000000" has terminal status "cancelled":
+            deployment promote d9: refused: Deployment ID "64390000-0000-0000-0000-000000000000" couldn't be updated as it does not exist
+        "#]],
+    );
+}
+
+#[test]
+fn a_deployment_goes_from_pause_to_running_and_back() {
+    check(
+        "job register web groups=g
+         plan job=web create=2 deploy=d1 groups=g canaries=1 deployment=d1 place=a1@n1:g canary
+         client a1@n1 running healthy
+         deployment status d1 paused
+         deployment promote d1
+         show deployment d1
+         deployment status d1 running
+         plan job=web create=2 end=d1
+         show deployment d1
+         show versions web
+         plan job=web create=2 end=d1
+         show deployment d1",
+        expect![[r#"
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=2 deploy=d1 groups=g canaries=1 deployment=d1 place=a1@n1:g canary: ok [+deployment:d1 ~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running healthy: ok [~deployment:d1 ~summary:web ~alloc:a1]
+            deployment status d1 paused: ok [~deployment:d1]
+            deployment promote d1: ok [~deployment:d1 ~alloc:a1]
+               deployment d1: paused "Deployment marked as paused" create=3 modify=6 g(placed=1 healthy=1) promoted canaries=a1
+            deployment status d1 running: ok [~deployment:d1]
+            plan job=web create=2 end=d1: ok [~deployment:d1 ~version:web.0 ~job:web]
+               deployment d1: successful "Deployment marked as successful" create=3 modify=8 g(placed=1 healthy=1) promoted canaries=a1
+               0*
+            plan job=web create=2 end=d1: ok
+               deployment d1: successful "Deployment marked as successful" create=3 modify=8 g(placed=1 healthy=1) promoted canaries=a1
+        "#]],
+    );
+}
+
+#[test]
+fn a_deployment_over_several_regions_waits_in_every_status_on_its_way() {
+    check(
+        "job register web groups=g deployment=d1
+         show deployment d1
+         deployment status d1 initializing
+         deployment status d1 pending
+         deployment status d1 running
+         deployment status d1 blocked
+         deployment status d1 unblocking
+         deployment status d1 successful
+         deployment status d1 pending
+         show deployment d1
+         job register web groups=g deployment=d2
+         job register web groups=g deployment=d3
+         show deployment d1
+         show deployment d2
+         show deployment d3",
+        expect![[r#"
+            job register web groups=g deployment=d1: ok [+summary:web +job:web +version:web.0 +deployment:d1]
+               deployment d1: running "" create=2 modify=2 g()
+            deployment status d1 initializing: ok [~deployment:d1]
+            deployment status d1 pending: ok [~deployment:d1]
+            deployment status d1 running: ok [~deployment:d1]
+            deployment status d1 blocked: ok [~deployment:d1]
+            deployment status d1 unblocking: ok [~deployment:d1]
+            deployment status d1 successful: ok [~deployment:d1 ~version:web.0 ~job:web]
+            deployment status d1 pending: refused: Deployment "64310000-0000-0000-0000-000000000000" has terminal status "successful":
+               deployment d1: successful "Deployment marked as successful" create=2 modify=8 g()
+            job register web groups=g deployment=d2: ok [~job:web +version:web.1 +deployment:d2]
+            job register web groups=g deployment=d3: ok [~job:web +version:web.2 ~deployment:d2 +deployment:d3]
+               deployment d1: successful "Deployment marked as successful" create=2 modify=8 g()
+               deployment d2: cancelled "Cancelled due to newer version of job" create=10 modify=11 g()
+               deployment d3: running "" create=11 modify=11 g()
+        "#]],
+    );
+}

@@ -170,7 +170,7 @@ impl Attempt<'_> {
         for eval in self.view.evals_of_job(namespace, id) {
             let waits = eval.status == EvalStatus::Pending && eval.triggered_by == EvalTrigger::MaxDisconnectTimeout;
             if waits && eval.id != self.eval.id {
-                let mut canceled = (**eval).clone();
+                let mut canceled = (*eval).clone();
                 canceled.status = EvalStatus::Canceled;
                 canceled.status_description = TIMEOUT_CANCELED.into();
                 canceled.modify_time = self.now.nanos();
@@ -187,7 +187,7 @@ impl Attempt<'_> {
         }
         let Some(stack) = self.stack.as_mut() else { return };
         if let Some(reasons) = self.missing.get(&group.name) {
-            let metric = stack.refuse(group, reasons);
+            let metric = stack.refuse(group, &placement.name, reasons);
             self.decision.failed.insert(group.name.clone(), metric);
             return;
         }

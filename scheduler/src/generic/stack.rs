@@ -11,7 +11,7 @@ use songline_model::{
 use songline_projections::State;
 
 use super::usage::Usage;
-use crate::feasible::{ClassStatus, Demands, DistinctProperty, Eligibility, in_datacenters, resolve};
+use crate::feasible::{ClassStatus, Demands, DistinctProperty, Eligibility, in_datacenters, resolve, volumes};
 use crate::fit::{self, Amount};
 use crate::network;
 use crate::rank::{self, Metrics, Scores};
@@ -105,12 +105,25 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// The metric of a group that no node may run, for these reasons. Its classes of nodes are not worth waiting for.
-    pub fn refuse(&mut self, group: &TaskGroup, reasons: &[Str]) -> AllocMetric {
+    /// The metric of a group that no node may run, for these reasons; where volumes are missing, for that. Classes of nodes that only
+    /// these reasons keep out are not worth waiting for.
+    pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
-        metrics.filtered_all(self.nodes.len(), reasons);
+        let mut refused = 0;
         for node in &self.nodes {
-            self.eligibility.record_group(&group.name, &node.computed_class, false);
+            match volumes::check(self.view, self.job, group, alloc_name, node) {
+                Ok(()) => {
+                    refused += 1;
+                    self.eligibility.record_group(&group.name, &node.computed_class, false);
+                }
+                Err(why) => {
+                    metrics.evaluated();
+                    metrics.filtered(node, &why);
+                }
+            }
+        }
+        if refused > 0 || self.nodes.is_empty() {
+            metrics.filtered_all(refused, reasons);
         }
         metrics.finish()
     }

@@ -1,6 +1,6 @@
 //! Moves deployments on: looks at the health of their allocations, asks for the next evaluation, fails them at their deadlines.
 //!
-//! Creating deployments and calling them successful is the scheduler's. Promotion of canaries is not here yet.
+//! Creating deployments and calling them successful is the scheduler's. Promoting by hand is the operator's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,11 @@ pub enum Effect {
         deployment: Arc<Deployment>,
         /// Unhealthy allocations that may be rescheduled.
         transitions: BTreeMap<AllocId, DesiredTransition>,
+    },
+    /// The canaries of all groups did well, and nobody has to look at them.
+    Promote {
+        /// Of which deployment.
+        deployment: Arc<Deployment>,
     },
     /// The deployment has failed.
     Fail {
@@ -135,14 +140,13 @@ pub fn rollback(view: &State, deployment: &Deployment, base: &str) -> (Option<Ar
     (Some(Arc::clone(stable)), format!("{base} - rolling back to job version {version}"))
 }
 
-fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Option<Effect> {
-    if deployment.status == DeploymentStatus::Paused {
-        return None;
-    }
-    let groups = deployment.task_groups.as_ref()?;
+fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
+    let Some(groups) = deployment.task_groups.as_ref().filter(|_| deployment.status != DeploymentStatus::Paused) else {
+        return Vec::new();
+    };
     if let Some(group) = groups.iter().find(|(name, group)| deadline_missed(view, deployment, name, group, now)).map(|(name, _)| name) {
         let revert = view.job(&deployment.namespace, &deployment.job_id).is_some_and(|job| job.group(group).is_some_and(auto_revert));
-        return Some(fail(view, deployment, "Failed due to progress deadline", revert));
+        return vec![fail(view, deployment, "Failed due to progress deadline", revert)];
     }
     let latest = latest_eval_index(view, deployment);
     let (mut advance, mut transitions) = (false, BTreeMap::new());
@@ -150,7 +154,7 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Option<Effect>
         let Some(group) = groups.get(&alloc.task_group) else { continue };
         match alloc.health() {
             Some(false) if group.progress_deadline == Dur::ZERO || !crate::reschedule::may_reschedule(alloc, now) => {
-                return Some(fail(view, deployment, "Failed due to unhealthy allocations", group.auto_revert));
+                return vec![fail(view, deployment, "Failed due to unhealthy allocations", group.auto_revert)];
             }
             Some(false) if !alloc.desired_transition.should_reschedule() && !alloc.server_terminal() => {
                 transitions.insert(alloc.id, DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() });
@@ -159,7 +163,28 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Option<Effect>
             Some(false) | None => {}
         }
     }
-    (advance || !transitions.is_empty()).then(|| Effect::Advance { deployment: Arc::clone(deployment), transitions })
+    let mut effects = Vec::new();
+    if promotes_itself(view, deployment) {
+        effects.push(Effect::Promote { deployment: Arc::clone(deployment) });
+        // Its evaluation is what would be asked for.
+        advance = false;
+    }
+    if advance || !transitions.is_empty() {
+        effects.push(Effect::Advance { deployment: Arc::clone(deployment), transitions });
+    }
+    effects
+}
+
+/// All groups together or none: they are one version. Each with canaries must want it, and have exactly as many healthy as it wants.
+fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
+    let is_well = |id: &&AllocId| view.alloc(**id).is_some_and(|alloc| alloc.health() == Some(true));
+    let is_ready = |group: &DeploymentState| {
+        let placed = group.placed_canaries.as_deref().unwrap_or_default();
+        let healthy = i64::try_from(placed.iter().filter(is_well).count()).unwrap_or(i64::MAX);
+        group.auto_promote && healthy == group.desired_canaries
+    };
+    let mut groups = deployment.task_groups.iter().flatten().map(|(_, group)| group).filter(|group| group.desired_canaries > 0);
+    deployment.status == DeploymentStatus::Running && deployment.requires_promotion() && groups.all(is_ready)
 }
 
 fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
@@ -200,3 +225,6 @@ fn latest_eval_index(view: &State, deployment: &Deployment) -> u64 {
         .max()
         .unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

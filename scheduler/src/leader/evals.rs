@@ -29,7 +29,7 @@ impl EvalQueues {
         self.blocked.set_enabled(enabled);
         if enabled {
             for eval in view.evals() {
-                self.on_eval(eval, now);
+                self.on_eval(&eval, now);
             }
         }
     }

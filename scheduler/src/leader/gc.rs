@@ -157,7 +157,7 @@ fn jobs(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
     for job in view.jobs().filter(|job| may_go(job) && job.create_index <= cutoffs.job) {
         let mut evals = BTreeMap::new();
         for eval in view.evals_of_job(&job.namespace, &job.id) {
-            evals.insert(eval.id, eval_garbage(view, eval, cutoffs.job, true, now));
+            evals.insert(eval.id, eval_garbage(view, &eval, cutoffs.job, true, now));
         }
         if evals.values().all(|(whole, _)| *whole) {
             found.jobs.insert(job.key());
@@ -172,7 +172,7 @@ fn jobs(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
 fn evals(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
     for eval in view.evals() {
         let cutoff = if eval.kind == JobType::Batch { cutoffs.batch_eval } else { cutoffs.eval };
-        let (whole, allocs) = eval_garbage(view, eval, cutoff, false, now);
+        let (whole, allocs) = eval_garbage(view, &eval, cutoff, false, now);
         if whole {
             found.evals.insert(eval.id);
         }

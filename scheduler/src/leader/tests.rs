@@ -81,6 +81,7 @@ fn health(cluster: &mut Cluster, name: &str, healthy: bool, now: Time) {
 fn deployment_effect(effect: &deployments::Effect) -> String {
     match effect {
         deployments::Effect::Advance { transitions, .. } => format!("evaluate, {} may be replaced", transitions.len()),
+        deployments::Effect::Promote { .. } => "promote".to_owned(),
         deployments::Effect::Fail { update, .. } => format!("fail: {}", update.status_description),
     }
 }

@@ -2,8 +2,8 @@
 
 use songline_model::{
     Affinity, DispatchPayloadConfig, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
-    PeriodicConfig, RequestedDevice, Resources, Service, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup, TaskLifecycleConfig,
-    Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    PeriodicConfig, RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup,
+    TaskLifecycleConfig, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -11,10 +11,15 @@ use super::{FEATURES, missing};
 fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String> {
     let mut job = Job { kind: JobType::Service, ..Job::default() };
     let mut group = TaskGroup { update: Some(UpdateStrategy { max_parallel: 1, ..Default::default() }), ..TaskGroup::default() };
-    let mut task = Task { identity: Some(WorkloadIdentity::default()), resources: Some(Resources::default()), ..Task::default() };
+    let mut task =
+        Task { identity: Some(WorkloadIdentity { env: true, file: true }), resources: Some(Resources::default()), ..Task::default() };
     change(&mut job, &mut group, &mut task);
     group.tasks = Some(vec![task]);
     missing(&job, &group).iter().map(ToString::to_string).collect()
+}
+
+fn checked() -> Service {
+    Service { provider: "nomad".into(), checks: Some(vec![ServiceCheck::default()]), ..Service::default() }
 }
 
 #[test]
@@ -44,8 +49,8 @@ fn every_feature_is_seen_where_it_is_used() {
             seen(|_, group, _| group.ephemeral_disk = Some(EphemeralDisk { sticky: true, ..EphemeralDisk::default() })),
         ),
         ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
-        ("service", seen(|_, group, _| group.services = Some(vec![Service::default()]))),
-        ("service", seen(|_, _, task| task.services = Some(vec![Service::default()]))),
+        ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
+        ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),
         ("network dns", seen(|_, group, _| group.networks = Some(dns()))),
         ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
         ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
@@ -54,7 +59,6 @@ fn every_feature_is_seen_where_it_is_used() {
         ("artifact", seen(|_, _, task| task.artifacts = Some(vec![TaskArtifact::default()]))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
-        ("identity", seen(|_, _, task| task.identity = Some(WorkloadIdentity { env: true, file: false }))),
         ("dispatch_payload", seen(|_, _, task| task.dispatch_payload = Some(DispatchPayloadConfig::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
         ("csi_plugin", seen(|_, _, task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),

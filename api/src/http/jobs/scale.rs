@@ -1,12 +1,12 @@
-//! How many allocations a job's groups have, and changing that. What is told about scalings is not kept yet.
+//! How many allocations a job's groups have, changing that, and what is told about it. Policies are elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::response::Response;
-use songline_commands::RegisterJob;
+use songline_commands::{AddScalingEvent, RegisterJob};
 use songline_lang::go_json::Names;
-use songline_model::{AllocClientStatus, EvalTrigger, Job, JobKey, JobType, Str};
+use songline_model::{AllocClientStatus, EvalId, EvalTrigger, Job, JobKey, JobType, ScalingEvent, Str};
 use songline_projections::State;
 
 use super::admission;
@@ -25,22 +25,25 @@ const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("Sc
 pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = super::key(&call, &params);
-    let keys = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone())];
+    let keys = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobScaling(key.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         let Some(job) = view.job_by_key(&key).cloned() else {
             return Ok(At { index: view.latest_index(), value: None });
         };
         let (groups, newest) = groups(view, &key);
-        Ok(At { index: job.modify_index.max(newest), value: Some((job, groups)) })
+        let events = view.scaling_events(&key.namespace, &key.id).cloned();
+        let told = events.as_ref().map_or(0, |events| events.modify_index);
+        Ok(At { index: job.modify_index.max(newest).max(told), value: Some((job, groups, events)) })
     })
     .await?;
-    let Some((job, mut groups)) = found.value else {
+    let Some((job, mut groups, events)) = found.value else {
         return Err(ApiError::missing("job not found", found.index));
     };
     let mut task_groups = BTreeMap::new();
     for group in job.groups() {
         let counted = groups.remove(group.name.as_str()).unwrap_or_default();
-        task_groups.insert(group.name.as_str(), GroupScaleStatus { desired: group.count, ..counted });
+        let events = events.as_ref().and_then(|row| row.scaling_events.get(&group.name)).map(Vec::as_slice);
+        task_groups.insert(group.name.as_str(), GroupScaleStatus { desired: group.count, events, ..counted });
     }
     let answer = JobScaleStatus {
         job_id: &job.id,
@@ -66,18 +69,50 @@ pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     let view = call.view();
     admission::check_registration_allowed(&*call.server, &view)?;
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::not_found(format!("job \"{}\" not found", call.id())))?;
-    let Some(count) = request.count else {
-        return Err(ApiError::not_built("scaling events"));
+    let previous = check_group(&view, job, &group, request.count)?;
+    let scaled = match request.count {
+        Some(count) => Some(write_count(&call, job, &group, count).await?),
+        None => None,
     };
-    check_group(&view, job, &group, count)?;
+    let eval_id = scaled.as_ref().and_then(|scaled| scaled.eval_id);
+    let event = ScalingEvent {
+        time: call.server.now().nanos(),
+        count: request.count,
+        previous_count: previous,
+        message: request.message,
+        error: request.error,
+        meta: request.meta,
+        eval_id,
+        create_index: 0,
+    };
+    let index = call.propose(AddScalingEvent { job: job.key(), group, event }).await?.index;
+    let written = scaled.map_or(job.job_modify_index, |scaled| scaled.index);
+    let answer = JobRegisterResponse {
+        eval_id: eval_id.unwrap_or_default(),
+        eval_create_index: if eval_id.is_some() { written } else { 0 },
+        job_modify_index: written,
+        meta: QueryMeta { known_leader: true, ..QueryMeta::written(index) },
+        ..JobRegisterResponse::default()
+    };
+    call.written(index, &answer)
+}
+
+/// A count that was written.
+struct Scaled {
+    index: u64,
+    eval_id: Option<EvalId>,
+}
+
+/// Registers the job with another count of one group. Its evaluation is part of the entry: a new count without one would do nothing.
+async fn write_count<S: Server>(call: &Call<S>, job: &Job, group: &str, count: i64) -> Result<Scaled, ApiError> {
     let mut scaled = Job::clone(job);
     for row in scaled.task_groups.iter_mut().flatten().filter(|row| row.name == group) {
         row.count = count;
     }
     scaled.submit_time = call.server.now().nanos();
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
-    let eval = starts_by_itself.then(|| eval(&call, job, job.priority, EvalTrigger::JobScaling));
-    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    let eval = starts_by_itself.then(|| eval(call, job, job.priority, EvalTrigger::JobScaling));
+    let eval_id = eval.as_ref().map(|eval| eval.id);
     let command = RegisterJob {
         job: Arc::new(scaled),
         enforce_index: true,
@@ -87,14 +122,7 @@ pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
         ..RegisterJob::default()
     };
     let index = call.propose(command).await?.index;
-    let answer = JobRegisterResponse {
-        eval_id,
-        eval_create_index: if starts_by_itself { index } else { 0 },
-        job_modify_index: index,
-        meta: QueryMeta { known_leader: true, ..QueryMeta::written(index) },
-        ..JobRegisterResponse::default()
-    };
-    call.written(index, &answer)
+    Ok(Scaled { index, eval_id })
 }
 
 /// What is wrong with a request whatever the job is.
@@ -114,14 +142,15 @@ fn check(in_body: &str, namespace: &str, group: &str, count: Option<i64>, error:
     Ok(())
 }
 
-/// What the job and its policy do not allow.
-fn check_group(view: &State, job: &Job, name: &str, count: i64) -> Result<(), ApiError> {
+/// What the job and its policy do not allow. Answers the count of the group as it is.
+fn check_group(view: &State, job: &Job, name: &str, count: Option<i64>) -> Result<i64, ApiError> {
     if job.kind == JobType::System {
         return Err(ApiError::bad_request("cannot scale jobs of type \"system\""));
     }
     let Some(group) = job.group(name) else {
         return Err(ApiError::bad_request(format!("task group \"{name}\" specified for scaling does not exist in job")));
     };
+    let Some(count) = count else { return Ok(group.count) };
     if let Some(policy) = &group.scaling {
         if count < policy.min {
             return Err(ApiError::bad_request(format!("group count was less than scaling policy minimum: {count} < {}", policy.min)));
@@ -133,12 +162,12 @@ fn check_group(view: &State, job: &Job, name: &str, count: i64) -> Result<(), Ap
     if view.latest_deployment(&job.namespace, &job.id).is_some_and(|deployment| deployment.is_active()) {
         return Err(ApiError::bad_request("job scaling blocked due to active deployment"));
     }
-    Ok(())
+    Ok(group.count)
 }
 
 /// What the allocations of a job say, by group, and the newest index among them.
-fn groups(view: &State, key: &JobKey) -> (BTreeMap<String, GroupScaleStatus>, u64) {
-    let mut out: BTreeMap<String, GroupScaleStatus> = BTreeMap::new();
+fn groups(view: &State, key: &JobKey) -> (BTreeMap<String, GroupScaleStatus<'static>>, u64) {
+    let mut out: BTreeMap<String, GroupScaleStatus<'static>> = BTreeMap::new();
     let mut newest = 0;
     for alloc in view.allocs_of_job(&key.namespace, &key.id).filter(|alloc| !alloc.terminal() && !alloc.is_canary()) {
         let group = out.entry(alloc.task_group.to_string()).or_default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use songline_model::{Allocation, Blob, Dur, Str, TaskEvent};
 
+use super::announce::Workload;
 use crate::core::tracker::{ExitResult, StartFailure};
 
 /// What the shell has to do. Records to persist come before all else of the same batch.
@@ -36,6 +37,10 @@ pub enum Effect {
     DestroyTask { task: Str, run: u64 },
     /// The task never runs again: drop what is kept for it between runs.
     TaskDone { task: Str },
+    /// Let the services of a workload be found as the servers' copy has them now, and those that it has no more be found no more.
+    Announce { of: Workload },
+    /// Let the services of a workload be found no more; tasks that are killed after this wait for it a while.
+    Withdraw { of: Workload },
     /// Tell the servers: [`AllocRunner::update`] has changed.
     Report,
     /// All tasks have ended for good. Clean up after them; the directory stays.

@@ -77,6 +77,7 @@ impl AllocRunner {
     }
 
     fn begin_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        self.announced.group_serves = false;
         let delay = self.alloc.group().and_then(|group| group.shutdown_delay).unwrap_or_default();
         let runs = self.tasks.values().any(|task| task.state.state == TaskRunState::Running);
         if delay > Dur::ZERO && runs && !self.skip_shutdown_delay() {

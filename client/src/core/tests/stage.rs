@@ -10,7 +10,7 @@ use songline_model::{
     Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
 };
 
-use crate::core::{AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord};
+use crate::core::{AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord, Workload};
 
 /// Runs a story and compares what it says.
 pub fn check(alloc: Allocation, story: &str, expected: Expect) {
@@ -126,6 +126,11 @@ impl Stage {
             ["lost", task] => Input::Recovered { task: (*task).into(), found: Err("gone".into()) },
             ["contact"] => Input::ServersContacted,
             ["destroy"] => Input::Destroy,
+            ["update-copy"] => {
+                let mut alloc = Allocation::clone(self.machine.alloc());
+                alloc.alloc_modify_index += 1;
+                Input::Update(Arc::new(alloc))
+            }
             ["stop", rest @ ..] => {
                 let mut alloc = Allocation::clone(self.machine.alloc());
                 alloc.desired_status = AllocDesiredStatus::Stop;
@@ -157,6 +162,8 @@ impl Stage {
                 Effect::KillTask { task, run, timeout, .. } => format!("kill {task}#{run} in {timeout}"),
                 Effect::SignalTask { task, signal, .. } => format!("signal {task} {signal}"),
                 Effect::DestroyTask { task, run } => format!("clear {task}#{run}"),
+                Effect::Announce { of } => format!("announce {}", owner(of)),
+                Effect::Withdraw { of } => format!("withdraw {}", owner(of)),
                 Effect::TearDown => "tear down".to_owned(),
                 Effect::Destroy => "destroy".to_owned(),
             });
@@ -188,6 +195,13 @@ impl Stage {
             update.client_description.as_str(),
             self.machine.alloc().alloc_modify_index
         )
+    }
+}
+
+fn owner(of: &Workload) -> &str {
+    match of {
+        Workload::Group => "the group",
+        Workload::Task(name) => name,
     }
 }
 

@@ -1,0 +1,41 @@
+//! Meta of a node that is read and set while it runs. Keeping it is the node's own.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use serde::Deserialize;
+use songline_model::Str;
+use songline_rpc::NodeAgent;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::fs::agent_of_node;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/client/metadata", "", Capability::Node("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node("write"), |call| Box::pin(apply(call)));
+}
+
+/// `NodeMetaApplyRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct NodeMetaApplyRequest {
+    #[serde(rename = "NodeID")]
+    node_id: Str,
+    meta: Option<BTreeMap<Str, Option<Str>>>,
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let agent = agent_of_node(&call, &call.query().text("node_id"), ApiError::internal)?;
+    call.plain(&agent.node_meta().await?)
+}
+
+async fn apply<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let request: NodeMetaApplyRequest = call.json().await?;
+    let in_query = call.query().text("node_id").into_owned();
+    let node = if in_query.is_empty() { request.node_id.as_str() } else { &in_query };
+    let agent = agent_of_node(&call, node, ApiError::internal)?;
+    call.plain(&agent.node_meta_apply(request.meta.unwrap_or_default()).await?)
+}

@@ -1,0 +1,88 @@
+//! Scaling policies: the list and one of them. They are made and dropped with the jobs that they are part of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use songline_model::{ScalingPolicy, Str};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::ReadParams;
+use crate::server::Server;
+use crate::watch::WatchKey;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let read_policy = Capability::Namespace("read-scaling-policy");
+    mux.add(Methods::Get, "/v1/scaling/policies", "", Capability::Namespace("list-scaling-policies"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/scaling/policy/", "{}", read_policy, |call| Box::pin(read(call)));
+}
+
+/// `ScalingPolicyListStub` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct PolicyStub<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    enabled: bool,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    target: &'a Option<BTreeMap<Str, Str>>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> PolicyStub<'a> {
+    fn new(row: &'a ScalingPolicy) -> Self {
+        Self {
+            id: &row.id,
+            enabled: row.enabled,
+            kind: &row.kind,
+            target: &row.target,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let (job, kind) = (call.query().text("job").into_owned(), call.query().text("type").into_owned());
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
+        Ok(At { index: view.table_index(Table::ScalingPolicy).max(1), value: rows(view, &params, &job, &kind) })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.iter().map(|row| PolicyStub::new(row)).collect();
+    call.read(&Meta::at(found.index), &stubs)
+}
+
+/// A prefix of ids wins over job and type, and over all namespaces no job is looked for.
+fn rows(view: &State, params: &ReadParams, job: &str, kind: &str) -> Vec<Arc<ScalingPolicy>> {
+    let in_namespace = |row: &&Arc<ScalingPolicy>| params.in_namespace(&row.target_key().job.namespace);
+    if !params.prefix.is_empty() {
+        return view.scaling_policies_with_prefix(&params.prefix).filter(in_namespace).cloned().collect();
+    }
+    if !job.is_empty() && !params.all_namespaces() {
+        let of_job = view.scaling_policies_of_job(&params.namespace, job);
+        return of_job.filter(|row| row.kind.starts_with(kind)).cloned().collect();
+    }
+    view.scaling_policies().filter(|row| row.kind.starts_with(kind)).filter(in_namespace).cloned().collect()
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
+        let row = view.scaling_policy(call.id()).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::ScalingPolicy).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("policy not found", found.index)),
+    }
+}

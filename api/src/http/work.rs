@@ -1,0 +1,79 @@
+//! Long work: what is under way and how it ended, waiting for its end, stopping it. Routes of ours.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::{StopWork, WorkId};
+use songline_projections::{Table, Work};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::work::WorkView;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/operator/work", "", Capability::Operator("read"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/operator/work/", "{}", Capability::Operator("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Delete, "/v1/operator/work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::PendingWork)], |view| {
+        Ok(At { index: view.table_index(Table::PendingWork), value: view.all_work().cloned().collect::<Vec<_>>() })
+    })
+    .await?;
+    let rows: Vec<WorkView<'_>> = found.value.iter().map(|work| WorkView::new(work)).collect();
+    call.read(&Meta::at(found.index), &rows)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = work_id(call.id())?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::PendingWork)], |view| {
+        let row = view.work(id).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::PendingWork), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match &found.value {
+        Some(work) => call.read(&Meta::at(found.index), &WorkView::new(work)),
+        None => Err(ApiError::missing("work not found", found.index)),
+    }
+}
+
+async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let written = call.propose(StopWork { work: work_id(call.id())? }).await?;
+    Ok(empty_written(written.index))
+}
+
+fn work_id(text: &str) -> Result<WorkId, ApiError> {
+    text.parse().map(WorkId).map_err(|_| ApiError::bad_request(format!("invalid id of work: {text:?}")))
+}
+
+/// Waits until a piece of work ends, however long that takes: a caller that goes away does not end it.
+pub(super) async fn ended<S: Server>(server: &S, id: WorkId) -> Result<Arc<Work>, ApiError> {
+    let row = |server: &S| server.view().work(id).cloned().ok_or_else(|| ApiError::internal("the work is no longer remembered"));
+    let first = row(server)?;
+    if first.ended.is_some() {
+        return Ok(first);
+    }
+    let watcher = server.watches().register(&[WatchKey::Table(Table::PendingWork)]);
+    loop {
+        // The watcher is registered, so a change after this view leaves a permit behind.
+        let work = row(server)?;
+        if work.ended.is_some() {
+            return Ok(work);
+        }
+        tokio::select! {
+            () = watcher.changed() => {}
+            () = server.shutdown().cancelled() => {
+                return Err(ApiError::internal(format!("the server is going down; work {} goes on when it is back", id.0)));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Long work as operators see it.
+
+use serde::Serialize;
+use songline_commands::EvalChoice;
+use songline_model::Time;
+use songline_projections::{Work, WorkTask};
+
+/// One piece of long work.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct WorkView<'a> {
+    #[serde(rename = "ID")]
+    id: u64,
+    kind: &'static str,
+    filter: &'a str,
+    /// `running`, `complete` or `stopped`.
+    status: &'static str,
+    /// Why it was stopped.
+    status_description: &'a str,
+    actor: &'a str,
+    total: u64,
+    looked: u64,
+    deleted: u64,
+    opened_at: Time,
+    ended_at: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> WorkView<'a> {
+    /// What there is to see of a row.
+    pub fn new(work: &'a Work) -> Self {
+        let WorkTask::DeleteEvals(choice) = &work.task;
+        let filter = match &**choice {
+            EvalChoice::Ids(_) => "",
+            EvalChoice::Filter(text) => text,
+        };
+        let refused = work.ended.as_ref().map(|ended| ended.refused.as_str());
+        let status = match refused {
+            None => "running",
+            Some("") => "complete",
+            Some(_) => "stopped",
+        };
+        Self {
+            id: work.id.0,
+            kind: "eval-delete",
+            filter,
+            status,
+            status_description: refused.unwrap_or_default(),
+            actor: &work.actor,
+            total: work.total,
+            looked: work.looked,
+            deleted: work.deleted,
+            opened_at: work.opened_at,
+            ended_at: work.ended.as_ref().map(|ended| ended.at),
+            create_index: work.id.0,
+            modify_index: work.modify_index,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Whose services are announced, and when an announcement is taken back. What is announced, and how, is the shell's.
+
+use std::collections::BTreeSet;
+
+use songline_model::{Allocation, Service, Str};
+
+use super::{AllocRunner, Effect, Phase};
+
+/// What has services: a group as a whole, or one of its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Workload {
+    /// The services of the group.
+    Group,
+    /// Those of this task.
+    Task(Str),
+}
+
+/// The provider whose registrations are rows of the servers.
+pub const NOMAD_PROVIDER: &str = "nomad";
+
+impl Workload {
+    /// Its services in an allocation that the servers themselves keep.
+    pub fn services<'a>(&self, alloc: &'a Allocation) -> impl Iterator<Item = &'a Service> {
+        let services = alloc.group().and_then(|group| match self {
+            Workload::Group => group.services.as_ref(),
+            Workload::Task(name) => group.task(name)?.services.as_ref(),
+        });
+        services.into_iter().flatten().filter(|service| service.provider == NOMAD_PROVIDER)
+    }
+}
+
+/// What is known of the announcements of an allocation.
+#[derive(Debug, Default)]
+pub(super) struct Announced {
+    /// Whether the group's own services are to be found: from set-up until it is stopped.
+    pub(super) group_serves: bool,
+    /// Whether the servers' copy has changed, so that what is announced may be another thing now.
+    pub(super) look_again: bool,
+    by_us: BTreeSet<Workload>,
+    /// An earlier agent may have announced these.
+    perhaps: BTreeSet<Workload>,
+}
+
+impl AllocRunner {
+    fn with_services(&self) -> BTreeSet<Workload> {
+        let tasks = self.tasks.keys().cloned().map(Workload::Task);
+        tasks.chain([Workload::Group]).filter(|workload| workload.services(&self.alloc).next().is_some()).collect()
+    }
+
+    /// An earlier agent may have announced everything there is.
+    pub(super) fn restore_announced(&mut self) {
+        self.announced.perhaps = self.with_services();
+    }
+
+    /// Adds what follows for the services to the effects of a step: what is taken back comes before anything is stopped.
+    pub(super) fn announce(&mut self, fx: Vec<Effect>) -> Vec<Effect> {
+        if matches!(self.phase, Phase::New | Phase::Restoring(_)) {
+            return fx;
+        }
+        if self.phase == Phase::Done {
+            self.announced.group_serves = false;
+        }
+        let look_again = std::mem::take(&mut self.announced.look_again);
+        let wanted: BTreeSet<Workload> = self
+            .with_services()
+            .into_iter()
+            .filter(|workload| match workload {
+                Workload::Group => self.announced.group_serves,
+                Workload::Task(name) => self.tasks.get(name).is_some_and(super::TaskRunner::serves),
+            })
+            .collect();
+        let known = |workload: &&Workload| !wanted.contains(*workload) && !self.still_begins(workload);
+        let gone: Vec<Workload> = self.announced.by_us.union(&self.announced.perhaps).filter(known).cloned().collect();
+        let mut out: Vec<Effect> = Vec::with_capacity(fx.len() + gone.len() + 1);
+        for workload in gone {
+            self.announced.by_us.remove(&workload);
+            self.announced.perhaps.remove(&workload);
+            out.push(Effect::Withdraw { of: workload });
+        }
+        out.extend(fx);
+        for workload in wanted {
+            self.announced.perhaps.remove(&workload);
+            if self.announced.by_us.insert(workload.clone()) || look_again {
+                out.push(Effect::Announce { of: workload });
+            }
+        }
+        out
+    }
+
+    /// A group that an earlier agent announced is not taken back while this one sets it up again.
+    fn still_begins(&self, workload: &Workload) -> bool {
+        *workload == Workload::Group && self.phase == Phase::SettingUp
+    }
+}

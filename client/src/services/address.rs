@@ -1,0 +1,56 @@
+//! Under which address and port a service is found: what the job says, what the ports of its allocation are, which mode is asked for.
+
+use songline_model::{Allocation, Str};
+
+/// The rows of the table of modes. No driver here has a network of its own, and no allocation an address of its own.
+pub(super) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
+    match mode {
+        "auto" | "" if !address.is_empty() => given(alloc, address, label),
+        "auto" | "" => host(alloc, label),
+        "host" | "driver" | "alloc" if !address.is_empty() => {
+            Err(format!("cannot use custom advertise address with {mode:?} address mode"))
+        }
+        "host" => host(alloc, label),
+        "driver" => Err("cannot use address_mode=\"driver\": no driver network exists".to_owned()),
+        "alloc" => Err("cannot use address_mode=\"alloc\": no allocation network status reported".to_owned()),
+        other => Err(format!("invalid address mode {other:?}")),
+    }
+}
+
+/// The port of the allocation with this label: its address on the host and its number there.
+fn mapped(alloc: &Allocation, label: &str) -> Option<(Str, i64)> {
+    let resources = alloc.allocated_resources.as_ref()?;
+    let shared = resources.shared.ports.iter().flatten().find(|port| port.label == label).map(|port| (port.host_ip.clone(), port.value));
+    shared.or_else(|| {
+        // Ports of a task's own network, a form of old jobs.
+        let networks = resources.tasks.iter().flatten().flat_map(|(_, task)| task.networks.iter().flatten());
+        networks.into_iter().find_map(|network| {
+            let mut ports = network.reserved_ports.iter().flatten().chain(network.dynamic_ports.iter().flatten());
+            ports.find(|port| port.label == label).map(|port| (network.ip.clone(), port.value))
+        })
+    })
+}
+
+fn given(alloc: &Allocation, address: &str, label: &str) -> Result<(String, i64), String> {
+    let port = match mapped(alloc, label) {
+        _ if label.is_empty() => 0,
+        Some((_, port)) => port,
+        None => label.parse().map_err(|_| format!("invalid port: {label:?}: not a valid port mapping or numeric port"))?,
+    };
+    Ok((address.to_owned(), port))
+}
+
+fn host(alloc: &Allocation, label: &str) -> Result<(String, i64), String> {
+    if label.is_empty() {
+        let networks = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.networks.as_deref()).unwrap_or_default();
+        return Ok((if let [only] = networks { only.ip.to_string() } else { String::new() }, 0));
+    }
+    if let Some((ip, port)) = mapped(alloc, label) {
+        return Ok((ip.to_string(), port));
+    }
+    match label.parse() {
+        Ok(port @ 1..) => Ok((String::new(), port)),
+        Ok(_) => Err(format!("invalid port: {label:?}: port must be >0")),
+        Err(_) => Err(format!("invalid port {label:?}: port label not found")),
+    }
+}

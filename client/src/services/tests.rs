@@ -1,0 +1,153 @@
+//! What is announced of an allocation, and the worker against pretended servers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use expect_test::expect;
+use songline_model::{
+    AllocDeploymentStatus, AllocId, AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, Allocation, Job, NamespaceName,
+    NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
+};
+use songline_rpc::RpcError;
+
+use super::{Announcer, Registrar, registrations};
+use crate::core::Workload;
+use crate::driver::Boxed;
+use crate::env::TaskEnv;
+
+fn service(name: &str, port_label: &str, address_mode: &str, address: &str) -> Service {
+    Service {
+        name: name.into(),
+        port_label: port_label.into(),
+        address_mode: address_mode.into(),
+        address: address.into(),
+        tags: Some(vec!["${meta.rack}".into()]),
+        canary_tags: Some(vec!["canary".into()]),
+        provider: "nomad".into(),
+        ..Service::default()
+    }
+}
+
+fn alloc(services: Vec<Service>) -> Allocation {
+    let group = TaskGroup { name: "g".into(), services: Some(services), ..TaskGroup::default() };
+    let port = AllocatedPortMapping { label: "http".into(), value: 23456, to: 80, host_ip: "10.0.0.1".into() };
+    let network = NetworkResource { ip: "10.0.0.9".into(), ..NetworkResource::default() };
+    let shared = AllocatedSharedResources { ports: Some(vec![port]), networks: Some(vec![network]), ..AllocatedSharedResources::default() };
+    Allocation {
+        id: AllocId::from_bytes([7; 16]),
+        namespace: "default".into(),
+        job_id: "web".into(),
+        task_group: "g".into(),
+        job: Some(Arc::new(Job { task_groups: Some(vec![group]), ..Job::default() })),
+        allocated_resources: Some(Arc::new(AllocatedResources { shared, ..AllocatedResources::default() })),
+        ..Allocation::default()
+    }
+}
+
+fn told(alloc: &Allocation) -> String {
+    let node = Node { id: NodeId::from_bytes([1; 16]), datacenter: "dc1".into(), ..Node::default() };
+    match registrations(alloc, &node, &TaskEnv::default(), &Workload::Group) {
+        Ok(rows) => rows.iter().map(|row| format!("{} at {:?}:{} {:?}", row.id, row.address.as_str(), row.port, row.tags)).collect(),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn the_mode_says_where_a_service_is_found() {
+    let cases = [
+        ("http", "auto", ""),
+        ("http", "", ""),
+        ("http", "host", ""),
+        ("", "host", ""),
+        ("8080", "host", ""),
+        ("0", "host", ""),
+        ("none", "auto", ""),
+        ("http", "auto", "web.example"),
+        ("", "auto", "web.example"),
+        ("81", "auto", "web.example"),
+        ("none", "auto", "web.example"),
+        ("http", "host", "web.example"),
+        ("http", "driver", ""),
+        ("http", "alloc", ""),
+    ];
+    let lines: String = cases
+        .iter()
+        .map(|(label, mode, address)| {
+            format!("{label:?} {mode:?} {address:?}: {}\n", told(&alloc(vec![service("s", label, mode, address)])))
+        })
+        .collect();
+    expect![[r#"
+        "http" "auto" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "http" "" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "http" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "10.0.0.1":23456 ["${meta.rack}"]
+        "" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s- at "10.0.0.9":0 ["${meta.rack}"]
+        "8080" "host" "": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-8080 at "":8080 ["${meta.rack}"]
+        "0" "host" "": unable to get address for service "s": invalid port: "0": port must be >0
+        "none" "auto" "": unable to get address for service "s": invalid port "none": port label not found
+        "http" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-http at "web.example":23456 ["${meta.rack}"]
+        "" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s- at "web.example":0 ["${meta.rack}"]
+        "81" "auto" "web.example": _nomad-task-07070707-0707-0707-0707-070707070707-group-g-s-81 at "web.example":81 ["${meta.rack}"]
+        "none" "auto" "web.example": unable to get address for service "s": invalid port: "none": not a valid port mapping or numeric port
+        "http" "host" "web.example": unable to get address for service "s": cannot use custom advertise address with "host" address mode
+        "http" "driver" "": unable to get address for service "s": cannot use address_mode="driver": no driver network exists
+        "http" "alloc" "": unable to get address for service "s": cannot use address_mode="alloc": no allocation network status reported
+    "#]]
+    .assert_eq(&lines);
+}
+
+#[test]
+fn canaries_have_tags_of_their_own_and_other_providers_are_left_out() {
+    let mut canary = alloc(vec![service("a", "http", "auto", ""), Service { provider: "consul".into(), ..service("b", "", "auto", "") }]);
+    canary.deployment_status = Some(Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() }));
+    expect![[r#"_nomad-task-07070707-0707-0707-0707-070707070707-group-g-a-http at "10.0.0.1":23456 ["canary"]"#]]
+        .assert_eq(&told(&canary));
+}
+
+/// Servers that note what they are asked, and know no leader the first time.
+#[derive(Default)]
+struct Noting {
+    calls: Mutex<Vec<String>>,
+}
+
+impl Noting {
+    fn note(&self, call: String, answer: Result<u64, RpcError>) -> Boxed<'_, Result<u64, RpcError>> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = calls.is_empty();
+        calls.push(call);
+        Box::pin(async move { if first { Err(RpcError::NoLeader) } else { answer } })
+    }
+}
+
+impl Registrar for Noting {
+    fn upsert(&self, rows: Vec<ServiceRegistration>) -> Boxed<'_, Result<u64, RpcError>> {
+        self.note(format!("upsert {}", rows.iter().map(|row| row.id.as_str()).collect::<Vec<_>>().join(" ")), Ok(1))
+    }
+
+    fn delete(&self, _namespace: NamespaceName, id: Str) -> Boxed<'_, Result<u64, RpcError>> {
+        self.note(format!("delete {id}"), Err(RpcError::remote("service registration not found")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_writes_what_has_changed_and_asks_again_while_nobody_leads() {
+    let servers = Arc::new(Noting::default());
+    let (announcer, worker) = Announcer::new(Arc::<Noting>::clone(&servers));
+    let worker = tokio::spawn(worker.run());
+    let row = |id: &str, port| ServiceRegistration { id: id.into(), port, ..ServiceRegistration::default() };
+    announcer.announce(Workload::Group, vec![row("a", 1), row("b", 1)]);
+    announcer.announce(Workload::Group, vec![row("a", 1), row("b", 1)]);
+    announcer.announce(Workload::Group, vec![row("b", 2), row("c", 1)]);
+    announcer.announce(Workload::Task("t".into()), vec![row("t", 1)]);
+    announcer.withdraw(Workload::Group, vec![row("left", 1)]).await.expect("is answered");
+    drop(announcer);
+    worker.await.expect("ends with its last order");
+    expect![[r#"
+        upsert a b
+        upsert a b
+        upsert b c
+        delete a
+        upsert t
+        delete b
+        delete c
+        delete left"#]]
+    .assert_eq(&servers.calls.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+}

@@ -1,0 +1,51 @@
+//! What was done to the counts of a job's groups, and what was told about it. The policies are part of the job.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{EvalId, JobId, JobKey, NamespaceName, Str};
+
+/// How many events a group keeps; the oldest ones go.
+pub const SCALING_EVENTS_MAX: usize = 20;
+
+/// `ScalingEvent` of the wire.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ScalingEvent {
+    pub time: i64,
+    pub count: Option<i64>,
+    pub previous_count: i64,
+    pub message: Str,
+    pub error: bool,
+    pub meta: Option<BTreeMap<Str, Value>>,
+    #[serde(rename = "EvalID")]
+    pub eval_id: Option<EvalId>,
+    pub create_index: u64,
+}
+
+/// `JobScalingEvents` of the wire: the newest events of each group, newest first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct JobScalingEvents {
+    pub namespace: NamespaceName,
+    #[serde(rename = "JobID")]
+    pub job_id: JobId,
+    pub scaling_events: BTreeMap<Str, Vec<ScalingEvent>>,
+    pub modify_index: u64,
+}
+
+impl JobScalingEvents {
+    /// The job that it belongs to.
+    pub fn job_key(&self) -> JobKey {
+        JobKey { namespace: self.namespace.clone(), id: self.job_id.clone() }
+    }
+
+    /// Puts an event before the others of its group.
+    pub fn add(&mut self, group: Str, event: ScalingEvent) {
+        let events = self.scaling_events.entry(group).or_default();
+        events.insert(0, event);
+        events.truncate(SCALING_EVENTS_MAX);
+    }
+}

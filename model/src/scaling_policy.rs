@@ -1,0 +1,35 @@
+//! Scaling policies as rows: what one is about, and when two say the same.
+
+use crate::{JobKey, ScalingPolicy, Str};
+
+/// What a policy is about. There is one policy of a kind for each.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ScalingTarget {
+    /// The job.
+    pub job: JobKey,
+    /// Its group.
+    pub group: Str,
+    /// A task of the group; empty for the group itself.
+    pub task: Str,
+    /// The policy's type.
+    pub kind: Str,
+}
+
+impl ScalingPolicy {
+    /// What it is about, with its type.
+    pub fn target_key(&self) -> ScalingTarget {
+        let part = |name: &str| self.target.as_ref().and_then(|target| target.get(name)).cloned().unwrap_or_default();
+        ScalingTarget {
+            job: JobKey::new(part("Namespace"), part("Job")),
+            group: part("Group"),
+            task: part("Task"),
+            kind: self.kind.clone(),
+        }
+    }
+
+    /// Whether both ask for the same: id and indexes do not count.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let plain = |row: &Self| Self { id: Str::default(), create_index: 0, modify_index: 0, ..row.clone() };
+        plain(self) == plain(other)
+    }
+}

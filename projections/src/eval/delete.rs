@@ -1,0 +1,121 @@
+//! Deleting evaluations by hand: which may go, and one bounded step through those that were chosen.
+//! How steps follow one another is `work.rs`.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use songline_commands::Slice;
+use songline_lang::bexpr::Filter;
+use songline_model::{AllocClientStatus, Allocation, EvalId, Evaluation, JobKey, JobStatus};
+
+use crate::eval::packed::{Looked, PackedEval};
+use crate::job::status::{self, After};
+use crate::state::State;
+use crate::table::tables;
+use crate::tx::Tx;
+
+/// Whether no evaluation is worked on. Unless somebody has said so, the broker runs.
+pub(crate) fn is_paused(state: &State) -> bool {
+    state.scheduler_config().is_some_and(|config| config.pause_eval_broker)
+}
+
+/// Whether no allocation may still need the evaluation to be replaced.
+pub fn is_safe_to_delete(state: &State, eval: &Evaluation) -> bool {
+    is_job_over(state, &super::job_key(eval)) || are_allocs_over(state, eval.id)
+}
+
+fn may_go(state: &State, id: EvalId, eval: &PackedEval) -> bool {
+    is_job_over(state, eval.job()) || are_allocs_over(state, id)
+}
+
+fn is_job_over(state: &State, key: &JobKey) -> bool {
+    state.job_by_key(key).is_none_or(|job| job.stop || job.status == JobStatus::Dead)
+}
+
+fn are_allocs_over(state: &State, eval: EvalId) -> bool {
+    state.allocs_of_eval(eval).all(|alloc| is_over(alloc))
+}
+
+fn is_over(alloc: &Allocation) -> bool {
+    match alloc.client_status {
+        AllocClientStatus::Running | AllocClientStatus::Unknown => false,
+        AllocClientStatus::Failed => {
+            let policy = alloc.group().and_then(|group| group.reschedule_policy.as_ref());
+            let replaced = alloc.next_allocation.is_some()
+                && alloc.reschedule_tracker.as_ref().is_some_and(|tracker| tracker.events.iter().flatten().next().is_some());
+            match policy {
+                None => true,
+                Some(policy) if policy.attempts == 0 && !policy.unlimited => true,
+                Some(policy) => replaced && !policy.unlimited,
+            }
+        }
+        AllocClientStatus::Pending | AllocClientStatus::Complete | AllocClientStatus::Lost => true,
+    }
+}
+
+/// One step through the evaluations.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// How many it looked at.
+    pub(crate) looked: u64,
+    /// How many it deleted.
+    pub(crate) deleted: u64,
+    /// The last one that it looked at.
+    pub(crate) last: Option<(u64, EvalId)>,
+    /// Whether nothing is left to be looked at.
+    pub(crate) ended: bool,
+    jobs: BTreeSet<JobKey>,
+}
+
+impl Scan {
+    /// Goes on behind `after` through the evaluations that were made up to index `through`. One that the filter fails on stays.
+    pub(crate) fn by_filter(tx: &mut Tx<'_>, slice: Slice, filter: &Filter, after: Option<(u64, EvalId)>, through: u64) -> Self {
+        let mut scan = Self::default();
+        let mut doomed = Vec::new();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let to = Bound::Excluded((through.saturating_add(1), EvalId::NIL));
+        scan.ended = true;
+        for key in tx.by.evals_by_create.range((from, to)) {
+            if scan.looked >= u64::from(slice.looks_max) || doomed.len() as u64 >= u64::from(slice.rows_max) {
+                scan.ended = false;
+                break;
+            }
+            scan.looked += 1;
+            scan.last = Some(*key);
+            let id = key.1;
+            let eval = tx.tables.evals.get(&id).expect("an index holds ids of rows");
+            if filter.matches_fields(&Looked::new(id, eval)).unwrap_or(false) && may_go(tx, id, eval) {
+                doomed.push(id);
+            }
+        }
+        doomed.iter().for_each(|id| scan.delete(tx, *id));
+        scan.settle(tx)
+    }
+
+    /// Takes the next of these evaluations, of which `looked` are behind it. Missing ones, and those that are not safe to delete, are skipped.
+    pub(crate) fn by_ids(tx: &mut Tx<'_>, slice: Slice, ids: &[EvalId], looked: u64, through: u64) -> Self {
+        let mut scan = Self::default();
+        let left = ids.get(usize::try_from(looked).unwrap_or(usize::MAX)..).unwrap_or_default();
+        for id in left.iter().take(slice.rows_max as usize) {
+            scan.looked += 1;
+            if tx.tables.evals.get(id).is_some_and(|eval| eval.create_index() <= through && may_go(tx, *id, eval)) {
+                scan.delete(tx, *id);
+            }
+        }
+        scan.ended = scan.looked == left.len() as u64;
+        scan.settle(tx)
+    }
+
+    fn delete(&mut self, tx: &mut Tx<'_>, id: EvalId) {
+        if let Some(row) = tx.tables.evals.get(&id) {
+            self.jobs.insert(row.job().clone());
+            tx.delete::<tables::Evals>(&id);
+            self.deleted += 1;
+        }
+    }
+
+    fn settle(mut self, tx: &mut Tx<'_>) -> Self {
+        status::refresh(tx, std::mem::take(&mut self.jobs), After::EvalsDeleted);
+        self
+    }
+}

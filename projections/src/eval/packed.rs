@@ -1,0 +1,304 @@
+//! An evaluation as its table keeps it: a third of the row's size, because there may be millions of them. The fields that every evaluation
+//! has stand in it as they are; the job's name is shared by all evaluations of the job; the rest, mostly empty, is a few bytes of msgpack.
+//!
+//! Only the form in memory: digests, checkpoints and everybody outside of this crate know whole rows.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::de::DeserializeOwned;
+use songline_lang::bexpr::{Plain, PlainFields};
+use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType};
+
+use crate::state::State;
+use crate::table::Kept;
+
+/// A packed evaluation, without its id: that is its key.
+#[derive(Debug, Clone)]
+pub(crate) struct PackedEval(Arc<Packed>);
+
+#[derive(Debug)]
+struct Packed {
+    job: Arc<JobKey>,
+    priority: i64,
+    job_modify_index: u64,
+    snapshot_index: u64,
+    create_index: u64,
+    modify_index: u64,
+    create_time: i64,
+    modify_time: i64,
+    triggered_by: EvalTrigger,
+    status: EvalStatus,
+    kind: Kind,
+    /// Pairs of a tag and a value.
+    rest: Box<[u8]>,
+}
+
+/// What a packed row takes, beside what is among its rest.
+#[cfg(test)]
+pub(crate) const PACKED_BYTES: usize = size_of::<Packed>();
+
+/// The type of the job, as far as it is one of the few that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Service,
+    Batch,
+    System,
+    SysBatch,
+    /// A word among the rest.
+    Other,
+}
+
+/// What stands among the rest, by the byte before it. Never written anywhere, so they may change.
+mod tag {
+    pub const KIND: u8 = 0;
+    pub const NODE_ID: u8 = 1;
+    pub const NODE_MODIFY_INDEX: u8 = 2;
+    pub const DEPLOYMENT_ID: u8 = 3;
+    pub const STATUS_DESCRIPTION: u8 = 4;
+    pub const WAIT: u8 = 5;
+    pub const WAIT_UNTIL: u8 = 6;
+    pub const NEXT_EVAL: u8 = 7;
+    pub const PREVIOUS_EVAL: u8 = 8;
+    pub const BLOCKED_EVAL: u8 = 9;
+    pub const FAILED_TG_ALLOCS: u8 = 10;
+    pub const CLASS_ELIGIBILITY: u8 = 11;
+    pub const QUOTA_LIMIT_REACHED: u8 = 12;
+    pub const ESCAPED_COMPUTED_CLASS: u8 = 13;
+    pub const ANNOTATE_PLAN: u8 = 14;
+    pub const QUEUED_ALLOCATIONS: u8 = 15;
+    pub const LEADER_ACL: u8 = 16;
+}
+
+impl Kept<EvalId, Evaluation> for PackedEval {
+    fn keep(state: &State, row: &Arc<Evaluation>) -> Self {
+        let key = super::job_key(row);
+        let job = state.by.evals_by_job.get_key_value(&key).map_or_else(|| Arc::new(key), |(shared, _)| Arc::clone(shared));
+        Self(Arc::new(Packed::new(row, job)))
+    }
+
+    fn row(&self, key: &EvalId) -> Arc<Evaluation> {
+        Arc::new(self.0.unpack(*key))
+    }
+}
+
+impl PackedEval {
+    /// The job's name.
+    pub(crate) fn job(&self) -> &JobKey {
+        &self.0.job
+    }
+
+    /// Index of the entry that made it.
+    pub(crate) fn create_index(&self) -> u64 {
+        self.0.create_index
+    }
+}
+
+impl Packed {
+    fn new(row: &Evaluation, job: Arc<JobKey>) -> Self {
+        // Every field is named, so that a new one must be given a place.
+        let Evaluation {
+            id: _,
+            namespace: _,
+            priority,
+            kind,
+            triggered_by,
+            job_id: _,
+            job_modify_index,
+            node_id,
+            node_modify_index,
+            deployment_id,
+            status,
+            status_description,
+            wait,
+            wait_until,
+            next_eval,
+            previous_eval,
+            blocked_eval,
+            failed_tg_allocs,
+            class_eligibility,
+            quota_limit_reached,
+            escaped_computed_class,
+            annotate_plan,
+            queued_allocations,
+            leader_acl,
+            snapshot_index,
+            create_index,
+            modify_index,
+            create_time,
+            modify_time,
+        } = row;
+        let mut rest = Rest::default();
+        let kind = match kind {
+            JobType::Service => Kind::Service,
+            JobType::Batch => Kind::Batch,
+            JobType::System => Kind::System,
+            JobType::SysBatch => Kind::SysBatch,
+            JobType::Other(word) => {
+                rest.add(tag::KIND, word);
+                Kind::Other
+            }
+        };
+        rest.add_some(tag::NODE_ID, node_id.as_ref());
+        rest.add_unless_default(tag::NODE_MODIFY_INDEX, node_modify_index);
+        rest.add_some(tag::DEPLOYMENT_ID, deployment_id.as_ref());
+        rest.add_unless_default(tag::STATUS_DESCRIPTION, status_description);
+        rest.add_unless_default(tag::WAIT, wait);
+        rest.add_some(tag::WAIT_UNTIL, wait_until.as_ref());
+        rest.add_some(tag::NEXT_EVAL, next_eval.as_ref());
+        rest.add_some(tag::PREVIOUS_EVAL, previous_eval.as_ref());
+        rest.add_some(tag::BLOCKED_EVAL, blocked_eval.as_ref());
+        rest.add_some(tag::FAILED_TG_ALLOCS, failed_tg_allocs.as_deref());
+        rest.add_some(tag::CLASS_ELIGIBILITY, class_eligibility.as_deref());
+        rest.add_unless_default(tag::QUOTA_LIMIT_REACHED, quota_limit_reached);
+        rest.add_unless_default(tag::ESCAPED_COMPUTED_CLASS, escaped_computed_class);
+        rest.add_unless_default(tag::ANNOTATE_PLAN, annotate_plan);
+        rest.add_some(tag::QUEUED_ALLOCATIONS, queued_allocations.as_deref());
+        rest.add_unless_default(tag::LEADER_ACL, leader_acl);
+        Self {
+            job,
+            priority: *priority,
+            job_modify_index: *job_modify_index,
+            snapshot_index: *snapshot_index,
+            create_index: *create_index,
+            modify_index: *modify_index,
+            create_time: *create_time,
+            modify_time: *modify_time,
+            triggered_by: *triggered_by,
+            status: *status,
+            kind,
+            rest: rest.0.into_boxed_slice(),
+        }
+    }
+
+    fn unpack(&self, id: EvalId) -> Evaluation {
+        let mut row = Evaluation {
+            id,
+            namespace: self.job.namespace.clone(),
+            job_id: self.job.id.clone(),
+            priority: self.priority,
+            job_modify_index: self.job_modify_index,
+            snapshot_index: self.snapshot_index,
+            create_index: self.create_index,
+            modify_index: self.modify_index,
+            create_time: self.create_time,
+            modify_time: self.modify_time,
+            triggered_by: self.triggered_by,
+            status: self.status,
+            kind: match self.kind {
+                Kind::Service | Kind::Other => JobType::Service,
+                Kind::Batch => JobType::Batch,
+                Kind::System => JobType::System,
+                Kind::SysBatch => JobType::SysBatch,
+            },
+            ..Evaluation::default()
+        };
+        let mut rest = Unpack(rmp_serde::Deserializer::new(&self.rest[..]));
+        while !rest.0.get_ref().is_empty() {
+            match rest.next::<u8>() {
+                tag::KIND => row.kind = JobType::Other(rest.next()),
+                tag::NODE_ID => row.node_id = Some(rest.next()),
+                tag::NODE_MODIFY_INDEX => row.node_modify_index = rest.next(),
+                tag::DEPLOYMENT_ID => row.deployment_id = Some(rest.next()),
+                tag::STATUS_DESCRIPTION => row.status_description = rest.next(),
+                tag::WAIT => row.wait = rest.next(),
+                tag::WAIT_UNTIL => row.wait_until = Some(rest.next()),
+                tag::NEXT_EVAL => row.next_eval = Some(rest.next()),
+                tag::PREVIOUS_EVAL => row.previous_eval = Some(rest.next()),
+                tag::BLOCKED_EVAL => row.blocked_eval = Some(rest.next()),
+                tag::FAILED_TG_ALLOCS => row.failed_tg_allocs = Some(Arc::new(rest.next())),
+                tag::CLASS_ELIGIBILITY => row.class_eligibility = Some(Arc::new(rest.next())),
+                tag::QUOTA_LIMIT_REACHED => row.quota_limit_reached = rest.next(),
+                tag::ESCAPED_COMPUTED_CLASS => row.escaped_computed_class = rest.next(),
+                tag::ANNOTATE_PLAN => row.annotate_plan = rest.next(),
+                tag::QUEUED_ALLOCATIONS => row.queued_allocations = Some(Arc::new(rest.next())),
+                tag::LEADER_ACL => row.leader_acl = rest.next(),
+                other => unreachable!("{other} was never written"),
+            }
+        }
+        row
+    }
+}
+
+#[derive(Default)]
+struct Rest(Vec<u8>);
+
+impl Rest {
+    fn add<T: serde::Serialize + ?Sized>(&mut self, tag: u8, value: &T) {
+        crate::digest::encode(&tag, &mut self.0);
+        crate::digest::encode(&value, &mut self.0);
+    }
+
+    fn add_some<T: serde::Serialize>(&mut self, tag: u8, value: Option<&T>) {
+        if let Some(value) = value {
+            self.add(tag, value);
+        }
+    }
+
+    fn add_unless_default<T: serde::Serialize + Default + PartialEq>(&mut self, tag: u8, value: &T) {
+        if *value != T::default() {
+            self.add(tag, value);
+        }
+    }
+}
+
+struct Unpack<'a>(rmp_serde::Deserializer<rmp_serde::decode::ReadReader<&'a [u8]>>);
+
+impl Unpack<'_> {
+    fn next<T: DeserializeOwned>(&mut self) -> T {
+        T::deserialize(&mut self.0).expect("what was packed here can be read")
+    }
+}
+
+/// A packed evaluation that a filter looks at; the whole row is made only for what is among the rest.
+pub(crate) struct Looked<'a> {
+    id: EvalId,
+    packed: &'a Packed,
+    whole: OnceLock<Evaluation>,
+}
+
+impl<'a> Looked<'a> {
+    /// The evaluation with this id.
+    pub(crate) fn new(id: EvalId, packed: &'a PackedEval) -> Self {
+        Self { id, packed: &packed.0, whole: OnceLock::new() }
+    }
+}
+
+impl PlainFields for Looked<'_> {
+    type Whole = Evaluation;
+
+    /// Empty fields are left to the whole row: a form without them has rules of its own.
+    fn plain(&self, field: &str) -> Option<Plain<'_>> {
+        let row = self.packed;
+        let text = |text| Some(Plain::Text(text)).filter(|_| !str::is_empty(text));
+        let unsigned = |number| Some(Plain::Unsigned(number)).filter(|_| number != 0);
+        let signed = |number| Some(Plain::Signed(number)).filter(|_| number != 0);
+        match field {
+            "Namespace" => text(row.job.namespace.as_str()),
+            "JobID" => text(row.job.id.as_str()),
+            "Priority" => signed(row.priority),
+            "Type" => match row.kind {
+                Kind::Service => text("service"),
+                Kind::Batch => text("batch"),
+                Kind::System => text("system"),
+                Kind::SysBatch => text("sysbatch"),
+                Kind::Other => None,
+            },
+            "TriggeredBy" => text(row.triggered_by.as_str()),
+            "Status" => text(row.status.as_str()),
+            "JobModifyIndex" => unsigned(row.job_modify_index),
+            "SnapshotIndex" => unsigned(row.snapshot_index),
+            "CreateIndex" => unsigned(row.create_index),
+            "ModifyIndex" => unsigned(row.modify_index),
+            "CreateTime" => signed(row.create_time),
+            "ModifyTime" => signed(row.modify_time),
+            _ => None,
+        }
+    }
+
+    fn whole(&self) -> &Evaluation {
+        self.whole.get_or_init(|| self.packed.unpack(self.id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! A persistent ordered set that is one small allocation while it is small. A tree's first leaf has room for sixteen keys, which is too much
+//! where there are a million sets of one.
+
+use std::sync::Arc;
+
+use imbl::OrdSet;
+
+/// Up to so many keys stand side by side.
+const FEW_MAX: usize = 16;
+
+/// An ordered set whose clones are cheap.
+#[derive(Debug, Clone)]
+pub(crate) enum KeySet<T: Ord + Copy> {
+    /// In order.
+    Few(Arc<[T]>),
+    Many(OrdSet<T>),
+}
+
+impl<T: Ord + Copy> KeySet<T> {
+    /// The set of one key.
+    pub(crate) fn unit(key: T) -> Self {
+        KeySet::Few(Arc::new([key]))
+    }
+
+    /// Adds a key; one that is there stays.
+    pub(crate) fn insert(&mut self, key: T) {
+        match self {
+            KeySet::Few(keys) => match keys.binary_search(&key) {
+                Ok(_) => {}
+                Err(_) if keys.len() == FEW_MAX => *self = KeySet::Many(keys.iter().copied().chain([key]).collect()),
+                Err(at) => *keys = keys[..at].iter().copied().chain([key]).chain(keys[at..].iter().copied()).collect(),
+            },
+            KeySet::Many(keys) => {
+                keys.insert(key);
+            }
+        }
+    }
+
+    /// Takes a key out, if it is there. A large set becomes a small one again when it has shrunk well below the bound.
+    pub(crate) fn remove(&mut self, key: &T) {
+        match self {
+            KeySet::Few(keys) => *keys = keys.iter().copied().filter(|kept| kept != key).collect(),
+            KeySet::Many(keys) => {
+                keys.remove(key);
+                if keys.len() <= FEW_MAX / 2 {
+                    *self = KeySet::Few(keys.iter().copied().collect());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            KeySet::Few(keys) => keys.is_empty(),
+            KeySet::Many(keys) => keys.is_empty(),
+        }
+    }
+
+    /// The keys in order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        let (few, many) = match self {
+            KeySet::Few(keys) => (Some(keys), None),
+            KeySet::Many(keys) => (None, Some(keys)),
+        };
+        few.into_iter().flat_map(|keys| keys.iter()).chain(many.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn it_holds_what_an_ordered_set_holds() {
+        let (mut set, mut model) = (KeySet::unit(5), BTreeSet::from([5]));
+        let mut number = 7_u64;
+        for round in 0..4000 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let key = (number >> 40) % 64;
+            // Grows for a while, then shrinks, and again.
+            if (number >> 33) % 10 < if round / 200 % 2 == 0 { 8 } else { 2 } {
+                set.insert(key);
+                model.insert(key);
+            } else {
+                set.remove(&key);
+                model.remove(&key);
+            }
+            assert!(set.iter().eq(model.iter()) && set.iter().rev().eq(model.iter().rev()));
+            assert_eq!(set.is_empty(), model.is_empty());
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Long work: what one entry opens and `Continue`s carry on, so that no entry takes long to apply. What a slice does to the rows of a noun is
+//! in the noun's file; who proposes the slices, and how large they are, is the leader's `work` machine.
+//!
+//! A row of the table is all there is of a piece of work: a restart, another leader or a restored archive go on where it stands.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use songline_commands::{ContinueWork, DeleteEvals, EvalChoice, Slice, StopWork, WorkId};
+use songline_lang::bexpr::Filter;
+use songline_model::{EvalId, Str, Time};
+
+use crate::eval::{self, Scan};
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, Table, tables};
+use crate::tx::Tx;
+
+/// How many pieces of ended work are remembered, so that whoever asked for one can learn how it ended.
+const ENDED_MAX: usize = 64;
+
+/// One piece of long work.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Work {
+    /// Index of the entry that opened it.
+    #[serde(rename = "ID")]
+    pub id: WorkId,
+    /// What is to be done.
+    pub task: WorkTask,
+    /// Who wants it.
+    pub actor: Str,
+    /// When it was opened.
+    pub opened_at: Time,
+    /// The last row that was looked at, by create index and id. `None`: none yet.
+    pub cursor: Option<(u64, EvalId)>,
+    /// How many rows there were to look at when it was opened.
+    pub total: u64,
+    /// How many were looked at.
+    pub looked: u64,
+    /// How many it deleted.
+    pub deleted: u64,
+    /// Index of the last slice.
+    pub modify_index: u64,
+    /// How it ended. `None`: it is under way.
+    pub ended: Option<Ended>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WorkTask {
+    /// Delete evaluations. The ids go when it ends.
+    DeleteEvals(Arc<EvalChoice>),
+}
+
+impl Default for WorkTask {
+    fn default() -> Self {
+        WorkTask::DeleteEvals(Arc::default())
+    }
+}
+
+/// How a piece of work ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Ended {
+    /// Index of its last entry.
+    pub index: u64,
+    /// When.
+    pub at: Time,
+    /// Why it ended before all was done. Empty: all was done.
+    pub refused: Str,
+}
+
+impl Rules<WorkId, Work> for tables::PendingWork {
+    fn key(row: &Work) -> WorkId {
+        row.id
+    }
+}
+
+impl State {
+    /// The piece of work that the entry at this index opened.
+    pub fn work(&self, id: WorkId) -> Option<&Arc<Work>> {
+        self.tables.pending_work.get(&id)
+    }
+
+    /// All work, that under way and the last that ended, oldest first.
+    pub fn all_work(&self) -> impl DoubleEndedIterator<Item = &Arc<Work>> {
+        self.tables.pending_work.iter()
+    }
+
+    /// The work under way, oldest first.
+    pub fn work_under_way(&self) -> impl DoubleEndedIterator<Item = &Arc<Work>> {
+        self.all_work().filter(|work| work.ended.is_none())
+    }
+}
+
+/// Opens the deletion of evaluations and does its first slice.
+pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(), Rejected> {
+    if !eval::is_paused(tx) {
+        return Err(Rejected::EvalBrokerRunning);
+    }
+    let total = match &cmd.choice {
+        EvalChoice::Ids(ids) => ids.len() as u64,
+        EvalChoice::Filter(text) => {
+            parse(text)?;
+            tx.table_len(Table::Evals) as u64
+        }
+    };
+    let work = Work {
+        id: WorkId(tx.index()),
+        task: WorkTask::DeleteEvals(Arc::new(cmd.choice.clone())),
+        actor: tx.actor().to_string().into(),
+        opened_at: tx.at(),
+        total,
+        ..Work::default()
+    };
+    forget_old(tx);
+    step(tx, work, cmd.slice);
+    Ok(())
+}
+
+/// Does the next slice.
+pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejected> {
+    let work = under_way(tx, cmd.work)?;
+    step(tx, work, cmd.slice);
+    Ok(())
+}
+
+/// Ends the work where it stands.
+pub(crate) fn stop(tx: &mut Tx<'_>, cmd: &StopWork) -> Result<(), Rejected> {
+    let work = under_way(tx, cmd.work)?;
+    let by = format!("stopped by {}", tx.actor());
+    end(tx, work, by.into());
+    Ok(())
+}
+
+fn under_way(tx: &Tx<'_>, id: WorkId) -> Result<Work, Rejected> {
+    let row = tx.work(id).filter(|work| work.ended.is_none()).ok_or(Rejected::WorkNotUnderWay(id.0))?;
+    Ok(Work::clone(row))
+}
+
+fn step(tx: &mut Tx<'_>, mut work: Work, slice: Slice) {
+    let WorkTask::DeleteEvals(choice) = &work.task;
+    // A broker that runs again may hold what is still to be deleted.
+    if !eval::is_paused(tx) {
+        return end(tx, work, Rejected::EvalBrokerRunning.to_string().into());
+    }
+    let scan = match &**choice {
+        // What was made after the work was opened is not part of it.
+        EvalChoice::Ids(ids) => Scan::by_ids(tx, slice, ids, work.looked, work.id.0),
+        EvalChoice::Filter(text) => match parse(text) {
+            Ok(filter) => Scan::by_filter(tx, slice, &filter, work.cursor, work.id.0),
+            Err(rejected) => return end(tx, work, rejected.to_string().into()),
+        },
+    };
+    work.looked += scan.looked;
+    work.deleted += scan.deleted;
+    work.cursor = scan.last.or(work.cursor);
+    work.modify_index = tx.index();
+    if scan.ended {
+        return end(tx, work, Str::default());
+    }
+    tx.put::<tables::PendingWork>(work);
+}
+
+fn end(tx: &mut Tx<'_>, mut work: Work, refused: Str) {
+    work.modify_index = tx.index();
+    work.ended = Some(Ended { index: tx.index(), at: tx.at(), refused });
+    let WorkTask::DeleteEvals(choice) = &work.task;
+    if let EvalChoice::Ids(_) = &**choice {
+        work.task = WorkTask::default();
+    }
+    tx.put::<tables::PendingWork>(work);
+}
+
+/// Drops the oldest of the work that ended, so that there is room for one more.
+fn forget_old(tx: &mut Tx<'_>) {
+    let ended: Vec<WorkId> = tx.all_work().filter(|work| work.ended.is_some()).map(|work| work.id).collect();
+    for id in ended.iter().take((ended.len() + 1).saturating_sub(ENDED_MAX)) {
+        tx.delete::<tables::PendingWork>(id);
+    }
+}
+
+fn parse(text: &str) -> Result<Filter, Rejected> {
+    Filter::parse(text).map_err(|error| Rejected::EvalFilterInvalid(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Whether a node can give a group its volumes: those of the host, and those of CSI plugins. Says nothing about classes of nodes, because
+//! volumes come and go without them. Mounting is not built, so a node that could give them still does not get the group.
+
+use songline_model::{CsiVolume, Job, Node, Str, TaskGroup, VolumeRequest};
+use songline_projections::{DenormalizedVolume, State};
+
+/// Checks every volume that `group` asks for; `alloc_name` tells which one of several an allocation has of its own. `Err` is the filter text.
+pub fn check(view: &State, job: &Job, group: &TaskGroup, alloc_name: &str, node: &Node) -> Result<(), Str> {
+    let requests = || group.volumes.iter().flatten().map(|(_, request)| request);
+    if !requests().filter(|request| request.kind == "host").all(|request| has_host_volume(node, request, &source(request, alloc_name))) {
+        return Err(Str::new_static("missing compatible host volumes"));
+    }
+    requests().filter(|request| request.kind == "csi").try_for_each(|request| {
+        let source = source(request, alloc_name);
+        let volume = view.csi_volume(&job.namespace, &source).ok_or_else(|| Str::from(format!("missing CSI Volume {source}")))?;
+        check_plugin(view, volume, node)?;
+        check_claims(job, &view.denormalize(volume), request)
+    })
+}
+
+/// The volume that an allocation asks for: one of its own where each has one, named by its index.
+fn source(request: &VolumeRequest, alloc_name: &str) -> String {
+    let index = alloc_name.rfind('[').filter(|_| request.per_alloc).map_or("", |at| &alloc_name[at..]);
+    format!("{}{index}", request.source)
+}
+
+fn has_host_volume(node: &Node, request: &VolumeRequest, source: &str) -> bool {
+    let volume = node.host_volumes.as_ref().and_then(|volumes| volumes.get(source));
+    volume.is_some_and(|volume| request.read_only || !volume.read_only)
+}
+
+fn check_plugin(view: &State, volume: &CsiVolume, node: &Node) -> Result<(), Str> {
+    let (plugin, id) = (&volume.plugin_id, node.id);
+    let Some(info) = node.csi_node_plugins.as_ref().and_then(|plugins| plugins.get(plugin.as_str())) else {
+        return Err(format!("CSI plugin {plugin} is missing from client {id}").into());
+    };
+    if !info.healthy {
+        return Err(format!("CSI plugin {plugin} is unhealthy on client {id}").into());
+    }
+    let told = info.node_info.as_ref();
+    // 0 is no bound.
+    let max = told.and_then(|told| usize::try_from(told.max_volumes).ok()).filter(|max| *max > 0);
+    let used = || view.csi_volumes_of_node(id).iter().filter(|row| row.plugin_id == *plugin).count();
+    if max.is_some_and(|max| used() >= max) {
+        return Err(format!("CSI plugin {plugin} has the maximum number of volumes on client {id}").into());
+    }
+    let place = told.and_then(|told| told.accessible_topology.as_ref());
+    let mut places = volume.topologies.iter().flatten().peekable();
+    if places.peek().is_some() && !places.any(|one| Some(one) == place) {
+        return Err(Str::new_static("did not meet topology requirement"));
+    }
+    Ok(())
+}
+
+fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -> Result<(), Str> {
+    let (volume, id) = (&seen.volume, &seen.volume.id);
+    if !offers(volume, request) {
+        let (access, attachment) = (&request.access_mode, &request.attachment_mode);
+        return Err(format!("CSI volume {id} does not offer access mode {access} with attachment mode {attachment}").into());
+    }
+    if request.read_only {
+        if volume.read_schedulable(&seen.health) && volume.has_free_read_claim() {
+            return Ok(());
+        }
+        return Err(format!("CSI volume {id} is unschedulable or has exhausted its available reader claims").into());
+    }
+    if !volume.write_schedulable(&seen.health) {
+        return Err(format!("CSI volume {id} is unschedulable or is read-only").into());
+    }
+    if volume.has_free_write_claim() {
+        return Ok(());
+    }
+    let exhausted = format!("CSI volume {id} has exhausted its available writer claims");
+    for writer in volume.write_claims.keys() {
+        match seen.allocs.get(writer).and_then(Option::as_ref) {
+            None => {
+                return Err(format!(
+                    "{exhausted} and is claimed by a garbage collected allocation {writer}; waiting for claim to be released"
+                )
+                .into());
+            }
+            // What holds it of the job itself may give way to its new version.
+            Some(alloc) if alloc.job_id == job.id && alloc.namespace == job.namespace => {}
+            Some(_) => return Err(exhausted.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the volume offers the modes that are asked for; one that names none is from a time when nobody had to.
+fn offers(volume: &CsiVolume, request: &VolumeRequest) -> bool {
+    let mut offered = volume.requested_capabilities.iter().flatten().peekable();
+    offered.peek().is_none()
+        || offered.any(|one| one.access_mode.as_str() == request.access_mode && one.attachment_mode.as_str() == request.attachment_mode)
+}
+
+#[cfg(test)]
+mod tests;

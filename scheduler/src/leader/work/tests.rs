@@ -1,0 +1,60 @@
+//! Pacing in stories.
+
+use songline_commands::{Actor, Command, DeleteEvals, Envelope, EvalChoice, SetSchedulerConfig, Slice, StopWork, WorkId};
+use songline_model::{EvalId, SchedulerConfiguration, Time};
+
+use super::*;
+
+fn state_with_work(pieces: usize) -> State {
+    let mut state = State::new();
+    let config = SchedulerConfiguration { pause_eval_broker: true, ..SchedulerConfiguration::default() };
+    run(&mut state, SetSchedulerConfig { config, cas: None });
+    for _ in 0..pieces {
+        let choice = EvalChoice::Ids(vec![EvalId::from_bytes([1; 16]), EvalId::from_bytes([2; 16])]);
+        run(&mut state, DeleteEvals { choice, slice: Slice::of_rows(1) });
+    }
+    state
+}
+
+fn run(state: &mut State, command: impl Into<Command>) {
+    let raft_index = state.raft_index() + 1;
+    let applied = songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command));
+    assert!(applied.result.is_ok(), "{:?}", applied.result);
+}
+
+#[test]
+fn nothing_is_proposed_while_no_work_is_under_way() {
+    assert_eq!(Pacer::new().next(&state_with_work(0)), None);
+}
+
+#[test]
+fn each_piece_of_work_has_its_turn() {
+    let mut state = state_with_work(3);
+    let mut pacer = Pacer::new();
+    let mut turn = |state: &State| pacer.next(state).map(|next| next.work.0);
+    assert_eq!([turn(&state), turn(&state), turn(&state), turn(&state)], [Some(2), Some(3), Some(4), Some(2)]);
+    run(&mut state, StopWork { work: WorkId(3) });
+    assert_eq!([turn(&state), turn(&state)], [Some(4), Some(2)]);
+}
+
+#[test]
+fn slices_follow_the_time_that_they_take() {
+    let state = state_with_work(1);
+    let mut pacer = Pacer::new();
+    let settle = |pacer: &mut Pacer, nanos_per_row: u32| {
+        for _ in 0..100 {
+            let rows = pacer.next(&state).expect("is under way").slice.rows_max;
+            pacer.on_applied(Duration::from_nanos(u64::from(rows) * u64::from(nanos_per_row)));
+        }
+        pacer.next(&state).expect("is under way").slice.rows_max
+    };
+    let close = |rows: u32, wanted: u32| assert!(rows.abs_diff(wanted) <= wanted / 50, "{rows}, wanted {wanted}");
+    close(settle(&mut pacer, 2_500), 1000);
+    close(settle(&mut pacer, 25_000), 100);
+    assert_eq!(settle(&mut pacer, 1), ROWS_MAX);
+    assert_eq!(settle(&mut pacer, 1_000_000), ROWS_MIN);
+    // One slice that took far too long halves the next, not more.
+    pacer.rows = 1000;
+    pacer.on_applied(Duration::from_secs(1));
+    assert_eq!(pacer.rows, 500);
+}

@@ -1,0 +1,45 @@
+//! What nodes announce: checked, and written when it is news.
+
+use std::net::IpAddr;
+
+use songline_api::{ProposeError, Server};
+use songline_commands::{Actor, DeleteServiceRegistration, UpsertServiceRegistrations};
+use songline_model::{NamespaceName, ServiceRegistration, Str};
+use songline_projections::{Rejected, State};
+use songline_rpc::{NodeAuth, RpcError};
+
+use super::Core;
+
+/// A restarted agent announces everything again: what is known makes no entry.
+pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    for service in &services {
+        if service.node_id != from.id {
+            return Err(RpcError::remote("service registration of another node"));
+        }
+        if service.address.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+            return Err(RpcError::remote("invalid service registration address"));
+        }
+    }
+    let is_known = |service: &ServiceRegistration| {
+        view.service_registration(&service.namespace, &service.id).is_some_and(|stored| stored.says_the_same(service))
+    };
+    if services.iter().all(is_known) {
+        return Ok(0);
+    }
+    core.propose_as(Actor::Node(from.id), None, UpsertServiceRegistrations { services }).await
+}
+
+/// A restarted agent takes back whatever an earlier one may have announced: what nobody has announced makes no entry.
+pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    core.read_barrier().await.map_err(|error| match error {
+        ProposeError::NoLeader => RpcError::NoLeader,
+        ProposeError::Rejected(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
+    })?;
+    let Some(stored) = core.view().service_registration(&namespace, &id).cloned() else {
+        return Err(RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()));
+    };
+    if stored.node_id != from.id {
+        return Err(RpcError::remote("service registration of another node"));
+    }
+    core.propose_as(Actor::Node(from.id), None, DeleteServiceRegistration { namespace, id }).await
+}

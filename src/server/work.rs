@@ -1,0 +1,48 @@
+//! Carries long work on: proposes one slice after another for as long as some is under way.
+//! Which slice is next and how large it is, is the scheduler's `work` machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_api::{Proposal, ProposeError};
+use songline_commands::{Actor, Cause, Kind};
+use songline_scheduler::leader::work::Pacer;
+
+use super::Core;
+
+/// How long to wait after a slice that could not be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Starts the loop; it ends with the server. What was under way before goes on.
+pub(crate) fn start(core: &Arc<Core>) {
+    let core = Arc::clone(core);
+    tokio::spawn(async move {
+        let shutdown = core.shutdown.clone();
+        tokio::select! {
+            () = run(&core) => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+async fn run(core: &Core) {
+    let mut pacer = Pacer::new();
+    loop {
+        // A piece of work that is opened after this look leaves a permit behind.
+        let Some(next) = pacer.next(&core.view()) else {
+            core.work_opened.notified().await;
+            continue;
+        };
+        let cause = Some(Cause::new(next.work.0, Kind::EvalDelete));
+        let proposal = Proposal { actor: Actor::Leader("work".into()), cause, idempotency: None, command: next.into() };
+        match core.write_timed(proposal).await {
+            Ok((_, took)) => pacer.on_applied(took),
+            // It was ended meanwhile.
+            Err(ProposeError::Rejected(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a slice of long work could not be written; it is tried again");
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+}
