@@ -4,6 +4,8 @@ mod agent;
 mod alloc;
 mod dev;
 mod event;
+mod explain;
+mod history;
 mod http;
 mod job;
 mod log;
@@ -43,6 +45,10 @@ enum Command {
     /// The event stream: follow.
     #[command(subcommand)]
     Event(event::Command),
+    /// Why an allocation is where it is, or is not any more.
+    Explain(explain::Options),
+    /// Every change of one object.
+    History(history::Options),
     /// Snapshot archives: save, restore, inspect.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -82,6 +88,8 @@ pub fn main() -> ExitCode {
         Command::Alloc(command) => blocking(alloc::run(command)),
         Command::Node(command) => blocking(node::run(command)),
         Command::Event(command) => blocking(event::run(command)),
+        Command::Explain(options) => blocking(explain::run(options)),
+        Command::History(options) => blocking(history::run(options)),
         Command::Snapshot(command) => blocking(snapshot::run(command)),
         Command::Log(command) => log::run(command),
         Command::Version => return version(),

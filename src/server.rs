@@ -12,6 +12,7 @@ mod lead;
 mod machine;
 mod metrics;
 mod nodes;
+mod past;
 mod plans;
 mod services;
 mod timing;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 use songline_api::event::{EventHub, FjallHistory, History, HubConfig};
+use songline_api::touches::Touches;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
@@ -56,6 +58,8 @@ pub struct Core {
     watches: Watches,
     events: OnceLock<Arc<EventHub>>,
     history: Arc<FjallHistory>,
+    touches: Arc<Touches>,
+    past: past::PastStates,
     log: OnceLock<Log<Machine>>,
     applied: watch::Sender<u64>,
     queues: Mutex<EvalQueues>,
@@ -121,6 +125,14 @@ pub enum StartError {
         #[source]
         source: songline_api::event::HistoryError,
     },
+    /// The record of what entries did cannot be opened.
+    #[error("opening the record of what entries did in {dir}")]
+    Touches {
+        /// Where.
+        dir: PathBuf,
+        #[source]
+        source: songline_api::touches::TouchesError,
+    },
     /// Nobody leads, though this server is alone.
     #[error("becoming leader: {0}")]
     Lead(String),
@@ -133,6 +145,8 @@ impl Core {
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
+        let touches_dir = dir.join("touches");
+        let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
         let (updates, update_queue) = updates::Updates::new();
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
@@ -143,6 +157,8 @@ impl Core {
             watches: Watches::default(),
             events: OnceLock::new(),
             history: Arc::new(history),
+            touches,
+            past: past::PastStates::default(),
             log: OnceLock::new(),
             applied: watch::Sender::new(0),
             queues: Mutex::new(EvalQueues::new()),
@@ -186,6 +202,7 @@ impl Core {
         self.deadlines.notify_waiters();
         self.log().shutdown().await;
         self.events().close();
+        self.touches.close();
     }
 
     /// The log. It is there from the end of `start` on, before anybody else has the server.
@@ -208,6 +225,11 @@ impl Core {
                 Err(error) => panic!("the event history cannot be used: {error}"),
             }
         });
+    }
+
+    /// What every entry did to every object.
+    pub(crate) fn touches(&self) -> &Arc<Touches> {
+        &self.touches
     }
 
     /// The newest applied state.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod allocs;
+mod audit;
 mod autopilot;
 mod blocking;
 mod call;
@@ -11,7 +12,9 @@ mod csi;
 mod deployments;
 mod evals;
 mod events;
+mod explain;
 mod fs;
+mod history;
 mod host;
 mod ids;
 mod jobs;
@@ -25,6 +28,7 @@ mod once;
 mod operator;
 mod paging;
 mod params;
+mod past;
 mod pools;
 mod raft;
 mod scaling;
@@ -80,12 +84,15 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    audit::routes(&mut mux);
     autopilot::routes(&mut mux);
     csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);
+    explain::routes(&mut mux);
     fs::routes(&mut mux);
+    history::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
     keyring::routes(&mut mux);
@@ -132,7 +139,6 @@ impl<S: Server> Api<S> {
         let query = parts.uri.query().unwrap_or_default();
         let mut response = match self.mux.find(&parts.method, &path, query) {
             Found::Handler { handler, id } => {
-                let once = once::Once::of(&parts.method, &path, query, &parts.headers);
                 let call = Call {
                     server: Arc::clone(&self.server),
                     method: parts.method,
@@ -141,9 +147,10 @@ impl<S: Server> Api<S> {
                     id,
                     headers: parts.headers,
                     body: Mutex::new(body),
-                    once,
+                    once: None,
+                    past: None,
                 };
-                match handler(call).await {
+                match once::run(handler, call).await {
                     Ok(response) => response,
                     Err(error) => error_response(&*self.server, error),
                 }

@@ -8,11 +8,14 @@ pub mod event;
 pub mod http;
 pub mod keyring;
 mod listen;
+mod past;
 mod server;
+pub mod touches;
 pub mod watch;
 pub mod wire;
 
 pub use error::ApiError;
 pub use http::routes_text;
 pub use listen::{Limits, serve};
+pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::event::EventHub;
 use crate::keyring::Keyring;
+use crate::past::Past;
 use crate::watch::Watches;
 
 /// The server behind the HTTP API.
@@ -58,7 +59,7 @@ pub trait Server: Send + Sync + 'static {
     fn snapshot_save(&self) -> impl Future<Output = Result<Bytes, ProposeError>> + Send;
 
     /// Replaces the state by an archive's. Returns once it is applied.
-    fn snapshot_restore(&self, archive: Bytes) -> impl Future<Output = Result<(), RestoreError>> + Send;
+    fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), RestoreError>> + Send;
 
     /// Drops everything that a garbage collection may drop, whatever its age.
     fn force_gc(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
@@ -89,6 +90,11 @@ pub trait Server: Send + Sync + 'static {
 
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
+
+    /// What this server knows of its past; `None`: nothing.
+    fn past(&self) -> Option<&dyn Past> {
+        None
+    }
 
     /// Since when this server has been well.
     fn stable_since(&self) -> Time;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::machine::CheckpointSource;
 use crate::members::Members;
+use crate::past::{self, PastBounds, PastCheckpoint};
 use crate::position::{Edge, Position, u32_at, u64_at};
 use crate::slots::sync_dir;
 
@@ -51,7 +52,7 @@ impl Checkpoint {
     /// Writes a checkpoint next to the others and makes it durable before it gets its name.
     pub fn write(dir: &Path, meta: Meta, source: Box<dyn CheckpointSource>) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
-        let path = dir.join(format!("checkpoint-{:020}", meta.position.index));
+        let path = path(dir, meta.position.index);
         let unfinished = path.with_extension("tmp");
         let mut out =
             Hashing { inner: BufWriter::with_capacity(1 << 20, File::create(&unfinished)?), hasher: blake3::Hasher::new(), bytes: 0 };
@@ -119,6 +120,11 @@ impl Checkpoint {
     }
 }
 
+/// The file of the checkpoint after the entry at `index`.
+pub(crate) fn path(dir: &Path, index: u64) -> PathBuf {
+    dir.join(format!("checkpoint-{index:020}"))
+}
+
 /// Checkpoint files in `dir`, newest first, unread.
 pub(crate) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
@@ -139,18 +145,27 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last entry of the oldest of `keep` checkpoints in `dir`, by its name: the damage of the others would make
+/// The last entry of a checkpoint, by its name.
+pub(crate) fn index_of(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
+}
+
+/// The last entry of the oldest of the newest `keep` checkpoints in `dir`: the damage of the others would make
 /// recovery start there. `None` while there are fewer, since recovery may then have to start from nothing.
 pub(crate) fn oldest_index(dir: &Path, keep: usize) -> io::Result<Option<u64>> {
     let found = list(dir)?;
-    let oldest = if found.len() < keep { None } else { found.last() };
-    let name = oldest.and_then(|path| path.file_name()).and_then(|name| name.to_str());
-    Ok(name.and_then(|name| name.strip_prefix("checkpoint-")).and_then(|digits| digits.parse().ok()))
+    let oldest = keep.checked_sub(1).and_then(|nth| found.get(nth));
+    Ok(oldest.and_then(|path| index_of(path)))
 }
 
-/// Removes all but the newest `keep` checkpoints.
-pub(crate) fn tidy(dir: &Path, keep: usize) -> io::Result<()> {
-    for path in list(dir)?.iter().skip(keep) {
+/// Removes checkpoints beyond the newest `keep` that the past is not read from: see `past::useless`.
+pub(crate) fn tidy(dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u64) -> io::Result<()> {
+    let mut older = Vec::new();
+    for path in list(dir)?.into_iter().skip(keep) {
+        let bytes = std::fs::metadata(&path)?.len();
+        older.push(PastCheckpoint { index: index_of(&path).unwrap_or(0), bytes, path });
+    }
+    for path in past::useless(older, bounds, oldest_entry) {
         std::fs::remove_file(path)?;
     }
     sync_dir(dir)

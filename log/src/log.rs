@@ -15,6 +15,7 @@ use crate::error::{OpenError, ReadError};
 use crate::history::{Entries, Source};
 use crate::machine::StateMachine;
 use crate::members::NodeId;
+use crate::past::PastBounds;
 use crate::position::{Edge, Position};
 use crate::raft::{Node, Progress, ReadyError, applied};
 use crate::record::PAYLOAD_BYTES_MAX;
@@ -38,6 +39,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// How many checkpoints are kept. Entries above the oldest of them are never dropped.
     pub checkpoints_keep: usize,
+    /// How many older ones are kept for reading past states. They hold no entries back.
+    pub past: PastBounds,
     /// When entries are dropped.
     pub retention: Retention,
     /// How many proposals may be under way; more wait for their turn.
@@ -53,6 +56,7 @@ impl Config {
             address: String::new(),
             store: StoreConfig::default(),
             checkpoints_keep: 2,
+            past: PastBounds::default(),
             retention: Retention::default(),
             proposals_in_flight_max: 16_384,
         }
@@ -273,6 +277,17 @@ impl<S: StateMachine> Log<S> {
         self.inner.progress.newest().map(|checkpoint| checkpoint.meta.position)
     }
 
+    /// The last entries of the checkpoints on disk, newest first, by their names. Reads a directory.
+    pub fn checkpoint_indexes(&self) -> io::Result<Vec<u64>> {
+        let found = checkpoint::list(&self.inner.config.checkpoints_dir())?;
+        Ok(found.iter().filter_map(|path| checkpoint::index_of(path)).collect())
+    }
+
+    /// The checkpoint after the entry at `index`, verified: the state machine's part. Reads the whole file.
+    pub fn read_checkpoint(&self, index: u64) -> io::Result<impl io::Read + use<S>> {
+        Checkpoint::verify(&checkpoint::path(&self.inner.config.checkpoints_dir(), index))?.content()
+    }
+
     /// Writes the state as it is now to disk, while more is being applied. Answers the last entry it contains;
     /// `None` when nothing was applied yet.
     pub async fn checkpoint_now(&self) -> Result<Option<Position>, CheckpointError> {
@@ -286,9 +301,10 @@ impl<S: StateMachine> Log<S> {
         let position = meta.position;
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
+        let (past, oldest_entry) = (self.inner.config.past, self.oldest_index());
         let written = tokio::task::spawn_blocking(move || {
             let checkpoint = Checkpoint::write(&dir, meta, source)?;
-            checkpoint::tidy(&dir, keep)?;
+            checkpoint::tidy(&dir, keep, &past, oldest_entry)?;
             Ok(checkpoint)
         });
         let written = written.await.map_err(io::Error::other).and_then(|outcome| outcome);

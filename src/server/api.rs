@@ -8,8 +8,10 @@ use bytes::Bytes;
 use songline_api::event::EventHub;
 use songline_api::keyring::Keyring;
 use songline_api::watch::Watches;
-use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
-use songline_commands::{Actor, ReconcileSummaries};
+use songline_api::{
+    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written,
+};
+use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
 use songline_projections::State;
 use songline_scheduler::leader::gc::Cutoffs;
@@ -79,8 +81,8 @@ impl Server for Core {
         self.save_archive().await
     }
 
-    async fn snapshot_restore(&self, archive: Bytes) -> Result<(), RestoreError> {
-        self.restore_archive(archive, Actor::Anonymous).await
+    async fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> Result<(), RestoreError> {
+        self.restore_archive(archive, Actor::Anonymous, idempotency).await
     }
 
     async fn force_gc(&self) -> Result<(), ProposeError> {
@@ -184,6 +186,10 @@ impl Server for Core {
 
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.rpc_addr()]
+    }
+
+    fn past(&self) -> Option<&dyn Past> {
+        Some(self)
     }
 
     fn stable_since(&self) -> Time {

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use songline_api::{Proposal, ProposeError, RestoreError};
-use songline_commands::{Actor, RestoreArchive};
+use songline_commands::{Actor, Idempotency, RestoreArchive};
 use songline_model::Blob;
 use songline_projections::State;
 
@@ -37,12 +37,12 @@ impl Core {
     }
 
     /// Verifies an archive, keeps its content and writes the entry that restores it.
-    pub(crate) async fn restore_archive(&self, bytes: Bytes, actor: Actor) -> Result<(), RestoreError> {
+    pub(crate) async fn restore_archive(&self, bytes: Bytes, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), RestoreError> {
         let dir = self.archives_dir();
         let stored = tokio::task::spawn_blocking(move || keep(&dir, &bytes)).await;
         let digest = stored.map_err(|error| RestoreError::Archive(error.to_string()))?.map_err(RestoreError::Archive)?;
         let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
-        self.write(Proposal { actor, cause: None, idempotency: None, command: command.into() }).await?;
+        self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
         Ok(())
     }
 

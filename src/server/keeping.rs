@@ -29,6 +29,7 @@ async fn run(core: Weak<Core>) {
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let Some(core) = core.upgrade() else { return };
+        core.past.forget_unused();
         let log = core.log();
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
@@ -58,5 +59,8 @@ fn forget_events(core: &Core) {
     let oldest = core.log().oldest_index() + core.view().base();
     if let Err(error) = core.events().forget_before(oldest) {
         tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");
+    }
+    if let Err(error) = core.touches().forget_before(oldest) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the record of what old entries did could not be dropped");
     }
 }

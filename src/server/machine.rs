@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use songline_api::touches::{AppliedEntry, Ending};
 use songline_commands::{Command, Envelope, Kind};
-use songline_log::{CheckpointSource, Committed, Payload, Position, Retention, StateMachine};
+use songline_log::{CheckpointSource, Committed, PastBounds, Payload, Position, Retention, StateMachine};
 use songline_model::Blob;
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use tokio::sync::mpsc;
@@ -16,6 +17,11 @@ use crate::config::ServerConfig;
 
 /// How long a checkpoint waits for the event history.
 const HISTORY_WAIT: Duration = Duration::from_secs(60);
+
+/// How many old checkpoints are kept so that reading a past state replays a part of the log only ..
+const PAST_CHECKPOINTS_MAX: usize = 24;
+/// .. and how much disk they may take, in bytes.
+const PAST_CHECKPOINT_BYTES_MAX: u64 = 4 << 30;
 
 /// What the proposer of an entry gets back.
 #[derive(Debug, Clone)]
@@ -54,6 +60,21 @@ impl Machine {
         (Self { state: State::new(), installed: None, core: Arc::downgrade(core), reactions }, receiver)
     }
 
+    /// Tells the record of what entries did about the entry that was just applied.
+    fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>) {
+        let Some(core) = self.core.upgrade() else { return };
+        let ending = match (repeats, result) {
+            (Some(first), _) => Ending::Repeated(first),
+            (None, Ok(_)) => Ending::Done,
+            (None, Err(rejected)) => Ending::Refused(rejected.to_string()),
+        };
+        if kind == Kind::Restore && ending == Ending::Done {
+            core.past.begin_anew(self.state.applied_index());
+        }
+        let (index, at) = (self.state.applied_index(), self.state.applied_at());
+        core.touches().publish(AppliedEntry { index, at, kind, ending, changes: Arc::clone(changes) });
+    }
+
     fn publish(&self, reactions: Vec<Reaction>) {
         let Some(core) = self.core.upgrade() else { return };
         // The hub has to know with which entry it begins: behind the checkpoint, or with the first entry there ever was.
@@ -82,6 +103,9 @@ impl StateMachine for Machine {
             let started = Instant::now();
             let archive = |digest: &str| self.core.upgrade()?.load_archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
+                if let Some(core) = self.core.upgrade() {
+                    core.touches().pass(self.state.applied_index());
+                }
                 replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
                 continue;
             };
@@ -91,9 +115,12 @@ impl StateMachine for Machine {
                     applied.index
                 );
             }
-            let Applied { index, result, changes, .. } = applied;
-            reactions.push(Reaction { index, kind, changes: Arc::new(changes) });
-            replies.push(Reply { index, result, took: started.elapsed() });
+            let took = started.elapsed();
+            let Applied { index, result, changes, repeated } = applied;
+            let changes = Arc::new(changes);
+            self.record(kind, &result, repeated.then_some(index), &changes);
+            reactions.push(Reaction { index, kind, changes });
+            replies.push(Reply { index, result, took });
         }
         self.publish(reactions);
         if let Some(core) = self.core.upgrade() {
@@ -109,6 +136,9 @@ impl StateMachine for Machine {
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
         self.state = State::read_checkpoint(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
+        if let Some(core) = self.core.upgrade() {
+            core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
+        }
         self.publish(Vec::new());
         Ok(())
     }
@@ -157,6 +187,9 @@ impl CheckpointSource for Frozen {
         {
             return Err(io::Error::other("the event history is too far behind for a checkpoint"));
         }
+        if let Some(core) = self.core.upgrade() {
+            core.touches().write_through().map_err(io::Error::other)?;
+        }
         self.state.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
     }
 }
@@ -164,6 +197,7 @@ impl CheckpointSource for Frozen {
 /// How the log is kept.
 pub(crate) fn log_config(config: &ServerConfig, dir: PathBuf) -> songline_log::Config {
     let mut told = songline_log::Config::new(dir);
+    told.past = PastBounds { checkpoints_max: PAST_CHECKPOINTS_MAX, bytes_max: PAST_CHECKPOINT_BYTES_MAX };
     told.retention = Retention { age: config.log_retention_age.to_std(), bytes_max: config.log_retention_bytes, ..Retention::default() };
     told
 }

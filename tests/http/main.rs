@@ -6,6 +6,9 @@
 mod agent;
 mod dev;
 mod evals;
+#[path = "../support/fleet.rs"]
+mod fleet;
+mod history;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;

@@ -106,7 +106,7 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"\u{1}", 1))
     })?;
     let id = alloc_id(call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found("allocation not found"))?;
     let now = call.server.now().nanos();
     let job = view.job(&alloc.namespace, &alloc.job_id).or(alloc.job.as_ref());
@@ -205,7 +205,7 @@ pub(super) fn agent_of<S: Server>(call: &Call<S>, text: &str) -> Result<(AllocId
     }
     let unknown = || ApiError::not_found(format!("Unknown allocation \"{text}\""));
     let id = alloc_id(text)?;
-    let view = call.server.view();
+    let view = call.view();
     let alloc = view.alloc(id).ok_or_else(unknown)?;
     let node = alloc.node_id.ok_or_else(unknown)?;
     let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;

@@ -64,7 +64,7 @@ async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !params.stale {
         call.server.read_barrier().await?;
     }
-    let view = call.server.view();
+    let view = call.view();
     let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
     call.plain(&ConfigView::new(&config))
 }

@@ -26,6 +26,9 @@ where
     S: Server,
     Q: Fn(&State) -> Result<At<T>, ApiError>,
 {
+    if let Some(past) = call.past_view() {
+        return query(&past);
+    }
     let server = &*call.server;
     if !params.stale {
         server.read_barrier().await?;

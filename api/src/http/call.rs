@@ -14,11 +14,13 @@ use serde::de::DeserializeOwned;
 use songline_commands::{Actor, Command};
 use songline_lang::go_json;
 use songline_model::Str;
+use songline_projections::State;
 use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
+use crate::http::past::PastView;
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
@@ -42,6 +44,8 @@ pub struct Call<S> {
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
     pub once: Option<Once>,
+    /// The past state that is asked, if one is.
+    pub past: Option<Arc<PastView>>,
 }
 
 /// Where an answer's page goes on, and what its index is.
@@ -87,6 +91,16 @@ impl<S: Server> Call<S> {
         Ok(namespace(self.query()))
     }
 
+    /// The state that a read is about: the newest, or the past one that was asked for.
+    pub fn view(&self) -> Arc<State> {
+        self.past_view().unwrap_or_else(|| self.server.view())
+    }
+
+    /// The past state that was asked for.
+    pub fn past_view(&self) -> Option<Arc<State>> {
+        self.past.as_ref().map(|past| past.state())
+    }
+
     /// The whole body.
     pub async fn bytes(&mut self) -> Result<Bytes, ApiError> {
         self.bytes_of(BODY_BYTES_MAX).await
@@ -94,11 +108,7 @@ impl<S: Server> Call<S> {
 
     /// The whole body, which may have at most so many bytes.
     pub async fn bytes_of(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
-        let body = read_body(self.take_body(), bytes_max).await?;
-        if let Some(once) = &mut self.once {
-            once.hash_body(&body);
-        }
-        Ok(body)
+        read_body(self.take_body(), bytes_max).await
     }
 
     /// The body, unread; the call has none any more.

@@ -87,7 +87,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    let view = call.server.view();
+    let view = call.view();
     let deployment = active(&view, deployment_id(call.id())?, "can't fail terminal deployment")?;
     let rollback = rollback(&view, deployment, |_| true);
     let base = "Deployment marked as failed";
@@ -114,7 +114,7 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentPauseRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let refusal = if request.pause { "can't pause terminal deployment" } else { "can't resume terminal deployment" };
     let deployment = active(&view, deployment_id(call.id())?, refusal)?;
     let (to, description) = match request.pause {
@@ -146,7 +146,7 @@ async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let names = Names { package: "structs", ..Names::default() };
     let request: DeploymentPromoteRequest = call.json_named(names).await?;
     check_body_id(&request.deployment_id, call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let deployment = active(&view, deployment_id(call.id())?, "can't promote terminal deployment")?;
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
@@ -166,7 +166,7 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
     if healthy.is_empty() && unhealthy.is_empty() {
         return Err(ApiError::internal("must specify at least one healthy/unhealthy allocation ID"));
     }
-    let view = call.server.view();
+    let view = call.view();
     let refusal = "can't set health of allocations for a terminal deployment";
     let deployment = active(&view, deployment_id(call.id())?, refusal)?;
     let (healthy, unhealthy) = (alloc_ids(&healthy)?, alloc_ids(&unhealthy)?);
@@ -203,7 +203,7 @@ async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentUnblockRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
-    active(&call.server.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
+    active(&call.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
     call.written(0, &DeploymentUpdateResponse::default())
 }
 

@@ -167,7 +167,7 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         }
         (false, true) | (true, false) => {}
     }
-    let view = call.server.view();
+    let view = call.view();
     let paused =
         view.scheduler_config().map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
     if !paused {

@@ -85,13 +85,13 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if name == songline_model::DEFAULT_NAMESPACE {
         return Err(ApiError::internal("can not delete default namespace"));
     }
-    if has_live_job(&call.server.view(), &name) {
+    if has_live_job(&call.view(), &name) {
         let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", call.server.info().region);
         return Err(ApiError::internal(multi_error(&[text])));
     }
     // Not deleted, and yet a success: clients know it so.
-    if call.server.view().csi_volumes_in(&name).next().is_some() {
-        return Ok(empty_written(call.server.view().applied_index()));
+    if call.view().csi_volumes_in(&name).next().is_some() {
+        return Ok(empty_written(call.view().applied_index()));
     }
     let written = call.propose(DeleteNamespaces { names: vec![name.as_str().into()] }).await?;
     Ok(empty_written(written.index))

@@ -89,7 +89,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let id = node_id(call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let node = view.node(id).ok_or_else(node_not_found)?;
     let evals = node_evals(&call, &view, node, node.modify_index);
     let (eval_ids, index) = write_evals(&call, evals).await?;
@@ -117,7 +117,7 @@ async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: NodeUpdateDrainRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
     let id = node_id(call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let node = view.node(id).ok_or_else(node_not_found)?;
     let now = call.server.now();
     let strategy = request.drain_spec.map(|spec| DrainStrategy {
@@ -142,7 +142,7 @@ async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         updated_by: Str::default(),
     };
     let written = call.propose(command).await?;
-    let view = call.server.view();
+    let view = call.view();
     let became_eligible = request.mark_eligible && view.node(id).is_some_and(|after| became_eligible(node, after));
     let evals = match view.node(id).filter(|_| became_eligible) {
         Some(after) => node_evals(&call, &view, after, written.index),
@@ -163,7 +163,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
         return Err(ApiError::internal(format!("invalid scheduling eligibility {:?}", request.eligibility.as_str())));
     };
     let id = node_id(if request.node_id.is_empty() { call.id() } else { &request.node_id })?;
-    let view = call.server.view();
+    let view = call.view();
     let node = view.node(id).ok_or_else(node_not_found)?;
     if node.drain_strategy.is_some() && wanted == Eligibility::Eligible {
         return Err(ApiError::internal("can not set node's scheduling eligibility to eligible while it is draining"));
@@ -179,7 +179,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
     let event = Some(node_event("Cluster", message, now));
     let command = UpdateNodeEligibility { node_id: id, eligibility: wanted, event, updated_at: now.secs() };
     let written = call.propose(command).await?;
-    let view = call.server.view();
+    let view = call.view();
     let evals = match view.node(id).filter(|after| became_eligible(node, after)) {
         Some(after) => node_evals(&call, &view, after, written.index),
         None => Vec::new(),
@@ -192,7 +192,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
 async fn purge<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let id = node_id(call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let node = view.node(id).ok_or_else(node_not_found)?;
     let written = call.propose(DeregisterNode { node_id: id }).await?;
     let evals = node_evals(&call, &view, node, written.index);

@@ -1,21 +1,81 @@
 //! Idempotency keys: what a caller sends so that a retried write runs once. Whether it ran before is decided by apply.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::body::Body;
 use axum::http::{HeaderMap, Method};
+use axum::response::Response;
+use bytes::Bytes;
+use parking_lot::Mutex;
 use songline_commands::Idempotency;
 use songline_model::Str;
+use songline_projections::Rejected;
 use uuid::Uuid;
+
+use crate::error::ApiError;
+use crate::http::call::{BODY_BYTES_MAX, Call, read_body};
+use crate::http::mux::Handler;
+use crate::http::past::{self, PastView};
+use crate::server::Server;
 
 /// The header that carries the key.
 const HEADER: &str = "idempotency-key";
+
+/// The one write whose body is read by its handler: it has a bound of its own.
+const ARCHIVES: &str = "/v1/operator/snapshot";
+
+/// Answers a request; a write with a key that ran before gets its first answer.
+///
+/// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
+/// the state as it was before the first run, and apply, which knows the key, answers as it did then.
+pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+    let once = Once::of(&call.method, &call.path, &call.query, &call.headers).filter(|_| call.method != Method::GET);
+    let Some(mut once) = once else { return past::run(handler, call).await };
+    if call.path == ARCHIVES {
+        call.once = Some(once);
+        return past::run(handler, call).await;
+    }
+    let body = read_body(call.take_body(), BODY_BYTES_MAX).await?;
+    once.hash_body(&body);
+    let first = call.server.view().remembered(&once.key, call.server.now()).cloned();
+    let Some(first) = first else { return past::run(handler, again(&call, &once, &body, None)).await };
+    if first.body_hash != once.hash() {
+        return Err(Rejected::IdempotencyKeyReused(once.key).into());
+    }
+    let retry = again(&call, &once, &body, None);
+    let proposed = retry.once.as_ref().map(|once| Arc::clone(&once.commands));
+    let answer = past::run(handler, retry).await;
+    let has_proposed = proposed.is_some_and(|commands| commands.load(Ordering::Relaxed) > 0);
+    let Some(known) = call.server.past().filter(|_| answer.is_err() || !has_proposed) else { return answer };
+    match known.state_at(first.index.saturating_sub(1)).await {
+        Ok(state) => handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await,
+        // Too long ago: what the request comes to today is all that can be said.
+        Err(_) => answer,
+    }
+}
+
+/// The same request anew.
+fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView>>) -> Call<S> {
+    Call {
+        server: Arc::clone(&call.server),
+        method: call.method.clone(),
+        path: call.path.clone(),
+        id: call.id.clone(),
+        query: call.query.clone(),
+        headers: call.headers.clone(),
+        body: Mutex::new(Body::from(body.clone())),
+        once: Some(once.anew()),
+        past,
+    }
+}
 
 /// One request's key, what came with it, and how many commands and ids it has used.
 #[derive(Debug)]
 pub struct Once {
     key: Str,
     hasher: blake3::Hasher,
-    commands: AtomicU64,
+    commands: Arc<AtomicU64>,
     ids: AtomicU64,
 }
 
@@ -28,7 +88,7 @@ impl Once {
             hasher.update(part.as_bytes());
             hasher.update(&[0]);
         }
-        Some(Self { key: Str::new(key), hasher, commands: AtomicU64::new(0), ids: AtomicU64::new(0) })
+        Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0) })
     }
 
     /// The body counts, too: another one under the same key is another write.
@@ -36,11 +96,20 @@ impl Once {
         self.hasher.update(body);
     }
 
+    /// The same key and body, and nothing used yet.
+    fn anew(&self) -> Self {
+        Self { key: self.key.clone(), hasher: self.hasher.clone(), commands: Arc::default(), ids: AtomicU64::new(0) }
+    }
+
+    fn hash(&self) -> [u8; 16] {
+        first_16(self.hasher.finalize())
+    }
+
     /// The key of the request's next command. A request that needs several gives each its own.
     pub fn next(&self) -> Idempotency {
         let nth = self.commands.fetch_add(1, Ordering::Relaxed);
         let key = if nth == 0 { self.key.clone() } else { Str::from(format!("{}#{nth}", self.key)) };
-        Idempotency { key, body_hash: first_16(self.hasher.finalize()) }
+        Idempotency { key, body_hash: self.hash() }
     }
 
     /// The request's next id: made of the key, so that a retry makes the same.

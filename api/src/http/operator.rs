@@ -65,7 +65,7 @@ async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !params.stale {
         call.server.read_barrier().await?;
     }
-    let view = call.server.view();
+    let view = call.view();
     let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
     let index = if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
     let contact = call.server.contact();
@@ -140,7 +140,11 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let archive = read_body(call.take_body(), ARCHIVE_BYTES_MAX).await?;
-    call.server.snapshot_restore(archive).await?;
+    let once = call.once.as_mut().map(|once| {
+        once.hash_body(&archive);
+        once.next()
+    });
+    call.server.snapshot_restore(archive, once).await?;
     Ok(empty())
 }
 

@@ -89,7 +89,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if name.is_empty() {
         return Err(ApiError::bad_request("node pool name is empty"));
     }
-    let (view, region) = (call.server.view(), &call.server.info().region);
+    let (view, region) = (call.view(), &call.server.info().region);
     let mut errors = Vec::new();
     if view.jobs().any(|job| job.node_pool == *name && job.status != JobStatus::Dead) {
         errors.push(format!("node pool \"{name}\" has non-terminal jobs in regions: [{region}]"));
@@ -130,8 +130,8 @@ async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("prefix argument not allowed"));
     }
     let pool = Str::new(call.id());
-    if call.server.view().node_pool(&pool).is_none() {
-        let index = call.server.view().table_index(Table::NodePools).max(1);
+    if call.view().node_pool(&pool).is_none() {
+        let index = call.view().table_index(Table::NodePools).max(1);
         return Err(ApiError::missing("node pool not found", index));
     }
     jobs::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await

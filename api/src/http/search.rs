@@ -156,7 +156,7 @@ async fn fresh_view<S: Server>(call: &Call<S>, params: &ReadParams) -> Result<Ar
     if !params.stale {
         call.server.read_barrier().await?;
     }
-    Ok(call.server.view())
+    Ok(call.view())
 }
 
 /// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes.

@@ -156,7 +156,7 @@ async fn a_retried_registration_answers_what_the_first_one_did() {
             PUT /v1/jobs [Idempotency-Key: k] {"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2, "Ta
                 200 @2 {"EvalID":"2105b143-02a4-865e-b2b3-615bb57921df","EvalCreateIndex":2,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
             GET /v1/job/web/evaluations
-                200 @2 [{"ID":"2105b143-02a4-865e-b2b3-615bb57921df","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"web","JobModifyIndex":2,"Status":"pending","CreateIndex":2,"ModifyIndex":2,"CreateTime":1700000001000000000,"ModifyTime":1700000001000000000}]
+                200 @2 [{"ID":"2105b143-02a4-865e-b2b3-615bb57921df","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"web","JobModifyIndex":2,"Status":"pending","CreateIndex":2,"ModifyIndex":2,"CreateTime":1700000002000000000,"ModifyTime":1700000002000000000}]
         "#]],
     )
     .await;

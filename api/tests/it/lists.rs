@@ -137,9 +137,9 @@ async fn evaluations_are_deleted_while_the_broker_is_paused() {
             DELETE /v1/evaluations {"Filter": "JobID == \"nothing\""}
                 200 @0 {"Count":0,"Index":0}
             DELETE /v1/evaluations {"Filter": "JobID matches \"job\""}
-                200 @7 {"Count":2,"Index":7}
+                200 @8 {"Count":2,"Index":8}
             GET /v1/evaluations/count
-                200 @7 {"Count":0,"Index":7,"LastContact":0,"KnownLeader":true,"NextToken":""}
+                200 @8 {"Count":0,"Index":8,"LastContact":0,"KnownLeader":true,"NextToken":""}
         "#]],
     )
     .await;

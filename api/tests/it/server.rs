@@ -213,7 +213,7 @@ impl Server for Memory {
     async fn snapshot_save(&self) -> Result<Bytes, ProposeError> {
         Ok(Bytes::from_static(b"archive"))
     }
-    async fn snapshot_restore(&self, _: Bytes) -> Result<(), RestoreError> {
+    async fn snapshot_restore(&self, _: Bytes, _: Option<songline_commands::Idempotency>) -> Result<(), RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
     async fn force_gc(&self) -> Result<(), ProposeError> {

@@ -199,15 +199,15 @@ async fn a_retried_write_of_a_variable_gives_the_first_answer() {
             PUT /v1/operator/keyring/rotate
                 200 @2 {"Key":{"KeyID":"09090909-0909-0909-0909-090909090909","Algorithm":"aes256-gcm","CreateTime":1,"CreateIndex":0,"ModifyIndex":0,"State":"active"},"Index":2}
             PUT /v1/var/a [Idempotency-Key: one] {"Items": {"k": "1"}}
-                200 @3 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000001000000000,"ModifyIndex":3,"ModifyTime":1700000001000000000,"Items":{"k":"1"}}
+                200 @3 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000002000000000,"ModifyIndex":3,"ModifyTime":1700000002000000000,"Items":{"k":"1"}}
             PUT /v1/var/a {"Items": {"k": "2"}}
-                200 @4 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000001000000000,"ModifyIndex":4,"ModifyTime":1700000003000000000,"Items":{"k":"2"}}
+                200 @4 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000002000000000,"ModifyIndex":4,"ModifyTime":1700000004000000000,"Items":{"k":"2"}}
             PUT /v1/var/a [Idempotency-Key: one] {"Items": {"k": "1"}}
-                200 @3 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000001000000000,"ModifyIndex":3,"ModifyTime":1700000001000000000,"Items":{"k":"1"}}
+                200 @3 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000002000000000,"ModifyIndex":3,"ModifyTime":1700000002000000000,"Items":{"k":"1"}}
             PUT /v1/var/a [Idempotency-Key: one] {"Items": {"k": "3"}}
                 409 idempotency key "one" was used with another request
             GET /v1/var/a
-                200 @4 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000001000000000,"ModifyIndex":4,"ModifyTime":1700000003000000000,"Items":{"k":"2"}}
+                200 @4 {"Namespace":"default","Path":"a","CreateIndex":3,"CreateTime":1700000002000000000,"ModifyIndex":4,"ModifyTime":1700000004000000000,"Items":{"k":"2"}}
         "#]],
     )
     .await;

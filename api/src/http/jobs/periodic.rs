@@ -25,7 +25,7 @@ struct ForceResponse {
 /// Launches a job now, whatever its times are, whether or not another child runs, and also while no jobs may be registered.
 pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
-    let view = call.server.view();
+    let view = call.view();
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
     if !job.is_periodic() {
         return Err(ApiError::internal("can't force launch non-periodic job"));

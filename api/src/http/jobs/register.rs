@@ -76,7 +76,7 @@ pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
 
 /// Admits a job and proposes it; an unchanged one gets only its evaluation.
 async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
-    let view = call.server.view();
+    let view = call.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
     admission::check_registration_allowed(&*call.server, &view)?;
     let mut warnings = admitted.warnings;
@@ -215,7 +215,7 @@ pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, A
         }
         force_reschedule = request.eval_options.force_reschedule;
     }
-    let view = call.server.view();
+    let view = call.view();
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
     if job.is_periodic() {
         return Err(ApiError::internal("can't evaluate periodic job"));
@@ -260,7 +260,7 @@ pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let namespace = call.write_namespace()?;
     let request: JobRevertRequest = call.json().await?;
     check_body_id(&request.job_id, call.id())?;
-    let view = call.server.view();
+    let view = call.view();
     let id = call.id();
     let current = view.job(&namespace, id).ok_or_else(|| ApiError::internal(format!("job \"{id}\" not found")))?;
     if request.job_version == current.version {
@@ -288,7 +288,7 @@ pub(super) async fn stable<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let request: JobStabilityRequest = call.json().await?;
     check_body_id(&request.job_id, call.id())?;
     let key = JobKey::new(namespace.as_str(), call.id());
-    version(&call.server.view(), &key, request.job_version)?;
+    version(&call.view(), &key, request.job_version)?;
     let written = call.propose(SetJobStability { job: key, version: request.job_version, stable: request.stable }).await?;
     call.written(written.index, &WriteMeta { index: written.index })
 }

@@ -30,7 +30,7 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
         ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"q", 1))
     })?;
     let namespace = call.write_namespace()?;
-    let view = call.server.view();
+    let view = call.view();
     let Some(job) = view.job(&namespace, call.id()) else {
         return call.written(0, &JobDeregisterResponse::default());
     };

@@ -1,0 +1,223 @@
+//! `audit`: what was asked of the cluster, by whom, and what became of it, refused commands included. It is the log, read backwards.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use songline_lang::bexpr::Filter;
+use songline_model::Time;
+
+use crate::error::ApiError;
+use crate::http::call::{Call, Meta};
+use crate::http::history::{CauseView, IndexPage};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::quote;
+use crate::http::past::{caught_up, parse_time, past_of};
+use crate::past::{LoggedCommand, Past, PastError};
+use crate::server::Server;
+use crate::touches::{Ending, EntryMark, Order};
+
+/// How many entries are read at a time.
+const ENTRIES_AT_ONCE: u64 = 256;
+/// How many entries one request looks at. A filter that few pass ends its page there, and the next one goes on.
+const ENTRIES_MAX: u64 = 20_000;
+/// Of longer lists and texts a summary shows this much.
+const SHOWN_ITEMS: usize = 8;
+const SHOWN_CHARS: usize = 256;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/audit", "", Capability::Management, |call| Box::pin(audit(call)));
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AuditEntry {
+    index: u64,
+    time: Time,
+    command: &'static str,
+    actor: String,
+    cause: Option<CauseView>,
+    /// Null: what became of it is not known any more.
+    refused: Option<bool>,
+    /// What became of it: `done`, the text of the refusal, or which write it repeats.
+    result: Option<String>,
+    request: Value,
+}
+
+/// What is wanted of the entries.
+struct Wanted {
+    range: Range<u64>,
+    since: Option<Time>,
+    until: Option<Time>,
+    filter: Option<Filter>,
+    /// Whether the filter looks at requests.
+    needs_request: bool,
+    /// Whether requests are shown whole.
+    full: bool,
+}
+
+async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let past = past_of(&*call.server)?;
+    if !params.stale && call.past.is_none() {
+        call.server.read_barrier().await?;
+    }
+    let newest = call.view().applied_index();
+    caught_up(past, newest).await?;
+    let page = IndexPage::of(&call, newest)?;
+    let wanted = wanted(&call, past, newest)?;
+    let (rows, next) = read(past, &page, &wanted).await?;
+    call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)
+}
+
+fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wanted, ApiError> {
+    let query = call.query();
+    let index = |name: &str| -> Result<Option<u64>, ApiError> {
+        let text = query.text(name);
+        let bad = |_| ApiError::bad_request(format!("Unable to parse {name}: {}", quote(&text)));
+        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+    };
+    let time = |name: &str| -> Result<Option<Time>, ApiError> {
+        let text = query.text(name);
+        if text.is_empty() { Ok(None) } else { parse_time(name, &text).map(Some) }
+    };
+    let oldest = past.oldest_entry();
+    let from = match index("from_index")? {
+        Some(wanted) if wanted < oldest => return Err(PastError::BelowOldest { wanted, oldest }.into()),
+        Some(wanted) => wanted,
+        None => oldest,
+    };
+    let to = index("to_index")?.unwrap_or(newest).min(newest);
+    let text = query.text("filter");
+    let filter = match &*text {
+        "" => None,
+        text => Some(Filter::parse(text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?),
+    };
+    Ok(Wanted {
+        range: from..to.saturating_add(1),
+        since: time("since")?,
+        until: time("until")?,
+        needs_request: text.contains("Request"),
+        filter,
+        full: query.boolean("full")?.unwrap_or(false),
+    })
+}
+
+/// The rows of a page, and the index at which the next one begins.
+async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
+    let mut left = match page.order {
+        Order::NewestFirst => wanted.range.start..wanted.range.end.min(page.from.saturating_add(1)),
+        Order::OldestFirst => wanted.range.start.max(page.from)..wanted.range.end,
+    };
+    let (mut rows, mut looked) = (Vec::new(), 0);
+    while !left.is_empty() {
+        if looked >= ENTRIES_MAX {
+            let next = if page.order == Order::NewestFirst { left.end - 1 } else { left.start };
+            return Ok((rows, Some(next)));
+        }
+        let count = ENTRIES_AT_ONCE.min(left.end - left.start);
+        let piece = match page.order {
+            Order::NewestFirst => left.end - count..left.end,
+            Order::OldestFirst => left.start..left.start + count,
+        };
+        looked += count;
+        let mut entries = with_marks(past, piece.clone()).await?;
+        if page.order == Order::NewestFirst {
+            entries.reverse();
+            left.end = piece.start;
+        } else {
+            left.start = piece.end;
+        }
+        for marked in entries {
+            let Some(row) = row(marked, wanted)? else { continue };
+            if rows.len() == page.per_page {
+                return Ok((rows, Some(row.index)));
+            }
+            rows.push(row);
+        }
+    }
+    Ok((rows, None))
+}
+
+type Marked = (LoggedCommand, Option<EntryMark>, Option<CauseView>);
+
+async fn with_marks(past: &dyn Past, range: Range<u64>) -> Result<Vec<Marked>, PastError> {
+    let commands = past.commands(range).await?;
+    let touches = Arc::clone(past.touches());
+    let marked = move |command: LoggedCommand| -> Result<Marked, PastError> {
+        let mark = touches.entry(command.index).map_err(|error| PastError::Failed(error.to_string()))?;
+        let cause = command.envelope.cause.map(|cause| CauseView::new(&touches, cause)).transpose()?;
+        Ok((command, mark, cause))
+    };
+    let all = move || commands.into_iter().map(marked).collect();
+    tokio::task::spawn_blocking(all).await.map_err(|error| PastError::Failed(error.to_string()))?
+}
+
+/// `None`: it is not wanted.
+fn row((command, mark, cause): Marked, wanted: &Wanted) -> Result<Option<AuditEntry>, ApiError> {
+    let LoggedCommand { index, envelope } = command;
+    let time = mark.as_ref().map_or(envelope.at, |mark| mark.at);
+    if wanted.since.is_some_and(|since| time < since) || wanted.until.is_some_and(|until| time > until) {
+        return Ok(None);
+    }
+    let (refused, result) = match mark.map(|mark| mark.ending) {
+        Some(Ending::Done) => (Some(false), Some("done".to_owned())),
+        Some(Ending::Refused(text)) => (Some(true), Some(text)),
+        Some(Ending::Repeated(first)) => (Some(false), Some(format!("repeats the write at index {first}"))),
+        None => (None, None),
+    };
+    let mut row = AuditEntry {
+        index,
+        time,
+        command: envelope.command.kind().name(),
+        actor: envelope.actor.to_string(),
+        cause,
+        refused,
+        result,
+        request: if wanted.needs_request { envelope.command.to_json() } else { Value::Null },
+    };
+    if let Some(filter) = &wanted.filter {
+        let passes = filter.matches(&row).map_err(|error| ApiError::bad_request(format!("failed to read result page: {error}")))?;
+        if !passes {
+            return Ok(None);
+        }
+    }
+    let whole = if wanted.needs_request { row.request } else { envelope.command.to_json() };
+    row.request = if wanted.full { whole } else { summary(whole) };
+    Ok(Some(row))
+}
+
+/// A request without what is empty in it, long lists and texts cut.
+fn summary(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().count() > SHOWN_CHARS => {
+            let shown: String = text.chars().take(SHOWN_CHARS).collect();
+            Value::String(format!("{shown}.. ({} bytes)", text.len()))
+        }
+        Value::Array(items) => {
+            let more = items.len().saturating_sub(SHOWN_ITEMS);
+            let mut shown: Vec<Value> = items.into_iter().take(SHOWN_ITEMS).map(summary).collect();
+            if more > 0 {
+                shown.push(json!({ "More": more }));
+            }
+            Value::Array(shown)
+        }
+        Value::Object(fields) => {
+            let said = fields.into_iter().filter(|(_, value)| !is_empty(value));
+            Value::Object(said.map(|(name, value)| (name, summary(value))).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}

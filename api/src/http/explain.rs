@@ -1,0 +1,86 @@
+//! `explain/allocation/ID`: what made an allocation, what moved it and what stopped it, as steps and as sentences.
+//! Finding the steps is in `chain`, putting them into words in `words`.
+
+mod chain;
+mod words;
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use songline_model::{AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, NodeId, Str, Time};
+
+use crate::error::ApiError;
+use crate::http::call::{Call, Meta};
+use crate::http::history::whole_id;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::past::{caught_up, past_of};
+use crate::server::Server;
+
+use chain::{Chain, Step};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/explain/", "allocation/{}", Capability::Namespace("read-job"), |call| Box::pin(explain(call)));
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Explanation<'a> {
+    #[serde(rename = "ID")]
+    id: AllocId,
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(rename = "JobID")]
+    job_id: &'a str,
+    #[serde(rename = "NodeID")]
+    node_id: Option<NodeId>,
+    node_name: &'a Str,
+    desired_status: AllocDesiredStatus,
+    client_status: AllocClientStatus,
+    /// Index and time of the state that this is about.
+    index: u64,
+    time: Time,
+    /// How it is, in one sentence.
+    summary: String,
+    steps: Vec<Step>,
+    /// The steps in words, with their times.
+    sentences: Vec<String>,
+}
+
+async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let id = AllocId::from(whole_id(call.id())?);
+    let past = past_of(&*call.server)?;
+    if !params.stale && call.past.is_none() {
+        call.server.read_barrier().await?;
+    }
+    let view = call.view();
+    let index = view.applied_index();
+    caught_up(past, index).await?;
+    let chain = Chain::new(past, Arc::clone(&view));
+    let row = chain.allocation(id).await?;
+    // Who may read one namespace is not told of another one's allocations.
+    let Some(row) = row.filter(|row| params.in_namespace(&row.namespace)) else {
+        return Err(ApiError::missing("alloc not found", index));
+    };
+    let is_there = view.alloc(id).is_some();
+    let steps = chain.of_allocation(&row).await?;
+    let sentences = steps.iter().map(words::sentence).collect();
+    let alloc: &Allocation = &row;
+    let explanation = Explanation {
+        id,
+        name: &alloc.name,
+        namespace: &alloc.namespace,
+        job_id: &alloc.job_id,
+        node_id: alloc.node_id,
+        node_name: &alloc.node_name,
+        desired_status: alloc.desired_status,
+        client_status: alloc.client_status,
+        index,
+        time: view.applied_at(),
+        summary: words::summary(alloc, is_there),
+        steps,
+        sentences,
+    };
+    call.read(&Meta::at(index), &explanation)
+}

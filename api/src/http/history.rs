@@ -1,0 +1,182 @@
+//! `history/KIND/ID`: every change of one object, with who made it and why. What changed is in `touches`, the rest in the log.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use songline_commands::{Cause, Kind};
+use songline_model::{Str, Time};
+
+use crate::error::ApiError;
+use crate::http::call::{Call, Meta};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::{namespace, quote};
+use crate::http::past::{caught_up, past_of};
+use crate::past::{LoggedCommand, Past, PastError};
+use crate::server::Server;
+use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
+
+/// Changes of a page that does not say how many it wants, and of the largest page.
+const PER_PAGE: usize = 100;
+const PER_PAGE_MAX: usize = 1000;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (root, read_job) = ("/v1/history/", Capability::Namespace("read-job"));
+    mux.add(Methods::Get, root, "allocation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Allocation)));
+    mux.add(Methods::Get, root, "deployment/{}", read_job, |call| Box::pin(history(call, ObjectKind::Deployment)));
+    mux.add(Methods::Get, root, "evaluation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Evaluation)));
+    mux.add(Methods::Get, root, "job/{}", read_job, |call| Box::pin(history(call, ObjectKind::Job)));
+    mux.add(Methods::Get, root, "namespace/{}", Capability::Management, |call| Box::pin(history(call, ObjectKind::Namespace)));
+    mux.add(Methods::Get, root, "node/{}", Capability::Node("read"), |call| Box::pin(history(call, ObjectKind::Node)));
+    mux.add(Methods::Get, root, "node_pool/{}", Capability::NodePool("read"), |call| Box::pin(history(call, ObjectKind::NodePool)));
+}
+
+/// What led to an entry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct CauseView {
+    index: u64,
+    command: &'static str,
+}
+
+impl CauseView {
+    /// The view of a cause. Whoever wrote it knew the index; its kind is known better by the record. Reads files.
+    pub(super) fn new(touches: &Touches, cause: Cause) -> Result<Self, PastError> {
+        let mark = touches.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
+        let kind = mark.map(|mark| mark.kind).or_else(|| Kind::from_number(cause.kind));
+        Ok(Self { index: cause.index, command: kind.map_or("", Kind::name) })
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ChangeView {
+    index: u64,
+    time: Option<Time>,
+    command: &'static str,
+    actor: Option<String>,
+    cause: Option<CauseView>,
+    change: &'static str,
+    diff: Vec<FieldChange>,
+}
+
+/// The parameters of a list that is read by index.
+pub(super) struct IndexPage {
+    /// Newest first, unless it says otherwise.
+    pub(super) order: Order,
+    /// How many rows.
+    pub(super) per_page: usize,
+    /// Where it begins.
+    pub(super) from: u64,
+}
+
+impl IndexPage {
+    /// Reads them. `newest` is the index of the state.
+    pub(super) fn of<S: Server>(call: &Call<S>, newest: u64) -> Result<Self, ApiError> {
+        let query = call.query();
+        let order = match &*query.text("order") {
+            "" | "newest" => Order::NewestFirst,
+            "oldest" => Order::OldestFirst,
+            other => return Err(ApiError::bad_request(format!("Expect `newest` or `oldest` for order, got {}", quote(other)))),
+        };
+        let number = |name: &str| -> Result<Option<u64>, ApiError> {
+            let text = query.text(name);
+            let bad = |_| ApiError::bad_request(format!("Unable to parse {name}: {}", quote(&text)));
+            if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
+        };
+        let per_page = number("per_page")?.filter(|rows| *rows > 0).map_or(PER_PAGE, |rows| usize::try_from(rows).unwrap_or(PER_PAGE_MAX));
+        let first = match order {
+            Order::NewestFirst => newest,
+            Order::OldestFirst => 0,
+        };
+        let from = number("next_token")?.unwrap_or(first);
+        Ok(Self { order, per_page: per_page.min(PER_PAGE_MAX), from: from.min(newest) })
+    }
+}
+
+/// Reads the record on a thread that may wait for files.
+pub(super) async fn touches_of(
+    past: &dyn Past,
+    object: Object,
+    from: u64,
+    order: Order,
+    touches_max: usize,
+) -> Result<Vec<Touch>, PastError> {
+    let touches = Arc::clone(past.touches());
+    let read = tokio::task::spawn_blocking(move || touches.of_object(&object, from, order, touches_max)).await;
+    let read = read.map_err(|error| PastError::Failed(error.to_string()))?;
+    read.map_err(|error| PastError::Failed(error.to_string()))
+}
+
+/// The command of one entry, and its time as apply took it. `None`: the log does not have it any more.
+pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(LoggedCommand, Time)>, PastError> {
+    if index < past.oldest_entry() {
+        return Ok(None);
+    }
+    let Some(command) = past.commands(index..index + 1).await?.pop() else { return Ok(None) };
+    let mark = past.touches().entry(index).map_err(|error| PastError::Failed(error.to_string()))?;
+    let at = mark.map_or(command.envelope.at, |mark| mark.at);
+    Ok(Some((command, at)))
+}
+
+async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let past = past_of(&*call.server)?;
+    if !params.stale && call.past.is_none() {
+        call.server.read_barrier().await?;
+    }
+    let newest = call.view().applied_index();
+    caught_up(past, newest).await?;
+    let page = IndexPage::of(&call, newest)?;
+    let object = object(&call, kind)?;
+    let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
+    // Who may read one namespace is not told of another one's objects.
+    touches.retain(|touch| touch.index <= newest && (touch.namespace.is_empty() || params.in_namespace(&touch.namespace)));
+    if touches.is_empty() {
+        let oldest = past.touches().oldest();
+        let text = format!("no change of {} {:?} is known: changes are kept from index {oldest} on", kind.as_str(), object.id.as_str());
+        return Err(ApiError::missing(text, newest));
+    }
+    let next_token = touches.get(page.per_page).map(|touch| touch.index.to_string());
+    touches.truncate(page.per_page);
+    let mut rows = Vec::with_capacity(touches.len());
+    for touch in touches {
+        rows.push(view(past, touch).await?);
+    }
+    call.read(&Meta::page(newest, next_token), &rows)
+}
+
+async fn view(past: &dyn Past, touch: Touch) -> Result<ChangeView, ApiError> {
+    let command = command_at(past, touch.index).await?;
+    let cause = command.as_ref().and_then(|(command, _)| command.envelope.cause);
+    let (change, diff) = match touch.change {
+        TouchChange::Created(diff) => ("created", diff),
+        TouchChange::Updated(diff) => ("updated", diff),
+        TouchChange::Deleted => ("deleted", Vec::new()),
+    };
+    Ok(ChangeView {
+        index: touch.index,
+        time: command.as_ref().map(|(_, at)| *at),
+        command: touch.kind.name(),
+        actor: command.as_ref().map(|(command, _)| command.envelope.actor.to_string()),
+        cause: cause.map(|cause| CauseView::new(past.touches(), cause)).transpose()?,
+        change,
+        diff,
+    })
+}
+
+fn object<S: Server>(call: &Call<S>, kind: ObjectKind) -> Result<Object, ApiError> {
+    match kind {
+        ObjectKind::Job => Ok(Object::job(&namespace(call.query()), call.id())),
+        ObjectKind::Namespace | ObjectKind::NodePool => Ok(Object { kind, namespace: Str::default(), id: Str::new(call.id()) }),
+        ObjectKind::Allocation | ObjectKind::Deployment | ObjectKind::Evaluation | ObjectKind::Node => {
+            Ok(Object::new(kind, whole_id(call.id())?))
+        }
+    }
+}
+
+/// An id in the form that the record has.
+pub(super) fn whole_id(text: &str) -> Result<uuid::Uuid, ApiError> {
+    let id = crate::http::ids::exact(text).map_err(ApiError::bad_request)?;
+    id.ok_or_else(|| ApiError::bad_request(format!("{} is no id", quote(text))))
+}

@@ -1,0 +1,158 @@
+//! `at_index` and `at_time`: a read of the state as it was. Handlers do not know of it: they read the view of their call.
+//!
+//! Whoever answers without having looked at that view would answer about the present, so such an answer is not given.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use songline_model::Time;
+use songline_projections::State;
+
+use crate::error::ApiError;
+use crate::http::call::{Call, set_index};
+use crate::http::mux::Handler;
+use crate::http::params::{Query, parse_bool, quote};
+use crate::past::{Past, PastError};
+use crate::server::Server;
+
+/// How long the record of what entries did may take to catch up with the state.
+const RECORD_WAIT: Duration = Duration::from_secs(10);
+/// A number of at most so many is seconds since 1970, a larger one nanoseconds.
+const SECONDS_MAX: u64 = 99_999_999_999;
+
+/// Routes that are about this agent, a node or the log, not about the state.
+const NOT_OF_THE_STATE: [&str; 8] =
+    ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/metrics", "/v1/operator/raft/", "/v1/operator/snapshot", "/v1/status/", "/v1/system/"];
+
+/// A past state, and whether anybody has looked at it.
+#[derive(Debug)]
+pub struct PastView {
+    state: Arc<State>,
+    seen: AtomicBool,
+}
+
+impl PastView {
+    /// A view that nobody has looked at.
+    pub(super) fn new(state: Arc<State>) -> Self {
+        Self { state, seen: AtomicBool::new(false) }
+    }
+
+    /// The state.
+    pub fn state(&self) -> Arc<State> {
+        self.seen.store(true, Ordering::Relaxed);
+        Arc::clone(&self.state)
+    }
+}
+
+/// Which past state is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Index(u64),
+    Time(Time),
+}
+
+/// Answers a request, about the past if it asks for it.
+pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+    let Some(when) = asked(call.query())? else { return handler(call).await };
+    let is_read = call.method == Method::GET || call.path.starts_with("/v1/search");
+    if !is_read || NOT_OF_THE_STATE.iter().any(|root| call.path.starts_with(root)) {
+        return Err(not_a_read());
+    }
+    if call.query().get("index").is_some_and(|index| !index.is_empty() && index != "0") {
+        return Err(ApiError::bad_request("a past state does not change: index cannot be combined with at_index or at_time"));
+    }
+    let state = find(&call, when).await?;
+    let index = state.applied_index();
+    let view = Arc::new(PastView::new(state));
+    call.past = Some(Arc::clone(&view));
+    let mut response = handler(call).await.map_err(|error| ApiError { index: error.index.map(|_| index), ..error })?;
+    if !view.seen.load(Ordering::Relaxed) {
+        return Err(not_a_read());
+    }
+    set_index(&mut response, index);
+    Ok(response)
+}
+
+fn not_a_read() -> ApiError {
+    ApiError::bad_request("at_index and at_time are for reads of the state, and this request is none")
+}
+
+fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
+    if query.0.is_empty() {
+        return Ok(None);
+    }
+    match (query.get("at_index"), query.get("at_time")) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(ApiError::bad_request("at_index and at_time cannot be combined")),
+        (Some(text), None) => {
+            let index = text.parse().map_err(|_| ApiError::bad_request(format!("Unable to parse at_index: {}", quote(&text))))?;
+            Ok(Some(When::Index(index)))
+        }
+        (None, Some(text)) => Ok(Some(When::Time(parse_time("at_time", &text)?))),
+    }
+}
+
+/// A point in time as RFC 3339, or as seconds or nanoseconds since 1970.
+pub(super) fn parse_time(name: &str, text: &str) -> Result<Time, ApiError> {
+    // A plus sign that was not escaped has become a space.
+    let time = match text.parse::<u64>() {
+        Ok(secs) if secs <= SECONDS_MAX => i64::try_from(secs).ok().map(Time::from_secs),
+        Ok(nanos) => i64::try_from(nanos).ok().map(Time::from_nanos),
+        Err(_) => Time::parse(&text.replace(' ', "+")),
+    };
+    time.ok_or_else(|| {
+        ApiError::bad_request(format!(
+            "Unable to parse {name}: {} is no RFC 3339 time and no number of seconds or nanoseconds",
+            quote(text)
+        ))
+    })
+}
+
+/// The server's past, or what is said when it has none.
+pub(super) fn past_of<S: Server>(server: &S) -> Result<&dyn Past, ApiError> {
+    server.past().ok_or_else(|| ApiError::not_built("history on this server"))
+}
+
+/// Waits until the record of what entries did has come as far as the state.
+pub(super) async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
+    if past.touches().reach(index, RECORD_WAIT).await {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("the record of what entries did has not come to index {index} yet")))
+}
+
+async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
+    let server = &*call.server;
+    let past = past_of(server)?;
+    let stale = call.query().get("stale").is_some_and(|stale| stale.is_empty() || parse_bool(&stale) == Some(true));
+    if !stale {
+        server.read_barrier().await?;
+    }
+    let index = match when {
+        When::Index(index) => index,
+        When::Time(at) => index_at(server, past, at).await?,
+    };
+    Ok(past.state_at(index).await?)
+}
+
+/// Index of the last entry that is not later than `at`.
+async fn index_at<S: Server>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
+    let newest = server.view().applied_index();
+    caught_up(past, newest).await?;
+    let touches = Arc::clone(past.touches());
+    let first_after = tokio::task::spawn_blocking(move || touches.first_after(at)).await;
+    let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;
+    let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;
+    let oldest = past.touches().oldest();
+    match first_after {
+        Some(index) if index <= oldest && oldest > 1 => {
+            Err(ApiError::new(StatusCode::GONE, format!("{at} is before the oldest retained index {oldest}, which is known by its time")))
+        }
+        Some(index) => Ok(index.saturating_sub(1)),
+        None if at > server.now() => Err(ApiError::new(StatusCode::NOT_FOUND, format!("{at} has not come yet"))),
+        None => Ok(newest),
+    }
+}

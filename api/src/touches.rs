@@ -1,0 +1,218 @@
+//! What every entry of the log did to every object: derived from the log as it is applied, off the commit path, kept in a folder.
+//!
+//! The apply thread only queues shared rows; a thread of its own compares and writes them. Deleting the folder loses what is before the
+//! newest checkpoint, nothing else. Who asked for an entry, and why, is not here: the log itself says that.
+
+mod diff;
+mod object;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use songline_commands::Kind;
+use songline_model::Time;
+use songline_projections::Change;
+use tokio::sync::watch;
+
+pub use diff::FieldChange;
+pub use object::{Object, ObjectKind};
+pub use store::{Ending, EntryMark, Order, Touch, TouchChange, TouchesError};
+
+use store::Store;
+
+/// How many entries are written at once at most.
+const ENTRIES_AT_ONCE: usize = 512;
+
+/// How long nothing is written after a failure: the medium may need it.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// One applied entry.
+#[derive(Debug, Clone)]
+pub struct AppliedEntry {
+    /// Its index, as users see it.
+    pub index: u64,
+    /// Its time.
+    pub at: Time,
+    /// Its kind.
+    pub kind: Kind,
+    /// What it answered.
+    pub ending: Ending,
+    /// What it changed.
+    pub changes: Arc<Vec<Change>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    entries: Vec<AppliedEntry>,
+    /// Index of the newest entry, with or without a command.
+    through: u64,
+    closed: bool,
+}
+
+struct Shared {
+    store: Store,
+    queue: Mutex<Queue>,
+    filled: Condvar,
+    /// Index of the newest entry that is written, or that a failed write has given up.
+    written: watch::Sender<u64>,
+}
+
+/// The record of what entries did.
+pub struct Touches {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Touches {
+    /// Opens the record in a folder, or makes an empty one.
+    pub fn open(path: &Path) -> Result<Arc<Self>, TouchesError> {
+        let store = Store::open(path)?;
+        let written = watch::Sender::new(store.last());
+        let shared = Arc::new(Shared { store, queue: Mutex::default(), filled: Condvar::new(), written });
+        let worker = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("touches".to_owned()).spawn(move || worker.run()).map_err(TouchesError::Thread)?;
+        Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Says which entry will be published first. A record that does not reach up to it begins anew there: what is between would be
+    /// missing without anybody noticing.
+    pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
+        if self.shared.store.last() + 1 < first_index {
+            self.shared.store.reset(first_index)?;
+            self.shared.written.send_replace(self.shared.store.last());
+        }
+        Ok(())
+    }
+
+    /// Takes over what an entry did. Call it in the order of the entries; it neither compares nor waits.
+    pub fn publish(&self, entry: AppliedEntry) {
+        let mut queue = self.shared.queue.lock();
+        queue.through = entry.index;
+        queue.entries.push(entry);
+        drop(queue);
+        self.shared.filled.notify_one();
+    }
+
+    /// An entry that holds no command.
+    pub fn pass(&self, index: u64) {
+        self.shared.queue.lock().through = index;
+        self.shared.filled.notify_one();
+    }
+
+    /// Returns once everything up to `index` is written; false when that took longer than `within`.
+    pub async fn reach(&self, index: u64, within: Duration) -> bool {
+        let mut written = self.shared.written.subscribe();
+        let reached = tokio::time::timeout(within, written.wait_for(|at| *at >= index)).await;
+        matches!(reached, Ok(Ok(_)))
+    }
+
+    /// Returns once everything that was published is on disk. Blocks: what a checkpoint covers is not replayed, so it has to be here
+    /// before the checkpoint counts.
+    pub fn write_through(&self) -> Result<(), TouchesError> {
+        self.shared.drain()?;
+        self.shared.store.sync()
+    }
+
+    /// Index of the oldest entry that is covered.
+    pub fn oldest(&self) -> u64 {
+        self.shared.store.oldest()
+    }
+
+    /// First index after the last restored archive, 0 when none was: what is before it is another history.
+    pub fn floor(&self) -> u64 {
+        self.shared.store.floor()
+    }
+
+    /// The entries that changed an object, at most `touches_max`, from the one at `from` on in this order. Reads files.
+    pub fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
+        self.shared.store.of_object(object, from, order, touches_max)
+    }
+
+    /// How an entry ended; `None` for entries that are not covered or hold no command. Reads files.
+    pub fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
+        self.shared.store.entry(index)
+    }
+
+    /// Index of the first entry later than `at`; `None` when there is none. Reads files.
+    pub fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
+        self.shared.store.first_after(at)
+    }
+
+    /// Drops what is before `index`, because the log was cut there.
+    pub fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
+        self.shared.store.forget_before(index)
+    }
+
+    /// Writes what is queued and stops. Blocks until that is done.
+    pub fn close(&self) {
+        self.shared.queue.lock().closed = true;
+        self.shared.filled.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that records what entries did has panicked");
+        }
+    }
+}
+
+impl Drop for Touches {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while self.wait() {
+            if let Err(error) = self.drain() {
+                // What is missing shows as a gap: the record begins anew behind what could not be written.
+                tracing::error!(error = &error as &dyn std::error::Error, "recording what entries did");
+                if self.queue.lock().closed {
+                    return;
+                }
+                std::thread::sleep(AFTER_FAILURE);
+            }
+        }
+        if let Err(error) = self.store.sync() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "closing the record of what entries did");
+        }
+    }
+
+    /// False: nothing will come any more.
+    fn wait(&self) -> bool {
+        let mut queue = self.queue.lock();
+        while queue.through <= self.store.last() {
+            if queue.closed {
+                return false;
+            }
+            self.filled.wait(&mut queue);
+        }
+        true
+    }
+
+    /// Writes everything that is queued. Whoever calls it takes the store's turn first, so entries are written in order.
+    fn drain(&self) -> Result<(), TouchesError> {
+        let mut turn = self.store.turn();
+        let (entries, through) = {
+            let mut queue = self.queue.lock();
+            (std::mem::take(&mut queue.entries), queue.through)
+        };
+        for piece in entries.chunks(ENTRIES_AT_ONCE) {
+            let Some(last) = piece.last() else { break };
+            if let Err(error) = turn.write(piece) {
+                turn.skip_to(through + 1);
+                return Err(error);
+            }
+            self.written.send_replace(last.index);
+        }
+        turn.pass_to(through)?;
+        self.written.send_replace(through.max(self.store.last()));
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! What differs between two versions of an object, field by field.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The index of the change, which every answer shows anyway.
+const IMPLIED: [&str; 1] = ["ModifyIndex"];
+
+/// One field of an object, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct FieldChange {
+    /// Where it is: names and `[positions]`, such as `TaskGroups[0].Count`.
+    pub path: String,
+    /// Null: it was not there.
+    pub old: Value,
+    /// Null: it is not there any more.
+    pub new: Value,
+}
+
+/// The fields that differ.
+pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut out = Vec::new();
+    compare(&mut String::new(), before, after, &mut out);
+    out.retain(|change| !IMPLIED.contains(&change.path.as_str()));
+    out
+}
+
+/// The fields of a new object. What is empty in it says nothing.
+pub(super) fn of_new(object: Value) -> Vec<FieldChange> {
+    let Value::Object(fields) = object else { return Vec::new() };
+    let said = fields.into_iter().filter(|(name, value)| !is_empty(value) && !IMPLIED.contains(&name.as_str()));
+    said.map(|(path, new)| FieldChange { path, old: Value::Null, new }).collect()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+fn compare(path: &mut String, before: &Value, after: &Value, out: &mut Vec<FieldChange>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => compare_fields(path, before, after, out),
+        (Value::Array(before), Value::Array(after)) => compare_items(path, before, after, out),
+        _ if before == after => {}
+        _ => out.push(FieldChange { path: path.clone(), old: before.clone(), new: after.clone() }),
+    }
+}
+
+fn compare_fields(path: &mut String, before: &Map<String, Value>, after: &Map<String, Value>, out: &mut Vec<FieldChange>) {
+    let gone = before.keys().filter(|name| !after.contains_key(*name));
+    for name in after.keys().chain(gone) {
+        let (old, new) = (before.get(name).unwrap_or(&Value::Null), after.get(name).unwrap_or(&Value::Null));
+        let length = path.len();
+        if length > 0 {
+            path.push('.');
+        }
+        path.push_str(name);
+        compare(path, old, new, out);
+        path.truncate(length);
+    }
+}
+
+/// Lists are compared place by place. One that only grew at its end and lost at its beginning, as a bounded list of events does, is
+/// compared as what it lost and what it got.
+fn compare_items(path: &mut String, before: &[Value], after: &[Value], out: &mut Vec<FieldChange>) {
+    let lost = (0..before.len()).find(|&lost| after.starts_with(&before[lost..]));
+    let mut at = |place: usize, old: &Value, new: &Value| {
+        let length = path.len();
+        path.push_str(&format!("[{place}]"));
+        compare(path, old, new, out);
+        path.truncate(length);
+    };
+    match lost {
+        Some(lost) => {
+            before[..lost].iter().enumerate().for_each(|(place, item)| at(place, item, &Value::Null));
+            let kept = before.len() - lost;
+            after[kept..].iter().enumerate().for_each(|(place, item)| at(kept + place, &Value::Null, item));
+        }
+        None => {
+            for place in 0..before.len().max(after.len()) {
+                at(place, before.get(place).unwrap_or(&Value::Null), after.get(place).unwrap_or(&Value::Null));
+            }
+        }
+    }
+}

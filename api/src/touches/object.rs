@@ -1,0 +1,145 @@
+//! Which objects have a history, and which object a change is about. To give another kind one: a variant, its name, its arm in `of`.
+
+use songline_model::Str;
+use songline_projections::Change;
+
+use crate::wire::alloc::EventAlloc;
+use crate::wire::node::NodeView;
+
+/// What kinds of objects have a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Allocations.
+    Allocation,
+    /// Deployments.
+    Deployment,
+    /// Evaluations.
+    Evaluation,
+    /// Jobs.
+    Job,
+    /// Namespaces.
+    Namespace,
+    /// Nodes.
+    Node,
+    /// Node pools.
+    NodePool,
+}
+
+impl ObjectKind {
+    /// Its word in paths, and in the record's keys.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ObjectKind::Allocation => "allocation",
+            ObjectKind::Deployment => "deployment",
+            ObjectKind::Evaluation => "evaluation",
+            ObjectKind::Job => "job",
+            ObjectKind::Namespace => "namespace",
+            ObjectKind::Node => "node",
+            ObjectKind::NodePool => "node_pool",
+        }
+    }
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Of jobs, whose ids are not unique without it; empty for all others.
+    pub namespace: Str,
+    /// Its id or name.
+    pub id: Str,
+}
+
+impl Object {
+    /// An object whose id is unique.
+    pub fn new(kind: ObjectKind, id: impl std::fmt::Display) -> Self {
+        Self { kind, namespace: Str::default(), id: Str::from(id.to_string()) }
+    }
+
+    /// A job.
+    pub fn job(namespace: &str, id: &str) -> Self {
+        Self { kind: ObjectKind::Job, namespace: Str::new(namespace), id: Str::new(id) }
+    }
+}
+
+/// A row as JSON; `None`: it was not there.
+pub(super) type Form = Option<Result<serde_json::Value, serde_json::Error>>;
+
+/// What a change is of.
+pub(super) struct ChangeOf {
+    /// The object.
+    pub(super) object: Object,
+    /// The namespace that it is in; empty when it is in none.
+    pub(super) namespace: Str,
+    pub(super) before: Form,
+    pub(super) after: Form,
+}
+
+/// The object that a change is about, and it before and after. Secrets are of types that JSON does not show, and an allocation is shown
+/// without its job, which has a history of its own.
+pub(super) fn of(change: &Change) -> Option<ChangeOf> {
+    macro_rules! forms {
+        ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
+            let $row = $after.as_ref().or($before.as_ref())?;
+            let (object, namespace) = ($object, $namespace);
+            Some(ChangeOf { object, namespace, before: $before.as_ref().map($form), after: $after.as_ref().map($form) })
+        }};
+    }
+    let none = Str::default;
+    match change {
+        Change::Alloc { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Allocation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                EventAlloc(row)
+            ))
+        }
+        Change::Deployment { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Deployment, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                &**row
+            ))
+        }
+        Change::Eval { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Evaluation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
+                &**row
+            ))
+        }
+        Change::Job { before, after } => {
+            forms!(before, after, |row| Object::job(&row.namespace, &row.id), row.namespace.0.clone(), |row| serde_json::to_value(&**row))
+        }
+        Change::Namespace { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Namespace, &row.name), none(), |row| serde_json::to_value(&**row))
+        }
+        Change::Node { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::Node, row.id), none(), |row| serde_json::to_value(NodeView::new(row)))
+        }
+        Change::NodePool { before, after } => {
+            forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| serde_json::to_value(&**row))
+        }
+        // Part of another object's history, or of nobody's.
+        Change::JobSummary { .. }
+        | Change::JobVersion { .. }
+        | Change::JobSubmission { .. }
+        | Change::SchedulerConfig { .. }
+        | Change::ClusterMeta { .. }
+        | Change::AclPolicy { .. }
+        | Change::AclToken { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AclRole { .. }
+        | Change::AclAuthMethod { .. }
+        | Change::AclBindingRule { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
+        | Change::ServiceRegistration { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
+        | Change::PendingWork { .. }
+        | Change::Idempotency { .. }
+        | Change::Restored => None,
+    }
+}

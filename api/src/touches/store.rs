@@ -1,0 +1,464 @@
+//! The record on disk. Keys are ordered so that one object's changes, and all of one entry, are ranges.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use parking_lot::{Mutex, MutexGuard};
+use songline_commands::Kind;
+use songline_model::{Str, Time};
+
+use super::AppliedEntry;
+use super::diff::{self, FieldChange};
+use super::object::{self, ChangeOf, Form, Object};
+
+/// Why the record could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TouchesError {
+    /// The store failed.
+    #[error("{doing} the record of what entries did")]
+    Store {
+        /// What was being done.
+        doing: &'static str,
+        #[source]
+        source: fjall::Error,
+    },
+    /// A row could not be shown as JSON, or what was recorded cannot be read.
+    #[error("a change of entry {index} in the record of what entries did")]
+    Content {
+        /// Which entry.
+        index: u64,
+        #[source]
+        source: serde_json::Error,
+    },
+    /// What was recorded has another shape.
+    #[error("the record of what entries did is damaged at index {0}")]
+    Damaged(u64),
+    /// Its thread could not be started.
+    #[error("starting the thread that records what entries did")]
+    Thread(#[source] io::Error),
+}
+
+/// How an entry ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// It was done.
+    Done,
+    /// It was refused, with this text, and changed nothing.
+    Refused(String),
+    /// It is a repetition of the write at this index, whose answer was given again.
+    Repeated(u64),
+}
+
+/// What is known of an entry besides what stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryMark {
+    /// Its index.
+    pub index: u64,
+    /// Its time; never before that of the entry before it.
+    pub at: Time,
+    /// Its kind.
+    pub kind: Kind,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// One change of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Touch {
+    /// Index of the entry.
+    pub index: u64,
+    /// Kind of the entry.
+    pub kind: Kind,
+    /// The namespace that the object is in; empty when it is in none.
+    pub namespace: Str,
+    /// What became of the object.
+    pub change: TouchChange,
+}
+
+/// What an entry did to an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TouchChange {
+    /// It made it, with these fields.
+    Created(Vec<FieldChange>),
+    /// It changed these fields.
+    Updated(Vec<FieldChange>),
+    /// It dropped it.
+    Deleted,
+}
+
+/// Which way a range is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// From old to new.
+    OldestFirst,
+    /// From new to old.
+    NewestFirst,
+}
+
+const CREATED: u8 = 1;
+const UPDATED: u8 = 2;
+const DELETED: u8 = 3;
+
+const DONE: u8 = 1;
+const REFUSED: u8 = 2;
+const REPEATED: u8 = 3;
+
+/// Length of time, kind and tag at the beginning of an entry's mark.
+const MARK_BYTES: usize = 11;
+
+/// Deletes go through in pieces of this many keys.
+const DELETE_KEYS_AT_ONCE: usize = 4096;
+
+pub(super) struct Store {
+    db: Database,
+    /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
+    touches: Keyspace,
+    /// index -> time, kind, ending; and the keys in `touches`, to be dropped with it when the log is cut.
+    entries: Keyspace,
+    /// `oldest`, `last` and `floor`.
+    marks: Keyspace,
+    oldest: AtomicU64,
+    last: AtomicU64,
+    floor: AtomicU64,
+    turn: Mutex<()>,
+}
+
+/// The right to write.
+pub(super) struct Turn<'a> {
+    store: &'a Store,
+    _alone: MutexGuard<'a, ()>,
+}
+
+fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> TouchesError {
+    move |source| TouchesError::Store { doing, source }
+}
+
+impl Store {
+    pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
+        let db = Database::builder(path).open().map_err(fail("opening"))?;
+        let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
+        let (touches, entries, marks) = (open("touches")?, open("entries")?, open("marks")?);
+        let read = |name: &str| -> Result<Option<u64>, TouchesError> {
+            let bytes = marks.get(name).map_err(fail("opening"))?;
+            Ok(bytes.map(|bytes| index_at(&bytes)))
+        };
+        let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
+        let (oldest, last, floor) = (AtomicU64::new(oldest), AtomicU64::new(last), AtomicU64::new(floor));
+        Ok(Self { db, touches, entries, marks, oldest, last, floor, turn: Mutex::new(()) })
+    }
+
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
+    }
+
+    pub(super) fn turn(&self) -> Turn<'_> {
+        Turn { store: self, _alone: self.turn.lock() }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), TouchesError> {
+        self.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
+    }
+
+    /// Forgets everything and covers what comes from `first_index` on.
+    pub(super) fn reset(&self, first_index: u64) -> Result<(), TouchesError> {
+        for keyspace in [&self.touches, &self.entries] {
+            self.clear(keyspace)?;
+        }
+        let mut write = self.db.batch();
+        write.insert(&self.marks, "oldest", first_index.to_be_bytes());
+        write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.commit().map_err(fail("resetting"))?;
+        self.oldest.store(first_index, Ordering::Release);
+        self.last.store(first_index.saturating_sub(1), Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
+        if index <= self.oldest() {
+            return Ok(());
+        }
+        // First the mark: a reader must not be told that something is there which is being dropped.
+        self.oldest.store(index, Ordering::Release);
+        self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
+        loop {
+            let mut batch = self.db.batch();
+            let mut keys = 0;
+            for guard in self.entries.range(..index.to_be_bytes()) {
+                if keys >= DELETE_KEYS_AT_ONCE {
+                    break;
+                }
+                let (key, value) = guard.into_inner().map_err(fail("dropping from"))?;
+                for touched in touched(index_at(&key), &value)? {
+                    batch.remove(&self.touches, touched);
+                    keys += 1;
+                }
+                batch.remove(&self.entries, key);
+                keys += 1;
+            }
+            if keys == 0 {
+                return Ok(());
+            }
+            batch.commit().map_err(fail("dropping from"))?;
+        }
+    }
+
+    fn clear(&self, keyspace: &Keyspace) -> Result<(), TouchesError> {
+        loop {
+            let mut batch = self.db.batch();
+            let mut keys = 0;
+            for guard in keyspace.iter().take(DELETE_KEYS_AT_ONCE) {
+                batch.remove(keyspace, guard.key().map_err(fail("dropping from"))?);
+                keys += 1;
+            }
+            if keys == 0 {
+                return Ok(());
+            }
+            batch.commit().map_err(fail("dropping from"))?;
+        }
+    }
+
+    pub(super) fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
+        let start = from.max(self.oldest());
+        let (low, high) = match order {
+            Order::OldestFirst => (touch_key(object, start), touch_key(object, u64::MAX)),
+            Order::NewestFirst => (touch_key(object, self.oldest()), touch_key(object, from)),
+        };
+        if low > high {
+            return Ok(Vec::new());
+        }
+        let range = self.touches.range(low..=high);
+        let read = |guard: fjall::Guard| -> Result<Touch, TouchesError> {
+            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+            touch(&key, &value)
+        };
+        match order {
+            Order::OldestFirst => range.take(touches_max).map(read).collect(),
+            Order::NewestFirst => range.rev().take(touches_max).map(read).collect(),
+        }
+    }
+
+    pub(super) fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
+        if index < self.oldest() {
+            return Ok(None);
+        }
+        let value = self.entries.get(index.to_be_bytes()).map_err(fail("reading"))?;
+        value.map(|value| mark(index, &value)).transpose()
+    }
+
+    /// Times rise with indexes, so this halves the range until one entry is left.
+    pub(super) fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
+        let (mut low, mut high) = (self.oldest(), self.last().saturating_add(1));
+        let mut found = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.next_entry(middle..high)? {
+                Some(entry) if entry.at <= at => low = entry.index + 1,
+                Some(entry) => {
+                    found = Some(entry.index);
+                    high = middle;
+                }
+                None => high = middle,
+            }
+        }
+        Ok(found)
+    }
+
+    fn next_entry(&self, range: std::ops::Range<u64>) -> Result<Option<EntryMark>, TouchesError> {
+        let Some(guard) = self.entries.range(range.start.to_be_bytes()..range.end.to_be_bytes()).next() else { return Ok(None) };
+        let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+        mark(index_at(&key), &value).map(Some)
+    }
+}
+
+impl Turn<'_> {
+    /// Writes entries, in order. Those that are there already stay.
+    pub(super) fn write(&mut self, entries: &[AppliedEntry]) -> Result<(), TouchesError> {
+        let store = self.store;
+        let after_restore = entries.iter().rposition(|entry| entry.kind == Kind::Restore && entry.ending == Ending::Done);
+        let entries = match after_restore {
+            Some(at) if entries[at].index > store.last() => {
+                let index = entries[at].index;
+                store.reset(index)?;
+                store.marks.insert("floor", index.to_be_bytes()).map_err(fail("writing"))?;
+                store.floor.store(index, Ordering::Release);
+                &entries[at..]
+            }
+            Some(_) | None => entries,
+        };
+        let known = store.last();
+        let mut write = store.db.batch();
+        let mut through = known;
+        for entry in entries.iter().filter(|entry| entry.index > known) {
+            store.write_entry(&mut write, entry)?;
+            through = entry.index;
+        }
+        if through > known {
+            write.insert(&store.marks, "last", through.to_be_bytes());
+            write.commit().map_err(fail("writing"))?;
+            store.last.store(through, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Everything up to `index` is covered.
+    pub(super) fn pass_to(&mut self, index: u64) -> Result<(), TouchesError> {
+        if index > self.store.last() {
+            self.store.marks.insert("last", index.to_be_bytes()).map_err(fail("writing"))?;
+            self.store.last.store(index, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Entries before `index` could not be written: what is covered begins there.
+    pub(super) fn skip_to(&mut self, index: u64) {
+        if let Err(error) = self.store.reset(index) {
+            tracing::error!(error = &error as &dyn std::error::Error, "the record of what entries did cannot begin anew");
+        }
+    }
+}
+
+impl Store {
+    fn write_entry(&self, write: &mut OwnedWriteBatch, entry: &AppliedEntry) -> Result<(), TouchesError> {
+        let content = |source| TouchesError::Content { index: entry.index, source };
+        let mut mark = mark_value(entry);
+        for change in entry.changes.iter() {
+            let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
+            let Some(value) = touch_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
+            let key = touch_key(&object, entry.index);
+            push_bytes(&mut mark, &key);
+            write.insert(&self.touches, key, value);
+        }
+        write.insert(&self.entries, entry.index.to_be_bytes(), mark);
+        Ok(())
+    }
+}
+
+/// Time, kind and ending of an entry; the keys of what it touched follow.
+fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
+    let mut value = entry.at.nanos().to_be_bytes().to_vec();
+    value.extend_from_slice(&entry.kind.number().to_be_bytes());
+    match &entry.ending {
+        Ending::Done => {
+            value.push(DONE);
+            push_bytes(&mut value, &[]);
+        }
+        Ending::Refused(text) => {
+            value.push(REFUSED);
+            push_bytes(&mut value, text.as_bytes());
+        }
+        Ending::Repeated(first) => {
+            value.push(REPEATED);
+            push_bytes(&mut value, &first.to_be_bytes());
+        }
+    }
+    value
+}
+
+/// Appends bytes with their length.
+fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    value.extend_from_slice(&length.to_be_bytes());
+    value.extend_from_slice(&bytes[..length as usize]);
+}
+
+/// Takes what `push_bytes` appended.
+fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
+    let (length, rest) = value.split_first_chunk::<4>()?;
+    let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    *value = rest;
+    Some(bytes)
+}
+
+/// The keys of what an entry touched.
+fn touched(index: u64, value: &[u8]) -> Result<Vec<&[u8]>, TouchesError> {
+    let damaged = || TouchesError::Damaged(index);
+    let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
+    take_bytes(&mut rest).ok_or_else(damaged)?;
+    let mut keys = Vec::new();
+    while !rest.is_empty() {
+        keys.push(take_bytes(&mut rest).ok_or_else(damaged)?);
+    }
+    Ok(keys)
+}
+
+/// `None`: nothing that is shown has changed.
+fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
+    let (tag, fields) = match (before, after) {
+        (None, Some(after)) => (CREATED, diff::of_new(after?)),
+        (Some(before), Some(after)) => {
+            let fields = diff::between(&before?, &after?);
+            if fields.is_empty() {
+                return Ok(None);
+            }
+            (UPDATED, fields)
+        }
+        (_, None) => (DELETED, Vec::new()),
+    };
+    let mut value = vec![tag];
+    value.extend_from_slice(&kind.number().to_be_bytes());
+    value.extend_from_slice(namespace.as_bytes());
+    value.push(0);
+    if tag != DELETED {
+        serde_json::to_writer(&mut value, &fields)?;
+    }
+    Ok(Some(value))
+}
+
+fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
+    let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    let damaged = || TouchesError::Damaged(index);
+    let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
+    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
+    let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
+    let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
+    let fields = || serde_json::from_slice(json).map_err(|source| TouchesError::Content { index, source });
+    let change = match head[0] {
+        CREATED => TouchChange::Created(fields()?),
+        UPDATED => TouchChange::Updated(fields()?),
+        DELETED => TouchChange::Deleted,
+        _ => return Err(damaged()),
+    };
+    Ok(Touch { index, kind, namespace, change })
+}
+
+fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
+    let damaged = || TouchesError::Damaged(index);
+    let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
+    let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
+    let (tag, mut rest) = rest.split_first().ok_or_else(damaged)?;
+    let rest = take_bytes(&mut rest).ok_or_else(damaged)?;
+    let ending = match *tag {
+        DONE => Ending::Done,
+        REFUSED => Ending::Refused(String::from_utf8_lossy(rest).into_owned()),
+        REPEATED => Ending::Repeated(index_at(rest)),
+        _ => return Err(damaged()),
+    };
+    Ok(EntryMark { index, at: Time::from_nanos(i64::from_be_bytes(*at)), kind, ending })
+}
+
+fn index_at(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+/// Ids are bounded by a zero byte, which none contains.
+fn touch_key(object: &Object, index: u64) -> Vec<u8> {
+    let parts = [object.kind.as_str(), object.namespace.as_str(), object.id.as_str()];
+    let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 8);
+    for part in parts {
+        key.extend_from_slice(part.as_bytes());
+        key.push(0);
+    }
+    key.extend_from_slice(&index.to_be_bytes());
+    key
+}
