@@ -126,6 +126,7 @@ impl<S: Server> Api<S> {
                     headers: parts.headers,
                     body: Mutex::new(body),
                     once,
+                    stalled: parts.extensions.get().cloned(),
                 };
                 match handler(call).await {
                     Ok(response) => response,

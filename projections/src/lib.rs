@@ -18,6 +18,7 @@ mod namespace;
 mod node;
 mod node_pool;
 mod operator;
+mod page;
 mod plan;
 mod prefix;
 mod rejected;

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::once::Once;
+use crate::listen::Stalled;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::server::{Proposal, Server, Written};
 
@@ -42,6 +43,8 @@ pub struct Call<S> {
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
     pub once: Option<Once>,
+    /// Tells that the caller's connection was given up.
+    pub(crate) stalled: Option<Stalled>,
 }
 
 /// Where an answer's page goes on, and what its index is.

@@ -1,0 +1,95 @@
+//! What events look like: payloads of full streams, and rows that are gone.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use songline_commands::Kind;
+use songline_model::{AllocId, Allocation, EvalId, Evaluation, Job, Namespace, Node, SchedulerConfiguration, Secret};
+use songline_projections::{Change, ClusterMetadata};
+
+use super::{Audience, events};
+
+fn check(kind: Kind, change: Change, expected: Expect) {
+    let mut out = String::new();
+    for event in events(kind, &[change]) {
+        let audience = match event.audience {
+            Audience::Everyone => "everyone",
+            Audience::Plain => "plain",
+            Audience::Full => "full",
+        };
+        let view = serde_json::to_value(event.view(9)).expect("JSON");
+        let payload = view["Payload"].as_object().expect("a map");
+        let shown = payload.iter().map(|(name, row)| match row.as_object() {
+            Some(row) if row.contains_key("ID") && row.len() > 8 => format!("{name}: {{ID: {}, ..}}", row["ID"]),
+            Some(_) | None => format!("{name}: {row}"),
+        });
+        out.push_str(&format!(
+            "{audience}: {} {} {} {} {}\n  {}\n",
+            view["Topic"],
+            view["Type"],
+            view["Key"],
+            view["Namespace"],
+            view["FilterKeys"],
+            shown.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn a_purged_job_is_shown_as_it_was() {
+    let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
+    check(Kind::JobDeregister, Change::Job { before: Some(job), after: None }, expect![[r#"
+        full: "Job" "JobDeregistered" "web" "default" null
+          Job: {ID: "web", ..}, Deleted: true
+    "#]]);
+}
+
+#[test]
+fn a_node_that_is_gone_says_so_in_full() {
+    let node = Node { secret_id: Secret::new("hush"), ..Node::default() };
+    let change = Change::Node { before: Some(Arc::new(node)), after: None };
+    let all = events(Kind::NodeDeregister, std::slice::from_ref(&change));
+    assert!(all.iter().all(|event| !serde_json::to_string(&event.view(1)).expect("JSON").contains("hush")));
+    check(Kind::NodeDeregister, change, expect![[r#"
+        plain: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}, Deleted: true
+    "#]]);
+}
+
+#[test]
+fn eligibility_has_its_right_name_in_full() {
+    let node = Some(Arc::new(Node::default()));
+    check(Kind::NodeUpdateEligibility, Change::Node { before: node.clone(), after: node }, expect![[r#"
+        plain: "Node" "NodeDrain" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeEligibility" "" "" null
+          Node: {ID: "", ..}
+    "#]]);
+}
+
+#[test]
+fn what_garbage_collection_drops_is_told_in_short() {
+    let eval = Evaluation { id: EvalId::from_bytes([1; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
+    check(Kind::EvalReap, Change::Eval { before: Some(Arc::new(eval)), after: None }, expect![[r#"
+        full: "Evaluation" "EvaluationDeleted" "01010101-0101-0101-0101-010101010101" "default" ["web",""]
+          Evaluation: {"ID":"01010101-0101-0101-0101-010101010101","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]]);
+    let alloc = Allocation { id: AllocId::from_bytes([2; 16]), namespace: "default".into(), job_id: "web".into(), ..Allocation::default() };
+    check(Kind::EvalReap, Change::Alloc { before: Some(Arc::new(alloc)), after: None }, expect![[r#"
+        full: "Allocation" "EvaluationDeleted" "02020202-0202-0202-0202-020202020202" "default" ["web",""]
+          Allocation: {"ID":"02020202-0202-0202-0202-020202020202","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]]);
+}
+
+#[test]
+fn tables_without_a_topic_in_the_reference_have_one_in_full() {
+    let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
+    check(Kind::NamespaceUpsert, Change::Namespace { before: None, after: namespace }, expect![[r#""#]]);
+    let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
+    check(Kind::ClusterMetadata, Change::ClusterMeta { before: None, after: cluster }, expect![[r#""#]]);
+    let config = Some(Arc::new(SchedulerConfiguration::default()));
+    check(Kind::SchedulerConfig, Change::SchedulerConfig { before: None, after: config }, expect![[r#""#]]);
+}
