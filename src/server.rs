@@ -11,6 +11,7 @@ mod machine;
 mod metrics;
 mod nodes;
 mod plans;
+mod refill;
 mod timing;
 mod updates;
 mod workers;
@@ -157,6 +158,7 @@ impl Core {
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
         keeping::start(&core);
+        refill::start(&core);
         Ok(core)
     }
 

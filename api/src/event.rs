@@ -100,7 +100,7 @@ impl EventHub {
         if let Some(history) = &history
             && history.last() + 1 < first_index
         {
-            history.reset(first_index)?;
+            history.lose(first_index)?;
         }
         let applied = first_index.saturating_sub(1);
         let shared = Arc::new(Shared {

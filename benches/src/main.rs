@@ -6,6 +6,7 @@
 mod catchup;
 mod commit;
 mod fanout;
+mod frames;
 mod http;
 mod place;
 mod report;

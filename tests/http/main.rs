@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
 mod dev;
+mod events;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;

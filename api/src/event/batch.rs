@@ -157,6 +157,11 @@ impl Batch {
         &self.frame
     }
 
+    /// Bytes of its frame.
+    pub fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+
     /// Where the events are in the frame.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (&Label, Range<usize>)> {
         let base = self.frame.as_ptr() as usize;

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use fjall::config::BlockSizePolicy;
@@ -55,6 +55,11 @@ pub trait History: Send + Sync + 'static {
     /// Forgets everything and covers what comes from `first_index` on.
     fn reset(&self, first_index: u64) -> Result<(), HistoryError>;
 
+    /// The same because the entries before are missing, though the log may have them.
+    fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
+        self.reset(first_index)
+    }
+
     /// Forgets entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
 }
@@ -62,6 +67,8 @@ pub trait History: Send + Sync + 'static {
 /// A block is closed when it has so many bytes: large enough that a reader spends its time copying, small enough that what a slow reader
 /// holds is little.
 const BLOCK_BYTES: usize = 32 * 1024;
+/// The mark of a history of which older entries are missing.
+const LOST: &str = "lost";
 /// How much of the store is read from disk at once.
 const STORE_READ_BYTES: u32 = 32 * 1024;
 /// Deletes go through in pieces of this many keys.
@@ -74,10 +81,11 @@ pub struct FjallHistory {
     blocks: Keyspace,
     /// (topic, namespace, key, index) -> kind of the entry: the history of one object.
     touches: Keyspace,
-    /// `oldest` and `last`.
+    /// `oldest`, `last` and `lost`.
     marks: Keyspace,
     oldest: AtomicU64,
     last: AtomicU64,
+    lost: AtomicBool,
     small: Mutex<Small>,
 }
 
@@ -104,7 +112,26 @@ impl FjallHistory {
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
         };
         let (oldest, last) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0));
-        Ok(Self { db, blocks, touches, marks, oldest: AtomicU64::new(oldest), last: AtomicU64::new(last), small: Mutex::default() })
+        let lost = AtomicBool::new(marks.contains_key(LOST).map_err(fail)?);
+        let (oldest, last) = (AtomicU64::new(oldest), AtomicU64::new(last));
+        Ok(Self { db, blocks, touches, marks, oldest, last, lost, small: Mutex::default() })
+    }
+
+    /// Whether entries before the oldest one are missing that the log may have.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Index of the oldest entry that is covered.
+    pub fn oldest_index(&self) -> u64 {
+        self.oldest()
+    }
+
+    /// Nothing is missing any more that could be had.
+    pub fn found(&self) -> Result<(), HistoryError> {
+        self.marks.remove(LOST).map_err(|source| HistoryError::Store { doing: "filling", source })?;
+        self.lost.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// Drops everything that was filed below `oldest`: what an interrupted [`Self::fill`] left.
@@ -137,6 +164,7 @@ impl FjallHistory {
             return Ok(false);
         }
         self.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+        self.found()?;
         Ok(self.oldest.compare_exchange(before, oldest, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }
 
@@ -242,9 +270,18 @@ impl History for FjallHistory {
         let mut write = self.db.batch();
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
         write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.remove(&self.marks, LOST);
         write.commit().map_err(fail)?;
+        self.lost.store(false, Ordering::Release);
         self.oldest.store(first_index, Ordering::Release);
         self.last.store(first_index.saturating_sub(1), Ordering::Release);
+        Ok(())
+    }
+
+    fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
+        self.reset(first_index)?;
+        self.marks.insert(LOST, [1]).map_err(|source| HistoryError::Store { doing: "resetting", source })?;
+        self.lost.store(true, Ordering::Release);
         Ok(())
     }
 
