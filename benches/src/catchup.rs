@@ -125,7 +125,8 @@ async fn fill(addr: &str, events: u64) -> anyhow::Result<()> {
         writers.push(tokio::spawn(async move {
             for i in 0..share {
                 let name = format!("fill-{n}-{}", i % 8);
-                let meta = format!("{i:08} some text that is not all the same, as metadata is not: {:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let meta =
+                    format!("{i:08} some text that is not all the same, as metadata is not: {:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 let body = format!(r#"{{"NodePool":{{"Name":"{name}","Description":"{meta}","Meta":{{"a":"{}"}}}}}}"#, meta.repeat(6));
                 connection.ok("PUT", &format!("/v1/node/pool/{name}"), body.as_bytes()).await?;
             }
@@ -156,7 +157,10 @@ async fn resume(options: &Options, binary: &Path, config: &Path) -> anyhow::Resu
     while !read(&agent.addr, options, &mut seen, None).await? {}
     agent.process.kill().await?;
     // A restarted server writes entries of its own, behind everything that was there before.
-    println!("resume: {} kills; {} events up to index {} (in one go: {} up to {})", options.kills, seen.events, seen.last, whole.events, whole.last);
+    println!(
+        "resume: {} kills; {} events up to index {} (in one go: {} up to {})",
+        options.kills, seen.events, seen.last, whole.events, whole.last
+    );
     ensure!(seen.frames >= whole.frames && seen.last >= whole.last, "something was lost");
     Ok(())
 }

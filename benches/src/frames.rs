@@ -26,7 +26,10 @@ impl Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
     /// So many events of the entry at this index.
-    Events { index: u64, events: u64 },
+    Events {
+        index: u64,
+        events: u64,
+    },
     /// The oldest index that is left.
     Gap(u64),
     CaughtUp(u64),

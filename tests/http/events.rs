@@ -92,16 +92,31 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
     ensure!(told(&live) == ["NodePool NodePoolDeleted slow"] && live[0]["Events"][0]["Payload"]["Deleted"] == true, "{live:?}");
 
     for (query, expected) in [
-        ("from=xyz", expect![[r#""#]]),
-        ("snapshot=maybe", expect![[r#""#]]),
-        ("full=2", expect![[r#""#]]),
-        ("after_index=x", expect![[r#""#]]),
-        ("filter=Topic%20%3D%3D", expect![[r#""#]]),
-        ("filter=Colour%20%3D%3D%20red", expect![[r#""#]]),
-        ("filter=Key%20matches%20%22(%22", expect![[r#""#]]),
-        ("snapshot=true&after_index=4", expect![[r#""#]]),
-        ("snapshot=true&from=now", expect![[r#""#]]),
-        ("full=false", expect![[r#""#]]),
+        ("from=xyz", expect!["400 Expect `now` for `from` query string parameter, got xyz"]),
+        ("snapshot=maybe", expect![[r#"400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe""#]]),
+        ("full=2", expect![[r#"400 Expect `true` or `false` for `full` query string parameter, got "2""#]]),
+        ("after_index=x", expect![[r#"400 Unable to parse after_index: "x""#]]),
+        (
+            "filter=Topic%20%3D%3D",
+            expect![[
+                r#"400 failed to read filter expression: 1:9 (8): no match found, expected: "-", "0", "\"", "`", [ \t\r\n], [1-9] or [a-zA-Z]"#
+            ]],
+        ),
+        (
+            "filter=Colour%20%3D%3D%20red",
+            expect![[
+                r#"400 failed to read filter expression: 1:1 (0): events have no field "Colour"; they have Topic, Type, Key, Namespace, Index, FilterKeys, Payload"#
+            ]],
+        ),
+        (
+            "filter=Key%20matches%20%22(%22",
+            expect![[
+                r#"400 failed to read filter expression: 1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#
+            ]],
+        ),
+        ("snapshot=true&after_index=4", expect!["400 after_index and snapshot both say where the stream begins: give one of them"]),
+        ("snapshot=true&from=now", expect!["200 "]),
+        ("full=false", expect!["200 "]),
     ] {
         check_refused(&story, query, expected)?;
     }

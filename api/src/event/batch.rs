@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::Value;
 use serde::Serialize;
+use serde_json::Value;
 use songline_commands::Kind;
 use songline_model::Str;
 use songline_projections::Change;

@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::once::Once;
-use crate::listen::Stalled;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
+use crate::listen::Stalled;
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.

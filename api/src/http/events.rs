@@ -128,8 +128,9 @@ impl Wish {
 fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
     match query.get(name).as_deref() {
         None => Ok(false),
-        Some(text) => parse_bool(text)
-            .ok_or_else(|| ApiError::bad_request(format!("Expect `true` or `false` for `{name}` query string parameter, got {}", quote(text)))),
+        Some(text) => parse_bool(text).ok_or_else(|| {
+            ApiError::bad_request(format!("Expect `true` or `false` for `{name}` query string parameter, got {}", quote(text)))
+        }),
     }
 }
 

@@ -117,7 +117,8 @@ async fn a_plain_backlog_counts_only_entries_that_it_shows() {
     let piece = stream.next().await.expect("goes on").expect("a piece");
     expect![[r#"
         5: Job JobRegistered web
-    "#]].assert_eq(&lines(&piece));
+    "#]]
+    .assert_eq(&lines(&piece));
 }
 
 #[tokio::test]
@@ -164,32 +165,44 @@ async fn first_frames(hub: &Arc<EventHub>, format: Format, dialect: Dialect) -> 
 async fn a_filter_sees_the_whole_event() {
     let hub = a_mixed_past().await;
     for (text, expected) in [
-        ("Topic == Job and Payload.Job.Priority == 70", expect![[r#"
+        (
+            "Topic == Job and Payload.Job.Priority == 70",
+            expect![[r#"
             {}
             5: Job JobRegistered web
             6: Job JobStability web
             7: Job JobDeregistered web gone
             {"Index":9,"CaughtUp":true}
-        "#]]),
-        (r#"Type matches "^Namespace" or Index == 4"#, expect![[r#"
+        "#]],
+        ),
+        (
+            r#"Type matches "^Namespace" or Index == 4"#,
+            expect![[r#"
             {}
             3: Namespace NamespaceUpserted n
             4: Node NodeEligibility 07070707-0707-0707-0707-070707070707
             9: Namespace NamespaceDeleted n gone
             {"Index":9,"CaughtUp":true}
-        "#]]),
-        ("Payload.Job.Status != dead", expect![[r#"
+        "#]],
+        ),
+        (
+            "Payload.Job.Status != dead",
+            expect![[r#"
             {}
             5: Job JobRegistered web
             6: Job JobStability web
             7: Job JobDeregistered web gone
             {"Index":9,"CaughtUp":true}
-        "#]]),
-        ("Payload.Deleted == true and Namespace == default", expect![[r#"
+        "#]],
+        ),
+        (
+            "Payload.Deleted == true and Namespace == default",
+            expect![[r#"
             {}
             7: Job JobDeregistered web gone
             {"Index":9,"CaughtUp":true}
-        "#]]),
+        "#]],
+        ),
     ] {
         let expression = Some(Expression::parse(text).expect("compiles"));
         let interest = everything().with_expression(expression);
@@ -201,8 +214,14 @@ async fn a_filter_sees_the_whole_event() {
 fn a_filter_that_cannot_work_says_where() {
     for (text, expected) in [
         ("Topic == ", expect![[r#"1:10 (9): no match found, expected: "-", "0", "\"", "`", [ \t\r\n], [1-9] or [a-zA-Z]"#]]),
-        ("Topic == Job and\n  Colour == red", expect![[r#"2:3 (19): events have no field "Colour"; they have Topic, Type, Key, Namespace, Index, FilterKeys, Payload"#]]),
-        (r#"Key matches "(""#, expect![[r#"1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#]]),
+        (
+            "Topic == Job and\n  Colour == red",
+            expect![[r#"2:3 (19): events have no field "Colour"; they have Topic, Type, Key, Namespace, Index, FilterKeys, Payload"#]],
+        ),
+        (
+            r#"Key matches "(""#,
+            expect![[r#"1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#]],
+        ),
     ] {
         expected.assert_eq(&Expression::parse(text).expect_err("does not compile").to_string());
     }
@@ -219,27 +238,43 @@ async fn a_snapshot_comes_before_what_follows_it() {
     settled(&hub, 3).await;
     let view = Arc::new(view);
     for (topic, dialect, expected) in [
-        ("NodePool", Dialect::Ours, expect![[r#"
+        (
+            "NodePool",
+            Dialect::Ours,
+            expect![[r#"
             {}
             2: NodePool Snapshot all, NodePool Snapshot default
             3: NodePool NodePoolUpserted b
             {"Index":3,"CaughtUp":true}
-        "#]]),
-        ("NodePool:default", Dialect::Ours, expect![[r#"
+        "#]],
+        ),
+        (
+            "NodePool:default",
+            Dialect::Ours,
+            expect![[r#"
             {}
             2: NodePool Snapshot default
             {"Index":3,"CaughtUp":true}
-        "#]]),
-        ("Namespace", Dialect::Ours, expect![[r#"
+        "#]],
+        ),
+        (
+            "Namespace",
+            Dialect::Ours,
+            expect![[r#"
             {}
             {"Index":3,"CaughtUp":true}
-        "#]]),
-        ("*", Dialect::Full, expect![[r#"
+        "#]],
+        ),
+        (
+            "*",
+            Dialect::Full,
+            expect![[r#"
             {}
             2: NodePool Snapshot all, NodePool Snapshot default, Namespace Snapshot default
             3: NodePool NodePoolUpserted b
             {"Index":3,"CaughtUp":true}
-        "#]]),
+        "#]],
+        ),
     ] {
         let interest = Interest::parse("*", [topic.into()].into_iter()).expect("is valid");
         check(hub.subscribe(interest, Format::Json, dialect, Start::Now).beginning_with(Arc::clone(&view)), expected).await;
@@ -284,13 +319,12 @@ impl Permit for Lapsing {
 
 #[tokio::test]
 async fn a_permit_that_lapses_ends_the_stream_before_anything_more_is_sent() {
-    for (dialect, expected) in [
-        (Dialect::Plain, "ACL token expired"),
-        (Dialect::Ours, "{\"Index\":2,\"Closed\":\"ACL token expired\"}\n"),
-    ] {
+    for (dialect, expected) in [(Dialect::Plain, "ACL token expired"), (Dialect::Ours, "{\"Index\":2,\"Closed\":\"ACL token expired\"}\n")]
+    {
         let hub = hub();
         let permit = Arc::new(Lapsing(AtomicBool::new(false)));
-        let subscription = hub.subscribe(everything(), Format::Json, dialect, Start::After(1)).permitted_by(Arc::clone(&permit) as Arc<dyn Permit>);
+        let subscription =
+            hub.subscribe(everything(), Format::Json, dialect, Start::After(1)).permitted_by(Arc::clone(&permit) as Arc<dyn Permit>);
         let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
         hub.publish(2, Kind::NodePoolUpsert, pool("a"));
         settled(&hub, 2).await;

@@ -60,13 +60,17 @@ pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown
     let gone = change.is_gone();
     let image = change.image();
     let (shown, mut event) = match &image {
-        Change::Eval { after: Some(row), .. } if gone => {
-            (Shown::ToAll, Event { payload: dropped("Evaluation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? })
+        Change::Eval { after: Some(row), .. } if gone => (
+            Shown::ToAll,
+            Event { payload: dropped("Evaluation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? },
+        ),
+        Change::Alloc { after: Some(row), .. } if gone => (
+            Shown::ToAll,
+            Event { payload: dropped("Allocation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? },
+        ),
+        Change::Job { .. } | Change::Eval { .. } | Change::Alloc { .. } | Change::Deployment { .. } => {
+            (Shown::ToAll, as_plain(word, &image)?)
         }
-        Change::Alloc { after: Some(row), .. } if gone => {
-            (Shown::ToAll, Event { payload: dropped("Allocation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? })
-        }
-        Change::Job { .. } | Change::Eval { .. } | Change::Alloc { .. } | Change::Deployment { .. } => (Shown::ToAll, as_plain(word, &image)?),
         Change::Node { .. } | Change::NodePool { .. } => (Shown::ToAll, as_plain(word, &image)?),
         Change::Namespace { after, .. } => {
             let row = after.as_ref()?;

@@ -39,10 +39,14 @@ fn check(kind: Kind, change: Change, expected: Expect) {
 #[test]
 fn a_purged_job_is_shown_as_it_was() {
     let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
-    check(Kind::JobDeregister, Change::Job { before: Some(job), after: None }, expect![[r#"
+    check(
+        Kind::JobDeregister,
+        Change::Job { before: Some(job), after: None },
+        expect![[r#"
         full: "Job" "JobDeregistered" "web" "default" null
           Job: {ID: "web", ..}, Deleted: true
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -51,45 +55,70 @@ fn a_node_that_is_gone_says_so_in_full() {
     let change = Change::Node { before: Some(Arc::new(node)), after: None };
     let all = events(Kind::NodeDeregister, std::slice::from_ref(&change));
     assert!(all.iter().all(|event| !serde_json::to_string(&event.view(1)).expect("JSON").contains("hush")));
-    check(Kind::NodeDeregister, change, expect![[r#"
+    check(
+        Kind::NodeDeregister,
+        change,
+        expect![[r#"
         plain: "Node" "NodeDeregistration" "" "" null
           Node: {ID: "", ..}
         full: "Node" "NodeDeregistration" "" "" null
           Node: {ID: "", ..}, Deleted: true
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn eligibility_has_its_right_name_in_full() {
     let node = Some(Arc::new(Node::default()));
-    check(Kind::NodeUpdateEligibility, Change::Node { before: node.clone(), after: node }, expect![[r#"
+    check(
+        Kind::NodeUpdateEligibility,
+        Change::Node { before: node.clone(), after: node },
+        expect![[r#"
         plain: "Node" "NodeDrain" "" "" null
           Node: {ID: "", ..}
         full: "Node" "NodeEligibility" "" "" null
           Node: {ID: "", ..}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_garbage_collection_drops_is_told_in_short() {
     let eval = Evaluation { id: EvalId::from_bytes([1; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
-    check(Kind::EvalReap, Change::Eval { before: Some(Arc::new(eval)), after: None }, expect![[r#"
+    check(
+        Kind::EvalReap,
+        Change::Eval { before: Some(Arc::new(eval)), after: None },
+        expect![[r#"
         full: "Evaluation" "EvaluationDeleted" "01010101-0101-0101-0101-010101010101" "default" ["web",""]
           Evaluation: {"ID":"01010101-0101-0101-0101-010101010101","JobID":"web","Namespace":"default"}, Deleted: true
-    "#]]);
+    "#]],
+    );
     let alloc = Allocation { id: AllocId::from_bytes([2; 16]), namespace: "default".into(), job_id: "web".into(), ..Allocation::default() };
-    check(Kind::EvalReap, Change::Alloc { before: Some(Arc::new(alloc)), after: None }, expect![[r#"
+    check(
+        Kind::EvalReap,
+        Change::Alloc { before: Some(Arc::new(alloc)), after: None },
+        expect![[r#"
         full: "Allocation" "EvaluationDeleted" "02020202-0202-0202-0202-020202020202" "default" ["web",""]
           Allocation: {"ID":"02020202-0202-0202-0202-020202020202","JobID":"web","Namespace":"default"}, Deleted: true
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn tables_without_a_topic_in_the_reference_have_one_in_full() {
     let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
-    check(Kind::NamespaceUpsert, Change::Namespace { before: None, after: namespace }, expect![[r#""#]]);
+    check(Kind::NamespaceUpsert, Change::Namespace { before: None, after: namespace }, expect![[r#"
+        full: "Namespace" "NamespaceUpserted" "team" "" null
+          Namespace: {"Name":"team","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":null,"CreateIndex":0,"ModifyIndex":0}
+    "#]]);
     let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
-    check(Kind::ClusterMetadata, Change::ClusterMeta { before: None, after: cluster }, expect![[r#""#]]);
+    check(Kind::ClusterMetadata, Change::ClusterMeta { before: None, after: cluster }, expect![[r#"
+        full: "ClusterMetadata" "ClusterMetadataUpdated" "cluster" "" null
+          ClusterMetadata: {"ClusterID":"c","CreateTime":5}
+    "#]]);
     let config = Some(Arc::new(SchedulerConfiguration::default()));
-    check(Kind::SchedulerConfig, Change::SchedulerConfig { before: None, after: config }, expect![[r#""#]]);
+    check(Kind::SchedulerConfig, Change::SchedulerConfig { before: None, after: config }, expect![[r#"
+        full: "SchedulerConfiguration" "SchedulerConfigurationUpdated" "scheduler" "" null
+          SchedulerConfiguration: {"SchedulerAlgorithm":"binpack","PreemptionConfig":{"SystemSchedulerEnabled":false,"SysBatchSchedulerEnabled":false,"BatchSchedulerEnabled":false,"ServiceSchedulerEnabled":false},"MemoryOversubscriptionEnabled":false,"RejectJobRegistration":false,"PauseEvalBroker":false,"CreateIndex":0,"ModifyIndex":0}
+    "#]]);
 }
