@@ -9,6 +9,7 @@ use songline_client::ClientConfig;
 use songline_model::{Dur, SchedulerConfiguration};
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
+use songline_scheduler::leader::root_keys::RootKeyAges;
 
 /// Everything that an agent can be told.
 #[derive(Debug, Clone)]
@@ -60,6 +61,10 @@ pub struct ServerConfig {
     pub gc: GcAges,
     /// How often garbage is collected.
     pub gc_interval: Dur,
+    /// How old root keys get.
+    pub root_keys: RootKeyAges,
+    /// How often root keys are looked after.
+    pub root_key_gc_interval: Dur,
     /// Whether there is an event stream.
     pub enable_event_broker: bool,
     /// How many batches a plain subscriber can go back.
@@ -85,6 +90,8 @@ impl Default for ServerConfig {
             heartbeats: HeartbeatLimits::default(),
             gc: GcAges::default(),
             gc_interval: Dur::from_mins(5),
+            root_keys: RootKeyAges::default(),
+            root_key_gc_interval: Dur::from_mins(10),
             enable_event_broker: true,
             event_buffer_size: 100,
             job_max_priority: 100,

@@ -6,6 +6,7 @@ mod api;
 mod archives;
 mod endpoint;
 mod keeping;
+mod keyring;
 mod lead;
 mod machine;
 mod metrics;
@@ -61,11 +62,15 @@ pub struct Core {
     /// Told when a deadline of the leader's machines may have moved.
     deadlines: Notify,
     plans: plans::PlanQueue,
+    keyring: keyring::Keyring,
+    /// Told when something may be due about root keys.
+    root_keys_changed: Notify,
     updates: updates::Updates,
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
     rpc_port: u16,
+    stable_since: Time,
     shutdown: CancellationToken,
 }
 
@@ -139,11 +144,14 @@ impl Core {
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
             plans,
+            keyring: keyring::Keyring::new(dir.join("keystore")),
+            root_keys_changed: Notify::new(),
             updates,
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
             agent_config,
             rpc_port,
+            stable_since: wall_clock(),
             shutdown: CancellationToken::new(),
             dir,
         });
@@ -156,6 +164,7 @@ impl Core {
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
+        keyring::start(&core);
         workers::start(&core);
         keeping::start(&core);
         refill::start(&core);

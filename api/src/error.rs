@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use songline_projections::Rejected;
 use songline_rpc::RpcError;
 
+use crate::keyring::KeyringError;
 use crate::server::{ProposeError, RestoreError};
 
 /// An answer that is an error: a status code and a bare text.
@@ -74,6 +75,24 @@ impl From<Rejected> for ApiError {
             | Rejected::NamespaceQuotaUnknown { .. }
             | Rejected::NamespaceDefault
             | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasCsiVolume { .. }
+            | Rejected::CsiVolumeNamespaceUnknown { .. }
+            | Rejected::CsiVolumeUpdate(_)
+            | Rejected::CsiVolumeNotFound(_)
+            | Rejected::CsiVolumeInUse(_)
+            | Rejected::CsiVolumeClaim(_)
+            | Rejected::CsiPluginInUse
+            | Rejected::NamespaceHasVariable(_)
+            | Rejected::VariablesTooLarge
+            | Rejected::RootKeyUnknown(_)
+            | Rejected::RootKeyNotFound
+            | Rejected::RootKeyWithoutId
+            | Rejected::RootKeyWithoutAlgorithm
+            | Rejected::RootKeyWithoutMaterial
+            | Rejected::RootKeyAlgorithmChanged
+            | Rejected::RekeyWithoutRotation
+            | Rejected::RootKeyActive
+            | Rejected::RootKeyInUse(_)
             | Rejected::JobNamespaceUnknown { .. }
             | Rejected::JobNodePoolUnknown { .. }
             | Rejected::JobExists
@@ -91,6 +110,20 @@ impl From<Rejected> for ApiError {
             | Rejected::DeploymentTerminal { .. }
             | Rejected::DeploymentAllocUnknown(_)
             | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::AclIncomplete { .. }
+            | Rejected::AclTokenSecretTaken
+            | Rejected::AclBootstrapDone
+            | Rejected::AclBootstrapResetIndex
+            | Rejected::OneTimeTokenEndless
+            | Rejected::OneTimeTokenGone
+            | Rejected::AclPolicyNotFound
+            | Rejected::AclRoleNameTaken(_)
+            | Rejected::AclRoleNotFound
+            | Rejected::AclAuthMethodDefaultTaken(_)
+            | Rejected::AclAuthMethodNotFound
+            | Rejected::AclBindingRuleMethodMissing
+            | Rejected::AclBindingRuleNotFound
+            | Rejected::PeriodicChildId(_)
             | Rejected::ClusterIdTaken { .. }
             | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -113,6 +146,12 @@ impl From<RestoreError> for ApiError {
             RestoreError::Archive(_) => Self::internal(error.to_string()),
             RestoreError::Propose(error) => error.into(),
         }
+    }
+}
+
+impl From<KeyringError> for ApiError {
+    fn from(error: KeyringError) -> Self {
+        Self::internal(error.to_string())
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod agent;
 mod allocs;
+mod autopilot;
 mod blocking;
 mod call;
 mod compress;
 mod cors;
+mod csi;
 mod deployments;
 mod evals;
 mod events;
@@ -13,6 +15,7 @@ mod fs;
 mod host;
 mod ids;
 mod jobs;
+mod keyring;
 mod membership;
 mod mux;
 mod namespaces;
@@ -24,6 +27,7 @@ mod params;
 mod pools;
 mod raft;
 mod search;
+mod variables;
 
 use std::sync::Arc;
 
@@ -72,12 +76,15 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
+    autopilot::routes(&mut mux);
+    csi::routes(&mut mux);
     deployments::routes(&mut mux);
     evals::routes(&mut mux);
     events::routes(&mut mux);
     fs::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    keyring::routes(&mut mux);
     membership::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
@@ -85,6 +92,7 @@ fn mux<S: Server>() -> Mux<S> {
     pools::routes(&mut mux);
     raft::routes(&mut mux);
     search::routes(&mut mux);
+    variables::routes(&mut mux);
     mux
 }
 

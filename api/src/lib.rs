@@ -6,6 +6,7 @@
 pub mod error;
 pub mod event;
 pub mod http;
+pub mod keyring;
 mod listen;
 mod server;
 pub mod watch;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
+use crate::keyring::Keyring;
 use crate::watch::Watches;
 
 /// The server behind the HTTP API.
@@ -65,6 +66,9 @@ pub trait Server: Send + Sync + 'static {
     /// Counts all job summaries anew.
     fn reconcile_summaries(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
+    /// What encrypts and decrypts.
+    fn keyring(&self) -> &impl Keyring;
+
     /// What stands in the agent's configuration.
     fn info(&self) -> &AgentInfo;
 
@@ -85,6 +89,9 @@ pub trait Server: Send + Sync + 'static {
 
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
+
+    /// Since when this server has been well.
+    fn stable_since(&self) -> Time;
 
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;

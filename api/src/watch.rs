@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Str};
+use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
 use songline_projections::{Change, Table};
 use tokio::sync::Notify;
 
@@ -48,8 +48,14 @@ pub enum WatchKey {
     Deployment(DeploymentId),
     /// The deployments of a job.
     JobDeployments(JobKey),
+    /// One variable's row.
+    Variable(VariableKey),
     /// One namespace's row.
     Namespace(Str),
+    /// One CSI volume's row.
+    CsiVolume(CsiVolumeKey),
+    /// One CSI plugin's row.
+    CsiPlugin(CsiPluginId),
 }
 
 const SHARDS: usize = 16;

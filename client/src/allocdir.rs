@@ -1,8 +1,8 @@
 //! The directories of an allocation: what its tasks share, and what each has for itself. Reading files for requests is in [`crate::fs`].
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
 use songline_model::AllocId;
@@ -63,6 +63,22 @@ impl AllocDir {
             chown(dir.join(SECRETS), Some(uid), Some(gid))?;
         }
         Ok(())
+    }
+
+    /// Writes a file into a task's secrets that only its owner reads. Whatever stands in its place goes, links too: the task may have made it.
+    pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
+        let path = self.task(task).join(SECRETS).join(name);
+        let unfinished = path.with_extension("unfinished");
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        file.write_all(content)?;
+        if let Some((uid, gid)) = owner {
+            fchown(&file, Some(uid), Some(gid))?;
+        }
+        fs::rename(&unfinished, &path)
     }
 
     /// Takes over the data of the allocation before this one.

@@ -3,8 +3,11 @@
 //! A command carries all that cannot be computed from the tables: ids, times, seeds. What it does is in `projections`; who may send it
 //! is decided before it is proposed. A released command never changes its meaning, and its bytes live for ever in `commands/golden/`.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod codec;
+mod csi;
 mod deployment;
 mod envelope;
 mod eval;
@@ -14,9 +17,14 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod root_key;
+mod variable;
 
+pub use acl::*;
 pub use alloc::*;
+pub use autopilot::*;
 pub use codec::{DecodeError, EncodeError};
+pub use csi::*;
 pub use deployment::*;
 pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
 pub use eval::*;
@@ -26,6 +34,8 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use root_key::*;
+pub use variable::*;
 
 #[cfg(test)]
 mod tests;
@@ -126,6 +136,18 @@ commands! {
     DeploymentDelete(DeleteDeployments) = 17,
     /// A version of a job is marked stable, or not.
     JobStability(SetJobStability) = 18,
+    /// ACL policies are made or changed.
+    AclPolicyUpsert(UpsertAclPolicies) = 19,
+    /// ACL policies are deleted.
+    AclPolicyDelete(DeleteAclPolicies) = 20,
+    /// ACL tokens are made or changed.
+    AclTokenUpsert(UpsertAclTokens) = 21,
+    /// ACL tokens are deleted.
+    AclTokenDelete(DeleteAclTokens) = 22,
+    /// The first management token is made.
+    AclTokenBootstrap(BootstrapAclToken) = 23,
+    /// The autopilot configuration is replaced.
+    Autopilot(SetAutopilotConfig) = 24,
     /// Nodes tell of events on them.
     UpsertNodeEvents(AddNodeEvents) = 25,
     /// Several jobs are stopped or purged at once.
@@ -142,6 +164,40 @@ commands! {
     NodeBatchDeregister(DeregisterNodes) = 31,
     /// The cluster gets its id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
+    /// A one-time token is made.
+    OneTimeTokenUpsert(UpsertOneTimeToken) = 44,
+    /// One-time tokens are exchanged or dropped.
+    OneTimeTokenDelete(DeleteOneTimeTokens) = 45,
+    /// One-time tokens that are past their time are dropped.
+    OneTimeTokenExpire(ExpireOneTimeTokens) = 46,
+    /// ACL roles are made or changed.
+    AclRolesUpsert(UpsertAclRoles) = 53,
+    /// ACL roles are deleted.
+    AclRolesDelete(DeleteAclRoles) = 54,
+    /// ACL auth methods are made or changed.
+    AclAuthMethodsUpsert(UpsertAclAuthMethods) = 55,
+    /// ACL auth methods are deleted.
+    AclAuthMethodsDelete(DeleteAclAuthMethods) = 56,
+    /// ACL binding rules are made or changed.
+    AclBindingRulesUpsert(UpsertAclBindingRules) = 57,
+    /// ACL binding rules are deleted.
+    AclBindingRulesDelete(DeleteAclBindingRules) = 58,
+    /// CSI volumes are registered or changed.
+    CSIVolumeRegister(RegisterCsiVolumes) = 35,
+    /// CSI volumes are forgotten.
+    CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
+    /// A claim on a CSI volume is taken, or moves towards release.
+    CSIVolumeClaim(ClaimCsiVolume) = 37,
+    /// Several claims at once.
+    CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
+    /// A CSI plugin that nobody runs is forgotten.
+    CSIPluginDelete(DeleteCsiPlugin) = 40,
+    /// A variable is written or deleted.
+    VarApplyState(ApplyVariable) = 50,
+    /// A root key is added, or its state changes.
+    RootKeyMetaUpsert(UpsertRootKey) = 51,
+    /// A root key is deleted.
+    RootKeyMetaDelete(DeleteRootKey) = 52,
     /// Node pools are made or changed.
     NodePoolUpsert(UpsertNodePools) = 59,
     /// Node pools are deleted.

@@ -4,6 +4,8 @@ use songline_model::*;
 
 use crate::*;
 
+mod acl;
+
 fn sample(kind: Kind) -> Command {
     let job = Job { id: "web".into(), namespace: "default".into(), name: "web".into(), priority: 50, ..Job::default() };
     let eval = Evaluation { id: EvalId::from_bytes([7; 16]), job_id: "web".into(), priority: 50, ..Evaluation::default() };
@@ -65,6 +67,23 @@ fn sample(kind: Kind) -> Command {
         .into(),
         Kind::DeploymentDelete => DeleteDeployments { ids: vec![DeploymentId::from_bytes([4; 16])] }.into(),
         Kind::JobStability => SetJobStability { job: job.key(), version: 3, stable: true }.into(),
+        Kind::AclPolicyUpsert => UpsertAclPolicies { policies: vec![acl::policy()] }.into(),
+        Kind::AclPolicyDelete => DeleteAclPolicies { names: vec!["readers".into()] }.into(),
+        Kind::AclTokenUpsert => UpsertAclTokens { tokens: vec![acl::token()] }.into(),
+        Kind::AclTokenDelete => DeleteAclTokens { accessor_ids: vec![acl::token().accessor_id] }.into(),
+        Kind::AclTokenBootstrap => BootstrapAclToken { token: acl::token(), reset_index: 17 }.into(),
+        Kind::Autopilot => SetAutopilotConfig { config: AutopilotConfig::initial(), cas: Some(4) }.into(),
+        Kind::OneTimeTokenUpsert => UpsertOneTimeToken { token: acl::one_time_token() }.into(),
+        Kind::OneTimeTokenDelete => DeleteOneTimeTokens { accessor_ids: vec![acl::token().accessor_id], exchanged: Some(9) }.into(),
+        Kind::OneTimeTokenExpire => ExpireOneTimeTokens { timestamp: Time::from_secs(1_700_000_000) }.into(),
+        Kind::AclRolesUpsert => UpsertAclRoles { roles: vec![acl::role()], allow_missing_policies: true }.into(),
+        Kind::AclRolesDelete => DeleteAclRoles { ids: vec![acl::role().id] }.into(),
+        Kind::AclAuthMethodsUpsert => UpsertAclAuthMethods { auth_methods: vec![acl::auth_method()] }.into(),
+        Kind::AclAuthMethodsDelete => DeleteAclAuthMethods { names: vec!["corp".into()] }.into(),
+        Kind::AclBindingRulesUpsert => {
+            UpsertAclBindingRules { binding_rules: vec![acl::binding_rule()], allow_missing_auth_methods: true }.into()
+        }
+        Kind::AclBindingRulesDelete => DeleteAclBindingRules { ids: vec![acl::binding_rule().id] }.into(),
         Kind::UpsertNodeEvents => AddNodeEvents { events: [(node_id, event.into_iter().collect())].into() }.into(),
         Kind::JobBatchDeregister => {
             DeregisterJobs { jobs: [(job.key(), true)].into(), evals: vec![eval], ..DeregisterJobs::default() }.into()
@@ -79,12 +98,74 @@ fn sample(kind: Kind) -> Command {
         Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
         Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
         Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
+        Kind::CSIVolumeRegister => RegisterCsiVolumes { volumes: vec![csi_volume()] }.into(),
+        Kind::CSIVolumeDeregister => DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into(),
+        Kind::CSIVolumeClaim => csi_claim().into(),
+        Kind::CSIVolumeClaimBatch => ClaimCsiVolumes { claims: vec![csi_claim(), ClaimCsiVolume::default()] }.into(),
+        Kind::CSIPluginDelete => DeleteCsiPlugin { id: "ebs".into() }.into(),
+        Kind::VarApplyState => ApplyVariable {
+            op: VariableOp::Cas,
+            var: Variable {
+                meta: VariableMetadata {
+                    namespace: "default".into(),
+                    path: "app/db".into(),
+                    modify_index: 7,
+                    create_time: 1,
+                    modify_time: 1,
+                    ..VariableMetadata::default()
+                },
+                encrypted: VariableData { data: Sealed(vec![1, 2, 3]), key_id: RootKeyId::from_bytes([6; 16]) },
+            },
+        }
+        .into(),
+        Kind::RootKeyMetaUpsert => UpsertRootKey {
+            meta: RootKeyMeta {
+                key_id: RootKeyId::from_bytes([6; 16]),
+                algorithm: ROOT_KEY_ALGORITHM.into(),
+                create_time: 1,
+                state: RootKeyState::Active,
+                ..RootKeyMeta::default()
+            },
+            wrapped: WrappedKey { wrapped_by: "0011223344556677".into(), material: Sealed(vec![4, 5, 6]) },
+            rekey: true,
+        }
+        .into(),
+        Kind::RootKeyMetaDelete => DeleteRootKey { key_id: RootKeyId::from_bytes([6; 16]), unused_only: true }.into(),
         Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
         Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
         Kind::Digest => CheckDigest { schema: 1, index: 10_000, total: Blob(vec![9; 16]) }.into(),
+    }
+}
+
+fn csi_volume() -> CsiVolume {
+    let capability = CsiVolumeCapability { attachment_mode: CsiAttachmentMode::FileSystem, access_mode: CsiAccessMode::SingleNodeWriter };
+    CsiVolume {
+        id: "disk".into(),
+        namespace: "default".into(),
+        plugin_id: "ebs".into(),
+        secrets: CsiSecrets::new([(Str::new("key"), Str::new("s3cret"))].into()),
+        mount_options: Some(CsiVolumeMountOptions { fs_type: "ext4".into(), mount_flags: CsiMountFlags::new(vec!["noatime".into()]) }),
+        requested_capabilities: Some(vec![capability]),
+        requested_capacity_min: 1 << 30,
+        ..CsiVolume::default()
+    }
+}
+
+fn csi_claim() -> ClaimCsiVolume {
+    ClaimCsiVolume {
+        volume: CsiVolumeKey::new("default", "disk"),
+        claim: CsiVolumeClaim {
+            allocation_id: AllocId::from_bytes([2; 16]),
+            node_id: NodeId::from_bytes([1; 16]),
+            external_node_id: "i-1".into(),
+            mode: CsiClaimMode::Write,
+            access_mode: CsiAccessMode::SingleNodeWriter,
+            attachment_mode: CsiAttachmentMode::FileSystem,
+            state: CsiClaimState::NodeDetached,
+        },
     }
 }
 
@@ -131,4 +212,22 @@ fn an_unknown_kind_is_refused() {
     value.insert("body".into(), "".into());
     let bytes = rmp_serde::to_vec_named(&value).expect("encodes");
     assert!(matches!(Envelope::decode(&bytes), Err(DecodeError::UnknownKind(999))));
+}
+
+#[test]
+fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
+    let command = sample(Kind::CSIVolumeRegister);
+    let bytes = envelope(Kind::CSIVolumeRegister).encode().expect("encodes");
+    assert!(String::from_utf8_lossy(&bytes).contains("s3cret"));
+    for hidden in ["s3cret", "noatime"] {
+        assert!(!format!("{command:?} {}", command.to_json()).contains(hidden), "{hidden}");
+    }
+}
+
+#[test]
+fn what_is_encrypted_shows_nowhere_but_in_the_log() {
+    for kind in [Kind::VarApplyState, Kind::RootKeyMetaUpsert] {
+        let shown = format!("{:?} {}", sample(kind), sample(kind).to_json());
+        assert!(!shown.contains("AQID") && !shown.contains("BAUG") && !shown.contains("1, 2, 3") && !shown.contains("4, 5, 6"), "{shown}");
+    }
 }

@@ -2,7 +2,7 @@
 //! Encoding answers is not here: `serde_json` does that.
 //!
 //! What differs from plain `serde_json`:
-//! - member names of structs match in any letter case, the last of several wins, unknown ones are ignored;
+//! - member names of structs match in any letter case, the last of several wins but objects are merged, unknown ones are ignored;
 //! - a `null` member counts as absent, so give wire structs `#[serde(default)]`; `null` elsewhere is the zero value;
 //! - integers take integer literals only (`10.0` and `1e1` are errors);
 //! - what follows the first document is ignored;

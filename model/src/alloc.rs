@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::empty::is_empty;
 use crate::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocStateField, AllocatedResources, DeploymentId, DnsConfig, Dur, EvalId,
-    Job, JobId, JobKey, NamespaceName, NodeId, Str, TaskGroup, TaskState, Time,
+    Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup, TaskIdentity, TaskState, Time,
 };
 
 /// `Allocation` of the wire.
@@ -69,8 +69,11 @@ pub struct Allocation {
     pub preempted_allocations: Option<Vec<AllocId>>,
     #[serde(with = "crate::ids::optional", skip_serializing_if = "is_empty")]
     pub preempted_by_allocation: Option<AllocId>,
-    #[serde(rename = "SigningKeyID", skip_serializing_if = "is_empty")]
-    pub signing_key_id: Str,
+    #[serde(rename = "SigningKeyID", with = "crate::ids::optional", skip_serializing_if = "is_empty")]
+    pub signing_key_id: Option<RootKeyId>,
+    /// One for each task, by the signing key. Only the log and checkpoints hold what makes them tokens.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub signed_identities: Option<Arc<[TaskIdentity]>>,
     #[serde(skip_serializing_if = "is_empty")]
     pub create_index: u64,
     #[serde(skip_serializing_if = "is_empty")]
@@ -155,6 +158,11 @@ impl Allocation {
     /// Whether either side is done with it: it needs no place on its node any more.
     pub fn terminal(&self) -> bool {
         self.server_terminal() || self.client_terminal()
+    }
+
+    /// Whether its identities may still be used: until both sides are done with it.
+    pub fn needs_signing_key(&self) -> bool {
+        !(self.server_terminal() && self.client_terminal())
     }
 
     /// The key of its job.

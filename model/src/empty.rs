@@ -56,6 +56,8 @@ empty_when_none!(
     AllocId,
     EvalId,
     DeploymentId,
+    RootKeyId,
+    Arc<[TaskIdentity]>,
     Time,
     Arc<Job>,
     Arc<AllocatedResources>,

@@ -114,6 +114,22 @@ uuid_id!(
     /// Names a deployment.
     DeploymentId
 );
+uuid_id!(
+    /// Names an ACL token; not a secret.
+    AccessorId
+);
+uuid_id!(
+    /// Names an ACL role.
+    RoleId
+);
+uuid_id!(
+    /// Names an ACL binding rule.
+    BindingRuleId
+);
+uuid_id!(
+    /// Names a root key.
+    RootKeyId
+);
 
 struct UuidVisitor;
 
@@ -140,7 +156,7 @@ impl serde::de::Visitor<'_> for UuidVisitor {
     }
 }
 
-fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
+pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
     if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_bytes(UuidVisitor) }
 }
 
@@ -235,6 +251,31 @@ name_id!(
     /// The name of a node pool.
     NodePoolName
 );
+
+name_id!(
+    /// The id of a CSI volume within its namespace: any text.
+    CsiVolumeId
+);
+name_id!(
+    /// The id of a CSI plugin: any text, the same for its controllers and its node parts.
+    CsiPluginId
+);
+
+/// A CSI volume's whole name: ids of volumes are unique within their namespace only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct CsiVolumeKey {
+    /// Its namespace.
+    pub namespace: NamespaceName,
+    /// Its id.
+    pub id: CsiVolumeId,
+}
+
+impl CsiVolumeKey {
+    /// The key of volume `id` in `namespace`.
+    pub fn new(namespace: impl Into<NamespaceName>, id: impl Into<CsiVolumeId>) -> Self {
+        Self { namespace: namespace.into(), id: id.into() }
+    }
+}
 
 /// A job's whole name: ids of jobs are unique within their namespace only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

@@ -3,14 +3,18 @@
 //! Every row is written once, with the wire's field names; JSON, the log's msgpack and the node RPC are encoders that walk it.
 //! In JSON ids and times are texts, in the log 16 bytes and integers. `None` of a list or map is `null`, `Some` of an empty one is empty.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod blob;
 mod connect;
 mod constraint;
+mod csi;
 mod deployment;
 mod empty;
 mod eval;
 mod group;
+mod identity;
 pub mod ids;
 mod job;
 mod metric;
@@ -18,9 +22,12 @@ mod namespace;
 mod node;
 mod node_pool;
 mod node_resources;
+mod periodic;
 mod plan;
 mod resources;
+mod root_key;
 mod scheduler_config;
+mod sealed;
 mod secret;
 mod service;
 pub mod spec;
@@ -28,30 +35,42 @@ mod status;
 mod task;
 mod task_state;
 mod time;
+mod variable;
 
+pub use acl::*;
 pub use alloc::*;
+pub use autopilot::AutopilotConfig;
 pub use blob::Blob;
 pub use connect::*;
 pub use constraint::*;
+pub use csi::*;
 pub use deployment::*;
 pub use eval::*;
 pub use group::*;
-pub use ids::{AllocId, DeploymentId, EvalId, InvalidId, JobId, JobKey, NamespaceName, NodeId, NodePoolName};
+pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
+pub use ids::{
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId, JobKey,
+    NamespaceName, NodeId, NodePoolName, RoleId, RootKeyId,
+};
 pub use job::*;
 pub use metric::*;
 pub use namespace::*;
 pub use node::*;
 pub use node_pool::*;
 pub use node_resources::*;
+pub use periodic::PeriodicLaunch;
 pub use plan::*;
 pub use resources::*;
+pub use root_key::*;
 pub use scheduler_config::*;
+pub use sealed::Sealed;
 pub use secret::Secret;
 pub use service::*;
 pub use status::*;
 pub use task::*;
 pub use task_state::*;
 pub use time::{Dur, Time};
+pub use variable::*;
 
 /// A short text: cheap to clone, inline up to 23 bytes.
 pub type Str = smol_str::SmolStr;

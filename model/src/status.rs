@@ -97,6 +97,14 @@ words!(
     /// How nodes are ranked: full ones first, or empty ones first.
     SchedulerAlgorithm { #[default] Binpack = "binpack", Spread = "spread" }
 );
+words!(
+    /// Where a root key is in its life. `deprecated` is an old word for inactive.
+    RootKeyState { #[default] Inactive = "inactive", Active = "active", Rekeying = "rekeying", Deprecated = "deprecated" }
+);
+words!(
+    /// What is done to a variable; the `cas` ones only when it has the modify index that the caller knows.
+    VariableOp { #[default] Set = "set", Cas = "cas", Delete = "delete", DeleteCas = "delete-cas" }
+);
 
 impl NodeStatus {
     /// Whether the servers have lost contact with the node.

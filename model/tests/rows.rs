@@ -137,3 +137,38 @@ fn times_and_ids_are_texts_in_json_and_numbers_and_bytes_in_the_log() {
     let bytes = rmp_serde::to_vec_named(&id).unwrap();
     assert_eq!((bytes[0], bytes[1], bytes.len()), (0xc4, 16, 18), "bin8 of 16 bytes");
 }
+
+#[test]
+fn an_identity_is_in_the_log_and_nowhere_else() {
+    let identity = TaskIdentity { task: "t".into(), signature: Signature([7; SIGNATURE_BYTES]) };
+    let alloc = Allocation {
+        id: AllocId::from_bytes([1; 16]),
+        signing_key_id: Some(RootKeyId::from_bytes([2; 16])),
+        signed_identities: Some([identity].into()),
+        ..Default::default()
+    };
+    let token = alloc.identity_token("t").expect("the task was signed");
+    let signature = token.reveal().rsplit('.').next().unwrap();
+    assert!(!serde_json::to_string(&alloc).unwrap().contains(signature));
+    assert!(!format!("{alloc:?} {token:?}").contains(signature));
+    assert_eq!(alloc.identity_token("other"), None);
+    let bytes = rmp_serde::to_vec_named(&alloc).unwrap();
+    assert_eq!(rmp_serde::from_slice::<Allocation>(&bytes).unwrap(), alloc);
+}
+
+#[test]
+fn claims_name_the_parent_of_a_child_and_stand_in_the_token_in_their_order() {
+    let mut alloc = Allocation {
+        id: "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().unwrap(),
+        namespace: "default".into(),
+        job_id: "example".into(),
+        create_time: 1_700_000_000_999_999_999,
+        ..Default::default()
+    };
+    let key = "11111111-2222-3333-4444-555555555555".parse().unwrap();
+    let expected = "eyJhbGciOiJFZERTQSIsImtpZCI6IjExMTExMTExLTIyMjItMzMzMy00NDQ0LTU1NTU1NTU1NTU1NSIsInR5cCI6IkpXVCJ9.\
+        eyJub21hZF9uYW1lc3BhY2UiOiJkZWZhdWx0Iiwibm9tYWRfam9iX2lkIjoiZXhhbXBsZSIsIm5vbWFkX2FsbG9jYXRpb25faWQiOiJhYWFhYWFhYS1iYmJiLWNjY2MtZGRkZC1lZWVlZWVlZWVlZWUiLCJub21hZF90YXNrIjoid2ViIiwibmJmIjoxNzAwMDAwMDAwLCJpYXQiOjE3MDAwMDAwMDB9";
+    assert_eq!(alloc.identity_claims("web").signing_input(key), expected);
+    alloc.job = Some(Arc::new(Job { parent_id: "parent".into(), ..Job::default() }));
+    assert_eq!(alloc.identity_claims("web").job_id, "parent");
+}

@@ -15,7 +15,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, Table, tables};
 use crate::tx::Tx;
-use crate::{deployment, eval, node};
+use crate::{csi, deployment, eval, node};
 
 /// How much of a job lives: kept, because a job's status is asked at every write of its allocs and evals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +72,8 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
         let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
         crate::index::move_key(&mut by.allocs_by_deployment, before.and_then(of_deployment), after.and_then(of_deployment));
+        let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
+        crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
         let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
         let (left, entered) = (before.map(live), after.map(live));
         if left != entered {
@@ -216,11 +218,13 @@ fn merge_client(stored: &Allocation, update: &ClientAlloc, index: u64) -> Alloca
     row
 }
 
-/// Writes an alloc with all that follows from it at once: its deployment's counters and its job's summary. The job's status does not.
+/// Writes an alloc with all that follows from it at once: its deployment's counters, its job's summary, its CSI plugin. The job's status does not.
 pub(crate) fn write(tx: &mut Tx<'_>, mut alloc: Allocation, before: Option<&Allocation>) -> Result<(), Rejected> {
     deployment::count_alloc(tx, &mut alloc, before);
     summary::count_alloc(tx, &alloc, before)?;
-    tx.put::<tables::Allocs>(alloc);
+    let alloc = Arc::new(alloc);
+    tx.put::<tables::Allocs>(Arc::clone(&alloc));
+    csi::plugin::alloc_written(tx, &alloc);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{Allocation, Eligibility, EvalStatus, JobKey};
+use songline_model::{Allocation, Eligibility, EvalStatus, JobKey, NamespaceName, RootKeyId};
 
 use crate::alloc::Counts;
 use crate::digest;
@@ -16,6 +16,7 @@ pub(crate) fn consistent(state: &State) {
     }
     invariants(state);
     indexes(state);
+    crate::acl::check::consistent(state);
 }
 
 struct Digests<'a>(&'a State);
@@ -43,6 +44,9 @@ fn invariants(state: &State) {
     }
     for key in state.job_summaries().map(|row| JobKey::new(&*row.namespace, &*row.job_id)) {
         assert!(state.job_by_key(&key).is_some(), "a summary is a job's");
+    }
+    for launch in state.periodic_launches() {
+        assert!(state.job_by_key(&launch.key()).is_some(), "{}: only jobs launch", launch.id);
     }
     for alloc in state.allocs() {
         assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");
@@ -95,7 +99,9 @@ fn indexes(state: &State) {
     assert_eq!(by.deployments_by_job.len(), rows(Table::Deployment));
     assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
+    crate::csi::check::consistent(state);
     assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));
+    variables_and_keys(state);
     let mut counts: BTreeMap<JobKey, Counts> = BTreeMap::new();
     for alloc in state.allocs() {
         let of_job = counts.entry(alloc.job_key()).or_default();
@@ -108,4 +114,25 @@ fn indexes(state: &State) {
         of_job.evals_live += u64::from(!eval.status.is_terminal());
     }
     assert_eq!(counts, by.job_counts.iter().map(|(key, counts)| (key.clone(), *counts)).collect());
+}
+
+fn variables_and_keys(state: &State) {
+    let by = &state.by;
+    assert!(state.root_keys().filter(|row| row.meta.is_active()).count() <= 1, "at most one root key is active");
+    assert!(state.variables().all(|row| by.variables_by_path.contains(&(row.meta.path.clone(), row.meta.namespace.clone()))));
+    assert!(state.variables().all(|row| by.variables_by_root_key.contains(&(row.encrypted.key_id, row.key()))));
+    assert_eq!((by.variables_by_path.len(), by.variables_by_root_key.len()), (state.variables().count(), state.variables().count()));
+    let mut sizes: BTreeMap<NamespaceName, i64> = BTreeMap::new();
+    for row in state.variables() {
+        *sizes.entry(row.meta.namespace.clone()).or_default() += row.encrypted.data.len() as i64;
+    }
+    for quota in state.tables.variables_quota.iter() {
+        assert_eq!(quota.size, sizes.remove(&quota.namespace).unwrap_or(0), "{}: the size is the sum of its variables", quota.namespace);
+    }
+    assert!(sizes.values().all(|size| *size == 0), "every namespace with variables is counted");
+    let mut signed: BTreeMap<RootKeyId, u64> = BTreeMap::new();
+    for key in state.allocs().filter(|alloc| alloc.needs_signing_key()).filter_map(|alloc| alloc.signing_key_id) {
+        *signed.entry(key).or_default() += 1;
+    }
+    assert_eq!(signed, by.allocs_by_signing_key.iter().map(|(key, count)| (*key, *count)).collect());
 }

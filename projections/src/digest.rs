@@ -6,7 +6,10 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_model::{AllocId, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
+    RoleId, RootKeyId, Str, VariableKey,
+};
 
 /// 16 bytes that stand for a row, a table or the whole state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -71,6 +74,7 @@ macro_rules! id_bytes {
     })* };
 }
 id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
+id_bytes!(AccessorId, RoleId, BindingRuleId, RootKeyId);
 
 macro_rules! name_bytes {
     ($($name:ty),*) => { $(impl KeyBytes for $name {
@@ -79,13 +83,29 @@ macro_rules! name_bytes {
         }
     })* };
 }
-name_bytes!(NamespaceName, NodePoolName, Str);
+name_bytes!(NamespaceName, NodePoolName, CsiPluginId, Str);
 
 impl KeyBytes for JobKey {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.namespace.as_str().as_bytes());
         out.push(0);
         out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for CsiVolumeKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.id.as_str().as_bytes());
+    }
+}
+
+impl KeyBytes for VariableKey {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.namespace.as_str().as_bytes());
+        out.push(0);
+        out.extend_from_slice(self.path.as_bytes());
     }
 }
 

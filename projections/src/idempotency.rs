@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_commands::Idempotency;
-use songline_model::{Dur, Str, Time};
+use songline_model::{Dur, Str, Time, VariableMetadata};
 
 use crate::Outcome;
 use crate::rejected::Rejected;
@@ -34,11 +34,17 @@ pub struct Remembered {
     pub at: Time,
     /// What a compare-and-set answered.
     pub cas: Option<bool>,
+    /// What a written variable showed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variable: Option<Box<VariableMetadata>>,
 }
 
 impl Remembered {
     fn outcome(&self) -> Outcome {
-        self.cas.map_or(Outcome::Done, Outcome::Cas)
+        match &self.variable {
+            Some(meta) => Outcome::VariableWritten(VariableMetadata::clone(meta)),
+            None => self.cas.map_or(Outcome::Done, Outcome::Cas),
+        }
     }
 }
 
@@ -69,10 +75,18 @@ pub(crate) fn repeated(tx: &Tx<'_>, sent: &Idempotency) -> Result<Option<(u64, O
     }
 }
 
-/// Remembers a write that ran. A refused one may be tried again under its key.
+/// Remembers a write that ran. A refused one may be tried again under its key, and so may one that met a conflict.
 pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
-    let cas = if let Outcome::Cas(set) = outcome { Some(*set) } else { None };
-    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index: tx.index(), at: tx.at(), cas });
+    let (cas, variable) = match outcome {
+        Outcome::VariableConflict(_) => return,
+        Outcome::Cas(set) => (Some(*set), None),
+        Outcome::VariableWritten(meta) => (None, Some(Box::new(meta.clone()))),
+        Outcome::Done | Outcome::Restored { .. } | Outcome::DigestMatches | Outcome::DigestDiffers { .. } | Outcome::DigestNotCompared => {
+            (None, None)
+        }
+    };
+    let (index, at) = (tx.index(), tx.at());
+    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index, at, cas, variable });
     for _ in 0..DROPPED_PER_ENTRY_MAX {
         let Some((_, oldest)) = tx.by.idempotency_by_index.get_min().cloned() else {
             return;

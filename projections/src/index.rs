@@ -43,6 +43,24 @@ pub(crate) fn move_nested<K: Ord + Clone, V: Ord + Clone>(map: &mut OrdMap<K, Or
     }
 }
 
+/// Moves one of what is counted below a key; keys with nothing below them go.
+pub(crate) fn move_count<K: Ord + Clone>(map: &mut OrdMap<K, u64>, before: Option<K>, after: Option<K>) {
+    if before == after {
+        return;
+    }
+    if let Some(key) = before {
+        match map.get_mut(&key) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => {
+                map.remove(&key);
+            }
+        }
+    }
+    if let Some(key) = after {
+        *map.entry(key).or_insert(0) += 1;
+    }
+}
+
 /// Changes what is counted of a job; a job of which nothing is left goes.
 pub(crate) fn count(map: &mut OrdMap<JobKey, Counts>, key: &JobKey, change: impl FnOnce(&mut Counts)) {
     let mut counts = map.get(key).copied().unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
-use crate::{alloc, deployment, eval};
+use crate::{alloc, csi, deployment, eval, periodic};
 
 impl Rules<JobKey, Job> for tables::Jobs {
     fn key(row: &Job) -> JobKey {
@@ -95,6 +95,7 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
         preserve_counts(&mut job, stored);
     }
     let job = upsert(tx, job, &Upsert { submission: cmd.submission.as_ref(), versions_max: cmd.versions_max })?;
+    periodic::registered(tx, &job)?;
     if let Some(deployment) = &cmd.deployment {
         replace_deployment(tx, &job, deployment)?;
     }
@@ -175,6 +176,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
     job.status = status::derive(tx, &job, status::After::Anything);
     let job = Arc::new(job);
     summary::register(tx, &job, stored.is_none());
+    csi::plugin::job_registered(tx, stored.as_deref(), &job);
     submission::register(tx, &job, how.submission, written_as, how.versions_max);
     tx.put::<tables::Jobs>(Arc::clone(&job));
     version::keep(tx, &job, how.versions_max);
@@ -229,8 +231,10 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     summary::child_purged(tx, job);
     tx.delete::<tables::Jobs>(&key);
     version::drop_all(tx, &key);
+    csi::plugin::job_purged(tx, job);
     submission::drop_all(tx, &key);
     tx.delete::<tables::JobSummary>(&key);
+    periodic::purged(tx, &key);
 }
 
 /// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is

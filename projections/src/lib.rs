@@ -3,11 +3,14 @@
 //! `apply` is total and a function of the log alone: the same entries give the same rows, changes and digests on every server and in every
 //! replay. There is no clock, no randomness and no IO here; a checkpoint is written to and read from whatever the caller hands over.
 
+mod acl;
 mod alloc;
+mod autopilot;
 mod change;
 #[cfg(test)]
 mod check;
 mod checkpoint;
+mod csi;
 mod deployment;
 mod digest;
 mod eval;
@@ -19,10 +22,12 @@ mod node;
 mod node_pool;
 mod operator;
 mod page;
+mod periodic;
 mod plan;
 mod prefix;
 mod rejected;
 mod restore;
+mod root_key;
 mod state;
 #[cfg(test)]
 mod story;
@@ -30,11 +35,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod variable;
+
+use std::sync::Arc;
 
 use songline_commands::{Command, Envelope};
+use songline_model::{Variable, VariableMetadata};
 
+pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
 pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use idempotency::Remembered;
 pub use operator::ClusterMetadata;
@@ -55,6 +66,10 @@ pub enum Outcome {
     Done,
     /// A compare-and-set: whether it set.
     Cas(bool),
+    /// A variable was written; this is what it shows.
+    VariableWritten(VariableMetadata),
+    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    VariableConflict(Arc<Variable>),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -168,6 +183,12 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::DeploymentAllocHealth(cmd) => deployment::set_alloc_health(tx, cmd),
         Command::DeploymentDelete(cmd) => deployment::delete(tx, cmd),
         Command::JobStability(cmd) => job::set_stability(tx, cmd),
+        Command::AclPolicyUpsert(cmd) => acl::upsert_policies(tx, cmd),
+        Command::AclPolicyDelete(cmd) => acl::delete_policies(tx, cmd),
+        Command::AclTokenUpsert(cmd) => acl::upsert_tokens(tx, cmd),
+        Command::AclTokenDelete(cmd) => acl::delete_tokens(tx, cmd),
+        Command::AclTokenBootstrap(cmd) => acl::bootstrap(tx, cmd),
+        Command::Autopilot(cmd) => return autopilot::set(tx, cmd),
         Command::UpsertNodeEvents(cmd) => node::add_events(tx, cmd),
         Command::JobBatchDeregister(cmd) => job::deregister_batch(tx, cmd),
         Command::AllocUpdateDesiredTransition(cmd) => alloc::set_transitions(tx, cmd),
@@ -176,6 +197,23 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::SchedulerConfig(cmd) => return operator::set_scheduler_config(tx, cmd),
         Command::NodeBatchDeregister(cmd) => node::deregister_batch(tx, cmd),
         Command::ClusterMetadata(cmd) => operator::set_cluster_metadata(tx, cmd),
+        Command::OneTimeTokenUpsert(cmd) => acl::upsert_one_time_token(tx, cmd),
+        Command::OneTimeTokenDelete(cmd) => acl::delete_one_time_tokens(tx, cmd),
+        Command::OneTimeTokenExpire(cmd) => acl::expire_one_time_tokens(tx, cmd),
+        Command::AclRolesUpsert(cmd) => acl::upsert_roles(tx, cmd),
+        Command::AclRolesDelete(cmd) => acl::delete_roles(tx, cmd),
+        Command::AclAuthMethodsUpsert(cmd) => acl::upsert_auth_methods(tx, cmd),
+        Command::AclAuthMethodsDelete(cmd) => acl::delete_auth_methods(tx, cmd),
+        Command::AclBindingRulesUpsert(cmd) => acl::upsert_binding_rules(tx, cmd),
+        Command::AclBindingRulesDelete(cmd) => acl::delete_binding_rules(tx, cmd),
+        Command::CSIVolumeRegister(cmd) => csi::register(tx, cmd),
+        Command::CSIVolumeDeregister(cmd) => csi::deregister(tx, cmd),
+        Command::CSIVolumeClaim(cmd) => csi::claim(tx, cmd),
+        Command::CSIVolumeClaimBatch(cmd) => csi::claim_all(tx, cmd),
+        Command::CSIPluginDelete(cmd) => csi::plugin::delete(tx, cmd),
+        Command::VarApplyState(cmd) => return variable::apply(tx, cmd),
+        Command::RootKeyMetaUpsert(cmd) => root_key::upsert(tx, cmd),
+        Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

@@ -49,6 +49,12 @@ pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteNamespaces) -> Result<(), Reje
         if let Some(job) = tx.jobs_in(name).find(|job| job.status != JobStatus::Dead) {
             return Err(Rejected::NamespaceHasJob { namespace: name.clone(), job: job.id.clone() });
         }
+        if let Some(volume) = tx.csi_volumes_in(name).next() {
+            return Err(Rejected::NamespaceHasCsiVolume { namespace: name.clone(), volume: volume.id.clone() });
+        }
+        if tx.variables_in(name, "").next().is_some() {
+            return Err(Rejected::NamespaceHasVariable(name.clone()));
+        }
         tx.delete::<tables::Namespaces>(name);
     }
     Ok(())

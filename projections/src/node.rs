@@ -12,6 +12,7 @@ use songline_model::{
     NodePoolName, NodeStatus, Time,
 };
 
+use crate::csi;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
 use crate::state::State;
@@ -109,7 +110,9 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterNode) -> Result<(), Reject
         let (name, index) = (node.node_pool.clone(), tx.index());
         tx.put::<tables::NodePools>(NodePool { name, create_index: index, modify_index: index, ..NodePool::default() });
     }
-    tx.put::<tables::Nodes>(node);
+    let node = Arc::new(node);
+    tx.put::<tables::Nodes>(Arc::clone(&node));
+    csi::plugin::node_registered(tx, &node);
     Ok(())
 }
 
@@ -129,6 +132,7 @@ fn delete_all(tx: &mut Tx<'_>, ids: &[NodeId]) -> Result<(), Rejected> {
         if !tx.delete::<tables::Nodes>(id) {
             return Err(Rejected::NodeOfListNotFound(*id));
         }
+        csi::plugin::node_deregistered(tx, *id);
     }
     Ok(())
 }

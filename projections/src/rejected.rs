@@ -1,6 +1,9 @@
 //! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
 
-use songline_model::{AllocId, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId, NodePoolName, Str};
+use songline_model::{
+    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
+    NodePoolName, RootKeyId, Str,
+};
 
 /// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +58,75 @@ pub enum Rejected {
         /// The first such job.
         job: JobId,
     },
+    /// Some variable is in it. Which one is not for everybody to know.
+    #[error("namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted")]
+    NamespaceHasVariable(NamespaceName),
+
+    /// More than can be counted.
+    #[error("variables can store a maximum of {} bytes of encrypted data per namespace", i64::MAX)]
+    VariablesTooLarge,
+    /// Nothing can be encrypted or signed with a key that is not there.
+    #[error("no such key {:?} in keyring", .0.to_string())]
+    RootKeyUnknown(RootKeyId),
+    /// No such key.
+    #[error("root key metadata not found")]
+    RootKeyNotFound,
+    /// A key has an id.
+    #[error("root key UUID is required")]
+    RootKeyWithoutId,
+    /// A key has an algorithm.
+    #[error("root key algorithm is required")]
+    RootKeyWithoutAlgorithm,
+    /// A new key brings its material.
+    #[error("root key material is required")]
+    RootKeyWithoutMaterial,
+    /// What was encrypted could not be read any more.
+    #[error("root key algorithm cannot be changed after a key is created")]
+    RootKeyAlgorithmChanged,
+    /// Only a key that becomes active can take over from the others.
+    #[error("cannot rekey without setting the new key active")]
+    RekeyWithoutRotation,
+    /// There has to be an active key.
+    #[error("active root key cannot be deleted - call rotate first")]
+    RootKeyActive,
+    /// Variables or identities still need the key.
+    #[error("root key {} is in use", .0)]
+    RootKeyInUse(RootKeyId),
+
+    /// Some CSI volume is still in it.
+    #[error(
+        "namespace {namespace:?} contains at least one CSI volume {volume:?}. All CSI volumes in namespace must be deleted before it can be deleted"
+    )]
+    NamespaceHasCsiVolume {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The first such volume.
+        volume: CsiVolumeId,
+    },
+
+    /// The volume's namespace does not exist.
+    #[error("volume {volume} is in nonexistent namespace {namespace}")]
+    CsiVolumeNamespaceUnknown {
+        /// The volume.
+        volume: CsiVolumeId,
+        /// Its namespace.
+        namespace: NamespaceName,
+    },
+    /// A request changes what stays.
+    #[error(transparent)]
+    CsiVolumeUpdate(#[from] CsiVolumeUpdateRefused),
+    /// No such volume.
+    #[error("volume not found: {0}")]
+    CsiVolumeNotFound(CsiVolumeId),
+    /// Somebody holds it.
+    #[error("volume in use: {0}")]
+    CsiVolumeInUse(CsiVolumeId),
+    /// A claim can not be taken.
+    #[error(transparent)]
+    CsiVolumeClaim(#[from] CsiClaimError),
+    /// Instances run, or a job is to run some.
+    #[error("plugin in use")]
+    CsiPluginInUse,
 
     /// The job's namespace does not exist.
     #[error("job {job:?} is in nonexistent namespace {namespace:?}")]
@@ -157,6 +229,55 @@ pub enum Rejected {
     /// The bytes of an archive are not those that were proposed, or are no state.
     #[error("restoring the archive: {0}")]
     ArchiveUnreadable(String),
+
+    /// A row without something that only its proposer could fill in.
+    #[error("ACL {noun} without {field}")]
+    AclIncomplete {
+        /// What kind of row.
+        noun: &'static str,
+        /// What it lacks.
+        field: &'static str,
+    },
+    /// Two tokens can not have one secret.
+    #[error("secret ID of ACL token is taken")]
+    AclTokenSecretTaken,
+    /// The first token is there already.
+    #[error("ACL bootstrap already done")]
+    AclBootstrapDone,
+    /// The caller names another bootstrap than the last.
+    #[error("Invalid reset index for ACL bootstrap")]
+    AclBootstrapResetIndex,
+    /// Every one-time token ends.
+    #[error("one-time token must have an ExpiresAt time")]
+    OneTimeTokenEndless,
+    /// Somebody else has exchanged it.
+    #[error("one-time token was exchanged or replaced")]
+    OneTimeTokenGone,
+    /// A role names a policy that is not there.
+    #[error("ACL policy not found")]
+    AclPolicyNotFound,
+    /// Names of roles are unique.
+    #[error("ACL role with name {0} already exists")]
+    AclRoleNameTaken(Str),
+    /// No such role.
+    #[error("ACL role not found")]
+    AclRoleNotFound,
+    /// There is one default at most.
+    #[error("default ACL auth method already exists: {0}")]
+    AclAuthMethodDefaultTaken(Str),
+    /// No such auth method.
+    #[error("ACL auth method not found")]
+    AclAuthMethodNotFound,
+    /// A binding rule names an auth method that is not there.
+    #[error("ACL binding rule insert failed: ACL auth method not found")]
+    AclBindingRuleMethodMissing,
+    /// No such binding rule.
+    #[error("ACL binding rule not found")]
+    AclBindingRuleNotFound,
+
+    /// A child of a periodic job whose id does not say when it was launched.
+    #[error("failed to parse the launch time of periodic child {0:?}")]
+    PeriodicChildId(JobId),
 
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]

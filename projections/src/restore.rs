@@ -8,7 +8,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{TABLES, tables};
 use crate::tx::{Stamp, Tx};
-use crate::{Applied, Outcome, idempotency};
+use crate::{Applied, Outcome, acl, idempotency};
 
 /// Replaces the state, or refuses and leaves it. Streams end here: what a caller knew of rows before is worth nothing after.
 pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>, cmd: &RestoreArchive) -> Applied {
@@ -28,6 +28,7 @@ pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>
     let stamp = Stamp { index: stamp.index.max(highest + 1), ..stamp.clone() };
     restored.base = stamp.index - stamp.raft_index;
     cancel_orphaned_deployments(&mut restored, &stamp);
+    drop_one_time_tokens(&mut restored, &stamp);
     let outcome = Outcome::Restored { archive_index };
     if let Some(sent) = sent {
         let mut tx = Tx::new(&mut restored, stamp.clone());
@@ -69,5 +70,12 @@ fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
             ..Deployment::clone(&row)
         });
     }
+    tx.commit();
+}
+
+/// A secret that was exchanged since must not come back with the archive.
+fn drop_one_time_tokens(restored: &mut State, stamp: &Stamp) {
+    let mut tx = Tx::new(restored, stamp.clone());
+    acl::drop_one_time_tokens(&mut tx);
     tx.commit();
 }

@@ -6,7 +6,10 @@ use std::fmt;
 
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
-use songline_model::{AllocId, Allocation, DeploymentId, EvalId, JobKey, NodeId, NodePoolName, Str, Time};
+use songline_model::{
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId, Str,
+    Time, VariableKey,
+};
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
@@ -48,6 +51,12 @@ pub(crate) struct Indexes {
     pub(crate) job_counts: OrdMap<JobKey, Counts>,
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
+    pub(crate) acl: crate::acl::Indexes,
+    pub(crate) csi_volumes_by_plugin: OrdSet<(CsiPluginId, CsiVolumeKey)>,
+    /// How many allocations may still use identities of a key: kept as a count, because nobody asks which ones.
+    pub(crate) allocs_by_signing_key: OrdMap<RootKeyId, u64>,
+    pub(crate) variables_by_path: OrdSet<(Str, NamespaceName)>,
+    pub(crate) variables_by_root_key: OrdSet<(RootKeyId, VariableKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
 }
 

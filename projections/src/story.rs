@@ -3,6 +3,8 @@
 //! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
 //! after the one before, unless it is a `show`.
 
+mod csi;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,6 +13,11 @@ use songline_commands::*;
 use songline_model::*;
 
 use crate::{Applied, Change, Outcome, State, apply};
+
+mod acl;
+mod summary;
+
+use summary::{nonzero, show_summary};
 
 /// Runs a story on a fresh state and compares what it tells.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
@@ -143,9 +150,40 @@ impl Teller {
             }),
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
             "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "volume" | "plugin" => csi::show(state, noun, what),
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
+            "var" => {
+                let key = variable_key(what);
+                state.variable(&key).map_or_else(gone, |row| {
+                    let (meta, size) = (&row.meta, row.encrypted.data.len());
+                    let times = (meta.create_time, meta.modify_time);
+                    format!("var {what}: {size} bytes create={} modify={} times={times:?}", meta.create_index, meta.modify_index)
+                })
+            }
+            "vars" => state
+                .variables_with_prefix(what)
+                .map(|row| format!("{}:{}", row.meta.namespace, row.meta.path))
+                .collect::<Vec<_>>()
+                .join(" "),
+            "quota" => state
+                .variables_quota(what)
+                .map_or_else(gone, |row| format!("quota {what}: {} create={} modify={}", row.size, row.create_index, row.modify_index)),
+            "roots" => {
+                let root = |row: &Arc<RootKey>| {
+                    let used = if state.root_key_in_use(row.meta.key_id) { " used" } else { "" };
+                    let meta = &row.meta;
+                    format!(
+                        "{}({} create={} modify={}{used})",
+                        name(meta.key_id.as_bytes()),
+                        meta.state,
+                        meta.create_index,
+                        meta.modify_index
+                    )
+                };
+                state.root_keys().map(root).collect::<Vec<_>>().join(" ")
+            }
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -154,7 +192,7 @@ impl Teller {
                     .map(index)
                     .fold("changed:".to_owned(), |told, index| told + " " + &index)
             }
-            other => panic!("no noun {other}"),
+            other => acl::show(state, other, what),
         }
     }
 }
@@ -162,6 +200,8 @@ impl Teller {
 fn tell(applied: &Applied) -> String {
     let mut told = match &applied.result {
         Ok(Outcome::Done) => "ok".to_owned(),
+        Ok(Outcome::VariableWritten(meta)) => format!("written create={} modify={}", meta.create_index, meta.modify_index),
+        Ok(Outcome::VariableConflict(row)) => format!("conflict {} modify={}", row.meta.path, row.meta.modify_index),
         Ok(other) => format!("{other:?}"),
         Err(rejected) => format!("refused: {rejected}"),
     };
@@ -198,7 +238,21 @@ pub(crate) fn show_change(change: &Change) -> String {
         Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
         Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
         Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
+        Change::AclPolicy { before, after } => mark(before, after, "policy", |row| row.name.to_string()),
+        Change::AclToken { before, after } => mark(before, after, "token", |row| name(row.accessor_id.as_bytes())),
+        Change::AclTokenBootstrap { before, after } => mark(before, after, "bootstrap", |row| row.index.to_string()),
+        Change::OneTimeToken { before, after } => mark(before, after, "once", |row| name(row.accessor_id.as_bytes())),
+        Change::AclRole { before, after } => mark(before, after, "role", |row| name(row.id.as_bytes())),
+        Change::AclAuthMethod { before, after } => mark(before, after, "method", |row| row.name.to_string()),
+        Change::AclBindingRule { before, after } => mark(before, after, "rule", |row| name(row.id.as_bytes())),
+        Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
+        Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
+        Change::Variable { before, after } => mark(before, after, "var", |row| row.meta.path.to_string()),
+        Change::VariablesQuota { before, after } => mark(before, after, "quota", |row| format!("{}={}", row.namespace, row.size)),
+        Change::RootKey { before, after } => mark(before, after, "root", |row| name(row.meta.key_id.as_bytes())),
         Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
+        Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
+        Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
         Change::Restored => "restored".into(),
     }
 }
@@ -229,32 +283,6 @@ fn show_job(row: &Job) -> String {
         row.job_modify_index,
         groups.join(",")
     )
-}
-
-fn show_summary(row: &JobSummary) -> String {
-    let mut out = format!("summary {}:", row.job_id);
-    for (name, group) in row.summary.iter().flatten() {
-        let counts = [
-            ("queued", group.queued),
-            ("starting", group.starting),
-            ("running", group.running),
-            ("complete", group.complete),
-            ("failed", group.failed),
-            ("lost", group.lost),
-            ("unknown", group.unknown),
-        ];
-        write!(out, " {name}({})", nonzero(&counts)).expect("writes");
-    }
-    if let Some(children) = row.children.as_ref().filter(|children| **children != JobChildrenSummary::default()) {
-        let counts = [("pending", children.pending), ("running", children.running), ("dead", children.dead)];
-        write!(out, " children({})", nonzero(&counts)).expect("writes");
-    }
-    write!(out, " create={} modify={}", row.create_index, row.modify_index).expect("writes");
-    out
-}
-
-fn nonzero(counts: &[(&str, i64)]) -> String {
-    counts.iter().filter(|(_, count)| *count != 0).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
 }
 
 fn show_alloc(row: &Allocation) -> String {
@@ -341,6 +369,7 @@ fn command(words: &Words<'_>) -> Command {
         ("deployment", "delete") => {
             DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
         }
+        ("volume" | "plugin", _) => csi::command(words),
         ("config", _) => SetSchedulerConfig {
             config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
             cas: words.number("cas"),
@@ -350,6 +379,21 @@ fn command(words: &Words<'_>) -> Command {
         ("reconcile", _) => {
             ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
         }
+        ("acl" | "autopilot", _) => acl::command(words),
+        ("var", op) => ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(&words.plain, words) }.into(),
+        ("root", "delete") => DeleteRootKey { key_id: root_key(words.plain[2]), unused_only: words.has("unused") }.into(),
+        ("root", state) => UpsertRootKey {
+            meta: RootKeyMeta {
+                key_id: words.plain.get(2).map_or(RootKeyId::NIL, |name| root_key(name)),
+                algorithm: words.get("algorithm").unwrap_or(ROOT_KEY_ALGORITHM).into(),
+                create_time: 5,
+                state: RootKeyState::from_word(state).expect("a state of keys"),
+                ..RootKeyMeta::default()
+            },
+            wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(words.get("material").unwrap_or("secret").into()) },
+            rekey: words.has("rekey"),
+        }
+        .into(),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
 }
@@ -366,7 +410,7 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
                 secret_id: Secret::new(words.get("secret").unwrap_or_default()),
                 node_pool: words.get("pool").unwrap_or_default().into(),
                 status: words.get("status").and_then(NodeStatus::from_word).unwrap_or_default(),
-                ..Node::default()
+                ..csi::node(words)
             },
             create_node_pool: words.has("create-pool"),
         }
@@ -419,7 +463,7 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         version: words.number("version").unwrap_or(0),
         stable: words.has("stable"),
         periodic: words.has("periodic").then(|| PeriodicConfig { enabled: true, ..PeriodicConfig::default() }),
-        task_groups: Some(groups.map(|(name, count)| group(name, count.parse().expect("a count"))).collect()),
+        task_groups: Some(groups.map(|(name, count)| csi::group(words, name, count.parse().expect("a count"))).collect()),
         ..Job::default()
     }
 }
@@ -528,6 +572,7 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
             deployment_status: words
                 .has("canary")
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
+            signing_key_id: words.get("signed").map(root_key),
             previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
             client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
             modify_time: 50_000_000_000,
@@ -563,6 +608,37 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
         ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
         updated_at: 9_000_000_000,
         ..ApplyPlan::default()
+    }
+}
+
+fn root_key(name: &str) -> RootKeyId {
+    RootKeyId::from_bytes(id(name))
+}
+
+fn variable_key(path: &str) -> VariableKey {
+    match path.split_once(':') {
+        Some((namespace, path)) => VariableKey::new(namespace, path),
+        None => VariableKey::new(DEFAULT_NAMESPACE, path),
+    }
+}
+
+/// `var cas dev:a/b index=3 size=10 root=k1`: a variable in namespace dev, of ten bytes, by root key k1.
+fn variable(plain: &[&str], words: &Words<'_>) -> Variable {
+    let key = variable_key(plain[2]);
+    let time = words.number("time").unwrap_or(1).cast_signed();
+    Variable {
+        meta: VariableMetadata {
+            namespace: key.namespace,
+            path: key.path,
+            modify_index: words.number("index").unwrap_or(0),
+            create_time: time,
+            modify_time: time,
+            ..VariableMetadata::default()
+        },
+        encrypted: VariableData {
+            data: Sealed(vec![7; words.number("size").unwrap_or(1) as usize]),
+            key_id: root_key(words.get("root").unwrap_or("k1")),
+        },
     }
 }
 

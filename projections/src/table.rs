@@ -8,10 +8,13 @@ use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary, Namespace, NamespaceName,
-    Node, NodeId, NodePool, NodePoolName, SchedulerConfiguration, Str,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
+    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobSubmission, JobSummary,
+    Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId,
+    SchedulerConfiguration, Str, Variable, VariableKey, VariablesQuota,
 };
 
+use crate::acl::AclBootstrap;
 use crate::change::{Change, RowKey};
 use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
@@ -44,8 +47,36 @@ macro_rules! with_tables {
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
+            /// CSI volumes.
+            CsiVolumes, CsiVolume, csi_volumes, "csi_volumes", CsiVolumeKey => CsiVolume;
+            /// CSI plugins, derived from nodes and jobs.
+            CsiPlugins, CsiPlugin, csi_plugins, "csi_plugins", CsiPluginId => CsiPlugin;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
+            /// What tokens, roles and workloads may.
+            AclPolicy, AclPolicy, acl_policy, "acl_policy", Str => AclPolicy;
+            /// Who calls.
+            AclToken, AclToken, acl_token, "acl_token", AccessorId => AclToken;
+            /// When the first token was made: one row or none.
+            AclTokenBootstrap, AclTokenBootstrap, acl_token_bootstrap, "acl_token_bootstrap", () => AclBootstrap;
+            /// Secrets that are exchanged once for a token.
+            OneTimeToken, OneTimeToken, one_time_token, "one_time_token", AccessorId => OneTimeToken;
+            /// Several policies under one name.
+            AclRoles, AclRole, acl_roles, "acl_roles", RoleId => AclRole;
+            /// Who outside is believed when somebody logs in.
+            AclAuthMethods, AclAuthMethod, acl_auth_methods, "acl_auth_methods", Str => AclAuthMethod;
+            /// What logins may.
+            AclBindingRules, AclBindingRule, acl_binding_rules, "acl_binding_rules", BindingRuleId => AclBindingRule;
+            /// How the servers look after themselves: one row or none.
+            AutopilotConfig, AutopilotConfig, autopilot_config, "autopilot-config", () => AutopilotConfig;
+            /// When each periodic job last ran.
+            PeriodicLaunch, PeriodicLaunch, periodic_launch, "periodic_launch", JobKey => PeriodicLaunch;
+            /// Secret maps by path, encrypted.
+            Variables, Variable, variables, "variables", VariableKey => Variable;
+            /// How much the variables of a namespace take.
+            VariablesQuota, VariablesQuota, variables_quota, "variables_quota", NamespaceName => VariablesQuota;
+            /// What variables are encrypted with, wrapped.
+            RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Keys of writes that run once.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
         }

@@ -1,6 +1,9 @@
 //! The same entries give the same rows, changes and digests: on two states, through checkpoints in the middle, and on forks; and in
 //! every state the indexes, counts and invariants agree with the rows. Entries are random from a seed, which a failure prints.
 
+mod csi;
+mod secrets;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use crate::check::consistent;
 use crate::job::summary;
 use crate::story::{group, id, show_change};
 use crate::{Applied, Change, Outcome, Rejected, State, Table, apply, apply_optimistically, pass};
+
+mod acl;
 
 const SEEDS: u64 = 24;
 const ENTRIES: u64 = 400;
@@ -72,7 +77,7 @@ impl Dice {
             parent_id: if self.chance(20) { "j0".into() } else { JobId::default() },
             periodic: self.chance(10).then(PeriodicConfig::default),
             version: self.below(4),
-            task_groups: Some(groups[..count].to_vec()),
+            task_groups: Some(groups[..count].iter().map(|one| csi::group(self, one.clone())).collect()),
             ..Job::default()
         }
     }
@@ -138,6 +143,7 @@ impl Dice {
             eval_id: Some(self.eval_id()),
             task_group: "a".into(),
             deployment_id: self.chance(50).then(|| self.deployment()),
+            signing_key_id: self.chance(50).then(|| RootKeyId::from_bytes(self.bytes('k', 4))),
             previous_allocation: self.chance(20).then(|| self.alloc()),
             modify_time: 1_000_000_000,
             ..Allocation::default()
@@ -171,10 +177,22 @@ impl Dice {
     }
 
     fn command(&mut self, state: &State) -> Command {
+        if self.chance(20) {
+            return self.acl_command(state);
+        }
+        if self.chance(12) {
+            return self.about_secrets(state);
+        }
         let event = self.chance(50).then(NodeEvent::default);
-        match self.below(36) {
+        match self.below(39) {
             0 | 1 => RegisterNode {
-                node: Node { id: self.node(), node_pool: self.pick(&["", "gpu", "tpu"]).into(), ..Node::default() },
+                node: Node {
+                    id: self.node(),
+                    node_pool: self.pick(&["", "gpu", "tpu"]).into(),
+                    csi_controller_plugins: csi::instances(self),
+                    csi_node_plugins: csi::instances(self),
+                    ..Node::default()
+                },
                 create_node_pool: self.chance(50),
             }
             .into(),
@@ -244,6 +262,7 @@ impl Dice {
                 2 => SetClusterMetadata { cluster_id: self.pick(&["x", "y"]).into(), create_time: 2 }.into(),
                 _ => ReconcileSummaries { queued: [(self.key(), [(Str::new("a"), 3)].into())].into() }.into(),
             },
+            35..=37 => csi::command(self, state),
             _ => match self.below(4) {
                 0 => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
                 1 => DeleteNodePools { names: vec!["gpu".into()] }.into(),
@@ -389,7 +408,11 @@ fn restoring_never_takes_the_index_back() {
     assert_eq!(applied.result, Ok(Outcome::Restored { archive_index: 299 }));
     assert_eq!(applied.changes, [Change::Restored]);
     assert_eq!((applied.index, young.applied_index(), young.base(), young.raft_index()), (300, 300, 297, 3));
-    assert_eq!(young.table_digests(), old.table_digests());
+    // All rows but those that a restore is careful with: deployments without a job end, and one-time tokens must not come back.
+    let is_lasting = |table: Table| !matches!(table, Table::Deployment | Table::OneTimeToken);
+    let lasting = |state: &State| state.table_digests().into_iter().filter(|(table, _)| is_lasting(*table)).collect::<Vec<_>>();
+    assert_eq!(lasting(&young), lasting(&old));
+    assert!(old.one_time_tokens().count() > 0 && young.one_time_tokens().count() == 0);
     assert!(Table::ALL.iter().all(|table| young.table_index(*table) == 300));
     consistent(&young);
     assert_eq!(apply(&mut young, 4, &namespace("next")).index, 301);

@@ -52,9 +52,20 @@ pub fn is_no_op(result: &PlanResult) -> bool {
         && result.deployment.is_none()
 }
 
-/// The log entry that applies a result. `fresh_eval` names the evaluations of jobs that lost allocations to others.
-pub fn command(view: &State, plan: &Plan, result: &PlanResult, now: Time, mut fresh_eval: impl FnMut() -> EvalId) -> ApplyPlan {
-    let updated = result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now)).collect();
+/// The allocations of a result as the log carries them: times set, identities signed, and without the job when that is the plan's own.
+pub fn placed(plan: &Plan, result: &PlanResult, now: Time, mut sign: impl FnMut(&mut Allocation)) -> Vec<Arc<Allocation>> {
+    result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now, &mut sign)).collect()
+}
+
+/// The log entry that applies a result. `updated` is what [`placed`] made of it; `fresh_eval` names the evaluations of jobs that lost allocations to others.
+pub fn command(
+    view: &State,
+    plan: &Plan,
+    result: &PlanResult,
+    updated: Vec<Arc<Allocation>>,
+    now: Time,
+    mut fresh_eval: impl FnMut() -> EvalId,
+) -> ApplyPlan {
     let preempted: Vec<_> = result.node_preemptions.values().flatten().cloned().collect();
     let losers: BTreeSet<JobKey> = preempted.iter().filter_map(|preempt| view.alloc(preempt.id)).map(|alloc| alloc.job_key()).collect();
     let preemption_evals = losers
@@ -87,13 +98,16 @@ pub fn command(view: &State, plan: &Plan, result: &PlanResult, now: Time, mut fr
     }
 }
 
-/// The row as the log carries it: times set, and without the job when that is the plan's own.
-fn stamped(alloc: &Arc<Allocation>, plan: &Plan, now: Time) -> Arc<Allocation> {
+fn stamped(alloc: &Arc<Allocation>, plan: &Plan, now: Time, sign: &mut impl FnMut(&mut Allocation)) -> Arc<Allocation> {
     let mut row = (**alloc).clone();
     if row.create_time == 0 {
         row.create_time = now.nanos();
     }
     row.modify_time = now.nanos();
+    if row.job.is_none() {
+        row.job.clone_from(&plan.job);
+    }
+    sign(&mut row);
     if let (Some(own), Some(job)) = (&row.job, &plan.job)
         && (Arc::ptr_eq(own, job) || own.job_modify_index == job.job_modify_index && own.version == job.version)
     {

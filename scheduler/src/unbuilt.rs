@@ -41,10 +41,6 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "artifact", used: |_, group| any(group, |task| has(&task.artifacts)) },
     Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
-    Feature {
-        name: "identity",
-        used: |_, group| any(group, |task| task.identity.as_ref().is_some_and(|identity| identity.env || identity.file)),
-    },
     Feature { name: "dispatch_payload", used: |_, group| any(group, |task| task.dispatch_payload.is_some()) },
     Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },
     Feature { name: "csi_plugin", used: |_, group| any(group, |task| task.csi_plugin_config.is_some()) },

@@ -150,6 +150,9 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "eval_gc_threshold" => told.gc.eval = span("server", key, value)?,
             "batch_eval_gc_threshold" => told.gc.batch_eval = span("server", key, value)?,
             "deployment_gc_threshold" => told.gc.deployment = span("server", key, value)?,
+            "root_key_gc_interval" => told.root_key_gc_interval = span("server", key, value)?,
+            "root_key_gc_threshold" => told.root_keys.gc = span("server", key, value)?,
+            "root_key_rotation_threshold" => told.root_keys.rotation = span("server", key, value)?,
             "enable_event_broker" => told.enable_event_broker = flag(key, value)?,
             "event_buffer_size" => told.event_buffer_size = count(key, value)?,
             "job_max_priority" => told.job_max_priority = number(key, value)?,
@@ -169,9 +172,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "csi_volume_claim_gc_threshold"
             | "csi_plugin_gc_threshold"
             | "acl_token_gc_threshold"
-            | "root_key_gc_interval"
-            | "root_key_gc_threshold"
-            | "root_key_rotation_threshold"
             | "encrypt"
             | "rejoin_after_leave"
             | "non_voting_server"

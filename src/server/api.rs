@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use songline_api::event::EventHub;
+use songline_api::keyring::Keyring;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
 use songline_commands::{Actor, ReconcileSummaries};
@@ -95,6 +96,10 @@ impl Server for Core {
         Ok(())
     }
 
+    fn keyring(&self) -> &impl Keyring {
+        self
+    }
+
     fn info(&self) -> &AgentInfo {
         &self.info
     }
@@ -179,6 +184,10 @@ impl Server for Core {
 
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.rpc_addr()]
+    }
+
+    fn stable_since(&self) -> Time {
+        self.stable_since
     }
 
     fn shutdown(&self) -> &CancellationToken {

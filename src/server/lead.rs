@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig,
-    UpdateDeploymentStatus, UpdateEvals,
+    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, SetAutopilotConfig, SetClusterMetadata, SetDesiredTransitions,
+    SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
 };
-use songline_model::{Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
+use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
 use songline_scheduler::broker;
 use songline_scheduler::leader::deployments::{self, Deployments};
@@ -62,6 +62,10 @@ async fn establish(core: &Arc<Core>) -> Result<(), ProposeError> {
     if view.scheduler_config().is_none() {
         let config = core.config.default_scheduler_config.clone();
         core.write(proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+    }
+    if view.autopilot_config().is_none() {
+        let config = AutopilotConfig::initial();
+        core.write(proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = uuid::Uuid::new_v4().to_string().into();
@@ -122,6 +126,7 @@ impl Leader {
                         lock(&self.core.heartbeats).forget(node.id);
                     }
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
+                    Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
@@ -141,6 +146,7 @@ impl Leader {
 
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
+        self.core.root_keys_changed.notify_one();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         lock(&self.core.heartbeats).restore(view, now);

@@ -60,6 +60,7 @@ impl Machine {
         core.view.store(Arc::clone(&view));
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
+            core.keyring.follow(&reaction.changes);
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }

@@ -104,13 +104,25 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             let _ = done.send(Ok(result));
             continue;
         }
+        let now = core.now();
+        let signer = if result.node_allocation.is_empty() { Ok(None) } else { core.signer().await.map(Some) };
+        let placed = match signer {
+            Ok(signer) => applier::placed(&plan, &result, now, |alloc| {
+                if let Some(signer) = &signer {
+                    signer.sign(alloc);
+                }
+            }),
+            Err(error) => {
+                let _ = done.send(Err(format!("failed to sign workload identities: {error}")));
+                continue;
+            }
+        };
         settle(&mut outstanding, &mut last_index).await;
         let Some(newest) = core.wait_for_index(last_index, VIEW_WAIT).await else {
             let _ = done.send(Err(format!("timed out after 10s waiting for index={last_index}")));
             continue;
         };
-        let now = core.now();
-        let command = applier::command(&newest, &plan, &result, now, || EvalId::from(uuid::Uuid::new_v4()));
+        let command = applier::command(&newest, &plan, &result, placed, now, || EvalId::from(uuid::Uuid::new_v4()));
         let mut after = State::clone(&newest);
         if let Err(refusal) = songline_projections::apply_optimistically(&mut after, &command, now) {
             // The log would refuse it just the same.

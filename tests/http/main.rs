@@ -14,5 +14,6 @@ mod jobs;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod replay;
+mod secrets;
 mod snapshots;
 mod story;

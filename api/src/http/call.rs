@@ -92,7 +92,12 @@ impl<S: Server> Call<S> {
 
     /// The whole body.
     pub async fn bytes(&mut self) -> Result<Bytes, ApiError> {
-        let body = read_body(self.take_body(), BODY_BYTES_MAX).await?;
+        self.bytes_of(BODY_BYTES_MAX).await
+    }
+
+    /// The whole body, which may have at most so many bytes.
+    pub async fn bytes_of(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
+        let body = read_body(self.take_body(), bytes_max).await?;
         if let Some(once) = &mut self.once {
             once.hash_body(&body);
         }

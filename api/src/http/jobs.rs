@@ -2,6 +2,7 @@
 
 mod admission;
 mod dispatch;
+mod periodic;
 mod plan;
 mod register;
 mod scale;
@@ -46,7 +47,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
     mux.add(Methods::Get, root, "{}/scale", Capability::Namespace("read-job-scaling"), |call| Box::pin(scale::status(call)));
     mux.add(Methods::Write, root, "{}/scale", Capability::Namespace("scale-job"), |call| Box::pin(scale::scale(call)));
-    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(dispatch::force(call)));
+    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(periodic::force(call)));
     mux.add(Methods::Get, root, "{}/services", read_job, |call| Box::pin(services(call)));
     mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));

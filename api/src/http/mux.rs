@@ -25,10 +25,14 @@ pub enum Capability {
     Node(&'static str),
     /// Of node pools: `read`, `write` or `delete`.
     NodePool(&'static str),
+    /// Of CSI plugins: `read` or `list`.
+    Plugin(&'static str),
     /// Of agents: `read` or `write`.
     Agent(&'static str),
     /// Of operators: `read` or `write`.
     Operator(&'static str),
+    /// Of variables, by path: `list`, `read`, `write` or `destroy`.
+    Variables(&'static str),
     /// What the topics asked for need.
     Topics,
     /// A management token.
@@ -43,8 +47,10 @@ impl fmt::Display for Capability {
             Capability::Namespace(word) => write!(f, "ns:{word}"),
             Capability::Node(word) => write!(f, "node:{word}"),
             Capability::NodePool(word) => write!(f, "node_pool:{word}"),
+            Capability::Plugin(word) => write!(f, "plugin:{word}"),
             Capability::Agent(word) => write!(f, "agent:{word}"),
             Capability::Operator(word) => write!(f, "operator:{word}"),
+            Capability::Variables(word) => write!(f, "variables:{word}"),
             Capability::Topics => f.write_str("topics"),
             Capability::Management => f.write_str("management"),
         }

@@ -15,7 +15,7 @@ use songline_projections::{Outcome, Table};
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta, empty, read_body};
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::params::quote;
+use crate::http::params::cas;
 use crate::server::Server;
 use crate::wire::responses::QueryMeta;
 
@@ -109,13 +109,7 @@ async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError
         "" => SchedulerAlgorithm::Binpack,
         word => SchedulerAlgorithm::from_word(word).ok_or_else(|| ApiError::bad_request(format!("invalid scheduler algorithm: {word}")))?,
     };
-    let cas = match call.query().get("cas") {
-        Some(text) if !text.is_empty() => Some(text.parse::<u64>().map_err(|_| {
-            let quoted = quote(&text);
-            ApiError::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {quoted}: invalid syntax"))
-        })?),
-        Some(_) | None => None,
-    };
+    let cas = cas(call.query())?;
     let config = SchedulerConfiguration {
         scheduler_algorithm,
         preemption_config: request.preemption_config,

@@ -178,3 +178,15 @@ pub fn namespace(query: Query<'_>) -> Str {
 pub fn parse_duration(text: &str) -> Option<i64> {
     songline_lang::duration::parse(text).ok()
 }
+
+/// The index that a compare-and-set of a configuration expects.
+pub fn cas(query: Query<'_>) -> Result<Option<u64>, ApiError> {
+    let text = match query.get("cas") {
+        Some(text) if !text.is_empty() => text,
+        Some(_) | None => return Ok(None),
+    };
+    text.parse().map(Some).map_err(|_| {
+        let quoted = quote(&text);
+        ApiError::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {quoted}: invalid syntax"))
+    })
+}

@@ -34,19 +34,19 @@ struct ConfigurationResponse {
 /// `RaftServer` of the wire.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct RaftServer {
+pub(super) struct RaftServer {
     #[serde(rename = "ID")]
-    id: String,
-    node: String,
-    address: String,
-    leader: bool,
-    voter: bool,
+    pub(super) id: String,
+    pub(super) node: String,
+    pub(super) address: String,
+    pub(super) leader: bool,
+    pub(super) voter: bool,
     raft_protocol: String,
 }
 
 impl RaftServer {
     /// This server; there are no others yet.
-    fn this<S: Server>(server: &S) -> Self {
+    pub(super) fn this<S: Server>(server: &S) -> Self {
         let mut tags = server.agent_self().tags;
         let leader = server.leader_addr();
         let address = server.peer_addrs().into_iter().next().unwrap_or_default();

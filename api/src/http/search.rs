@@ -85,7 +85,9 @@ impl Context {
             Context::Evals => Some(Table::Evals),
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
-            Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => None,
+            // Their tables have other names than they, so answers carry no index of them.
+            Context::Plugins | Context::Volumes | Context::ScalingPolicy => None,
+            Context::Vars => Some(Table::Variables),
         }
     }
 
@@ -191,7 +193,14 @@ fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str,
         Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
         Context::NodePools => starting_with(view.node_pools().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
         Context::Namespaces => starting_with(view.namespaces().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
-        Context::Plugins | Context::Volumes | Context::ScalingPolicy | Context::Vars => (Vec::new(), false),
+        Context::Plugins => starting_with(view.csi_plugins().map(|row| &row.id).filter(|id| begins(id)), wanted),
+        Context::Volumes => {
+            let rows = view.csi_volumes().filter(|row| params.in_namespace(&row.namespace) && begins(&row.id));
+            starting_with(rows.map(|row| &row.id), wanted)
+        }
+        // Of every namespace, whatever the request says.
+        Context::Vars => starting_with(view.variables_with_prefix(scanned).map(|row| &row.meta.path), wanted),
+        Context::ScalingPolicy => (Vec::new(), false),
     })
 }
 

@@ -56,8 +56,34 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::Namespace(namespace.name.0.clone()));
             }
         }
+        Change::CsiVolume { before, after } => {
+            if let Some(volume) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::CsiVolume(volume.key()));
+            }
+        }
+        Change::CsiPlugin { before, after } => {
+            if let Some(plugin) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::CsiPlugin(plugin.id.clone()));
+            }
+        }
+        Change::Variable { before, after } => {
+            if let Some(variable) = after.as_ref().or(before.as_ref()) {
+                touch(WatchKey::Variable(variable.key()));
+            }
+        }
         // One row each, or never waited for: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } => {}
+        // Small tables: the table's key is enough for readers of one row, too.
+        Change::AclPolicy { .. }
+        | Change::AclToken { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AclRole { .. }
+        | Change::AclAuthMethod { .. }
+        | Change::AclBindingRule { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. } => {}
+        Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
         // Wakes everybody instead.
         Change::Restored => {}
     }

@@ -24,10 +24,13 @@ pub struct AllocView<'a> {
 impl<'a> AllocView<'a> {
     /// The view of a row.
     pub fn new(alloc: &'a Allocation) -> Self {
-        let row = match display::filled(alloc.task_states.as_deref()) {
-            Some(states) => Cow::Owned(Allocation { task_states: Some(Arc::new(states)), ..alloc.clone() }),
-            None => Cow::Borrowed(alloc),
-        };
+        let mut row = Cow::Borrowed(alloc);
+        if let Some(states) = display::filled(alloc.task_states.as_deref()) {
+            row.to_mut().task_states = Some(Arc::new(states));
+        }
+        if alloc.signed_identities.is_some() {
+            row.to_mut().signed_identities = None;
+        }
         Self { legacy: LegacyResources::new(alloc), row }
     }
 }
@@ -38,7 +41,7 @@ pub struct EventAlloc<'a>(pub &'a Allocation);
 
 impl Serialize for EventAlloc<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let row = Cow::Owned(Allocation { job: None, ..self.0.clone() });
+        let row = Cow::Owned(Allocation { job: None, signed_identities: None, ..self.0.clone() });
         AllocView { legacy: LegacyResources::new(self.0), row }.serialize(s)
     }
 }

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 use songline_commands::Kind;
-use songline_model::{Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str};
+use songline_model::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, Evaluation, Job, JobStatus, Node, NodePool, Str,
+};
 use songline_projections::Change;
 
+use crate::wire::acl::{AuthMethodView, TokenView};
 use crate::wire::alloc::EventAlloc;
 use crate::wire::node::NodeView;
 
@@ -35,6 +38,26 @@ pub enum Topic {
     SchedulerConfiguration,
     /// Who the cluster is; full streams only.
     ClusterMetadata,
+    /// CSI volumes; full streams only.
+    CsiVolume,
+    /// CSI plugins; full streams only.
+    CsiPlugin,
+    /// Variables, without what they hold; full streams only.
+    Variable,
+    /// Root keys, without the keys; full streams only.
+    RootKey,
+    /// How the servers look after themselves; full streams only.
+    AutopilotConfiguration,
+    /// ACL policies.
+    AclPolicy,
+    /// ACL tokens.
+    AclToken,
+    /// ACL roles.
+    AclRole,
+    /// ACL auth methods.
+    AclAuthMethod,
+    /// ACL binding rules.
+    AclBindingRule,
 }
 
 impl Topic {
@@ -50,6 +73,16 @@ impl Topic {
             Topic::Namespace => "Namespace",
             Topic::SchedulerConfiguration => "SchedulerConfiguration",
             Topic::ClusterMetadata => "ClusterMetadata",
+            Topic::CsiVolume => "CSIVolume",
+            Topic::CsiPlugin => "CSIPlugin",
+            Topic::Variable => "Variable",
+            Topic::RootKey => "RootKey",
+            Topic::AutopilotConfiguration => "AutopilotConfiguration",
+            Topic::AclPolicy => "ACLPolicy",
+            Topic::AclToken => "ACLToken",
+            Topic::AclRole => "ACLRole",
+            Topic::AclAuthMethod => "ACLAuthMethod",
+            Topic::AclBindingRule => "ACLBindingRule",
         }
     }
 }
@@ -103,6 +136,16 @@ pub enum Payload {
     NodePool(Arc<NodePool>),
     /// What only full streams show, as it is shown.
     Full(serde_json::Value),
+    /// An ACL policy.
+    AclPolicy(Arc<AclPolicy>),
+    /// An ACL token; its secret is not shown.
+    AclToken(Arc<AclToken>),
+    /// An ACL role.
+    AclRole(Arc<AclRole>),
+    /// An ACL auth method; its client secret is not shown.
+    AclAuthMethod(Arc<AclAuthMethod>),
+    /// An ACL binding rule.
+    AclBindingRule(Arc<AclBindingRule>),
 }
 
 impl Serialize for Payload {
@@ -115,6 +158,11 @@ impl Serialize for Payload {
             Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
             Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
             Payload::Full(row) => row.serialize(s),
+            Payload::AclPolicy(row) => s.collect_map([("ACLPolicy", row)]),
+            Payload::AclToken(row) => s.collect_map([("ACLToken", TokenView::event(row))]),
+            Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
+            Payload::AclAuthMethod(row) => s.collect_map([("AuthMethod", AuthMethodView::new(row))]),
+            Payload::AclBindingRule(row) => s.collect_map([("ACLBindingRule", row)]),
         }
     }
 }
@@ -166,14 +214,37 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::ApplyPlanResults => Some("PlanResult"),
         Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
         Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        Kind::AclPolicyUpsert => Some("ACLPolicyUpserted"),
+        Kind::AclPolicyDelete => Some("ACLPolicyDeleted"),
+        Kind::AclTokenUpsert => Some("ACLTokenUpserted"),
+        Kind::AclTokenDelete => Some("ACLTokenDeleted"),
+        Kind::AclRolesUpsert => Some("ACLRoleUpserted"),
+        Kind::AclRolesDelete => Some("ACLRoleDeleted"),
+        Kind::AclAuthMethodsUpsert => Some("ACLAuthMethodUpserted"),
+        Kind::AclAuthMethodsDelete => Some("ACLAuthMethodDeleted"),
+        Kind::AclBindingRulesUpsert => Some("ACLBindingRuleUpserted"),
+        Kind::AclBindingRulesDelete => Some("ACLBindingRuleDeleted"),
         // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
         | Kind::DeploymentDelete
         | Kind::JobStability
+        | Kind::AclTokenBootstrap
+        | Kind::Autopilot
+        | Kind::OneTimeTokenUpsert
+        | Kind::OneTimeTokenDelete
+        | Kind::OneTimeTokenExpire
         | Kind::SchedulerConfig
         | Kind::NodeBatchDeregister
         | Kind::ClusterMetadata
+        | Kind::CSIVolumeRegister
+        | Kind::CSIVolumeDeregister
+        | Kind::CSIVolumeClaim
+        | Kind::CSIVolumeClaimBatch
+        | Kind::CSIPluginDelete
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
         | Kind::NamespaceUpsert
         | Kind::NamespaceDelete
         | Kind::Restore
@@ -183,7 +254,8 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
 
 /// Whether an entry gives no event, for certain and without looking closely.
 pub fn is_silent(changes: &[Change]) -> bool {
-    changes.iter().all(|change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. }))
+    let is_none = |change: &Change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. });
+    changes.iter().all(is_none)
 }
 
 /// A row of a snapshot as an event of type `Snapshot`; `None`: its table has no topic.
@@ -259,13 +331,44 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let pool = after.as_ref().or(before.as_ref())?;
             (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
         }
+        Change::AclPolicy { before, after } => {
+            let policy = after.as_ref().or(before.as_ref())?;
+            (Topic::AclPolicy, policy.name.clone(), Str::default(), None, Payload::AclPolicy(Arc::clone(policy)))
+        }
+        Change::AclToken { before, after } => {
+            let token = after.as_ref().or(before.as_ref())?;
+            (Topic::AclToken, id_text(Some(token.accessor_id)), Str::default(), None, Payload::AclToken(Arc::clone(token)))
+        }
+        Change::AclRole { before, after } => {
+            let role = after.as_ref().or(before.as_ref())?;
+            let keys = vec![role.name.clone()];
+            (Topic::AclRole, id_text(Some(role.id)), Str::default(), Some(keys), Payload::AclRole(Arc::clone(role)))
+        }
+        Change::AclAuthMethod { before, after } => {
+            let method = after.as_ref().or(before.as_ref())?;
+            (Topic::AclAuthMethod, method.name.clone(), Str::default(), None, Payload::AclAuthMethod(Arc::clone(method)))
+        }
+        Change::AclBindingRule { before, after } => {
+            let rule = after.as_ref().or(before.as_ref())?;
+            let keys = vec![rule.auth_method.clone()];
+            (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
+        }
         // Derived from the rows above, or not the subscribers' business.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
         | Change::SchedulerConfig { .. }
         | Change::ClusterMeta { .. }
         | Change::Namespace { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };

@@ -1,12 +1,17 @@
 //! The API over a server that applies commands at once and has no log.
 
+mod autopilot;
 mod blocking;
 mod cluster;
+mod csi;
+mod identity;
 mod jobs;
 mod listen;
 mod lists;
 mod namespaces;
+mod periodic;
 mod routes;
 mod search;
 mod server;
 mod stream;
+mod variables;

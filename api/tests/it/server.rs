@@ -12,10 +12,14 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
+use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
-use songline_commands::{Actor, Command, Envelope};
-use songline_model::{AllocId, Job, NodeId, SchedulerConfiguration, Time};
+use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
+use songline_model::{
+    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Time,
+    VariableData, WrappedKey,
+};
 use songline_projections::{State, apply, pass};
 use songline_rpc::{AllocFileInfo, NodeAgent, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
@@ -61,6 +65,37 @@ impl NodeAgent for NoNode {
     }
     async fn host_stats(&self) -> Result<Bytes, RpcError> {
         no_path()
+    }
+}
+
+/// A keyring without secrets: what it encrypts, it turns round. Its one key has to be proposed first.
+pub struct Mirror;
+
+/// The one key.
+pub fn mirror_key() -> RootKeyId {
+    RootKeyId::from_bytes([9; 16])
+}
+
+impl Keyring for Mirror {
+    fn encrypt(&self, plain: &[u8]) -> Result<VariableData, KeyringError> {
+        Ok(VariableData { data: Sealed(plain.iter().rev().copied().collect()), key_id: mirror_key() })
+    }
+    fn decrypt(&self, _: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
+        Ok(sealed.0.iter().rev().copied().collect())
+    }
+    /// Believes what it is told.
+    fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
+        serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
+    }
+    fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
+        let meta = RootKeyMeta {
+            key_id: mirror_key(),
+            algorithm: ROOT_KEY_ALGORITHM.into(),
+            create_time: 1,
+            state: RootKeyState::Active,
+            ..RootKeyMeta::default()
+        };
+        Ok(UpsertRootKey { meta, wrapped: WrappedKey { wrapped_by: "none".into(), material: Sealed(vec![1]) }, rekey })
     }
 }
 
@@ -180,6 +215,9 @@ impl Server for Memory {
     async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
         Ok(())
     }
+    fn keyring(&self) -> &impl Keyring {
+        &Mirror
+    }
     fn info(&self) -> &AgentInfo {
         &self.info
     }
@@ -200,6 +238,9 @@ impl Server for Memory {
     }
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.leader_addr()]
+    }
+    fn stable_since(&self) -> Time {
+        Time::from_secs(1_700_000_000)
     }
     fn shutdown(&self) -> &CancellationToken {
         &self.shutdown

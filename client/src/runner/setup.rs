@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use songline_model::{AllocId, Allocation, Str, Task};
+use songline_model::{AllocId, Allocation, Secret, Str, Task};
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send};
@@ -13,6 +13,9 @@ use crate::core::{Input, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths};
 use crate::executor::user;
+
+/// The file in a task's secrets that holds its identity.
+const TOKEN_FILE: &str = "nomad_token";
 
 /// Variables of the agent that tasks do not get.
 const ENV_DENIED: &[&str] = &[
@@ -84,8 +87,17 @@ pub(super) async fn set_up_task(
         .map_err(|error| error.to_string())
         .and_then(|built| built.map_err(|error| error.to_string()))
         .map_err(|error| fail_hook("task_dir", error))?;
+    let token = alloc.identity_token(name);
+    let wanted = task.identity.clone().unwrap_or_default();
+    if let Some(token) = token.clone().filter(|_| wanted.file) {
+        let (dir, task) = (dir.clone(), name.clone());
+        let write = move || dir.write_secret(&task, TOKEN_FILE, token.reveal().as_bytes(), owner);
+        let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
+        written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("identity", error))?;
+    }
+    let token = token.filter(|_| wanted.env);
     let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
-    let env = environment(shared, alloc, task, dir, driver.has_own_root());
+    let env = environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref());
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
     let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
         let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
@@ -113,7 +125,7 @@ pub(super) async fn set_up_task(
     })
 }
 
-fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool) -> TaskEnv {
+fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool, token: Option<&Secret>) -> TaskEnv {
     let paths = if own_root {
         TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
     } else {
@@ -125,7 +137,7 @@ fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir,
         .filter(|(key, _)| !ENV_DENIED.contains(&key.as_str()))
         .collect();
     let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
-    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token: None })
+    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token })
 }
 
 /// Host volumes that the task mounts.

@@ -2,6 +2,7 @@
 
 mod fake;
 mod fs;
+mod identity;
 mod isolation;
 mod lifecycle;
 mod mock;

@@ -249,6 +249,12 @@ fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, st
         let field = fields.iter().find(|field| **field == name).or_else(|| fields.iter().find(|field| same_folded(field, &name)));
         let Some(field) = field else { continue };
         match chosen.iter_mut().find(|(taken, _)| taken == field) {
+            // An object that is there already is filled further, not begun anew.
+            Some((_, Node::Object(known))) if matches!(node, Node::Object(_)) => {
+                if let Node::Object(more) = node {
+                    known.extend(more);
+                }
+            }
             Some((_, slot)) => *slot = node,
             None => chosen.push((field, node)),
         }

@@ -86,6 +86,16 @@ fn member_names_match_in_any_case_and_the_last_one_wins() {
 }
 
 #[test]
+fn an_object_that_comes_again_is_filled_further() {
+    check(
+        r#"{"Meta": {"a": "1", "b": "1"}, "meta": {"b": "2", "c": "2"}, "Datacenters": ["a"], "datacenters": ["b"]}"#,
+        expect![[
+            r#"Job { id: "", priority: 0, version: None, all_at_once: false, datacenters: Some(["b"]), meta: Some({"a": "1", "b": "2", "c": "2"}), task_groups: [], weight: 0.0, extra: Null }"#
+        ]],
+    );
+}
+
+#[test]
 fn null_members_count_as_absent_and_null_elements_as_zero() {
     check(
         r#"{"ID": null, "Version": null, "Datacenters": ["a", null], "Meta": null, "TaskGroups": [null, {"Count": null, "Kind": "very-odd"}]}"#,

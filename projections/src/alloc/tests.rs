@@ -55,7 +55,7 @@ fn another_nodes_word_and_unknown_allocs_are_dropped() {
             client a1@n2 failed: ok [~node:n2]
             client a9@n1 failed: ok [~node:n1]
                alloc a1: run/pending create=5 modify=5 alloc-modify=5 version=0
-               changed: nodes=7 jobs=5 job_summary=4 job_version=4 allocs=7
+               changed: nodes=7 jobs=5 job_summary=4 job_version=4 allocs=7 csi_plugins=3
         "#]],
     );
 }

@@ -21,7 +21,17 @@ const STORY: &str = "
     job register web groups=g:3,h source=two eval=e2
     plan job=web stop=a1 lose=a2
     eval e3 blocked job=web queued=g:2 unplaced
-    job register dev/cron groups=g periodic";
+    job register dev/cron groups=g periodic
+    acl policy readers rules=node ns=default job=web group=g
+    acl role r1:engineers policies=readers
+    acl bootstrap t0 management
+    acl token t1 policies=readers roles=r1 expires=3600 global
+    acl once t1 secret=o1 expires=600
+    acl method corp:default client-secret=s3cret
+    acl rule b1 method=corp selector=all
+    autopilot trailing=250
+    root active k1
+    var set dev:app/db size=9";
 
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -62,7 +72,8 @@ fn the_checkpoint_of_schema_1_still_reads() {
     let state = read(&frozen).expect("reads");
     crate::check::consistent(&state);
     expect![[r#"
-        index 16 at 1970-01-01T00:00:16Z
+        index 24 at 1970-01-01T00:00:24Z
+        index 18 at 1970-01-01T00:00:18Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -74,9 +85,26 @@ fn the_checkpoint_of_schema_1_still_reads() {
         allocs 14: 2 rows
         scheduler_config 7: 1 rows
         cluster_meta 8: 1 rows
+        csi_volumes 0: 0 rows
+        csi_plugins 4: 0 rows
         namespaces 2: 2 rows
+        acl_policy 17: 1 rows
+        acl_token 20: 2 rows
+        acl_token_bootstrap 19: 1 rows
+        one_time_token 21: 1 rows
+        acl_roles 18: 1 rows
+        acl_auth_methods 22: 1 rows
+        acl_binding_rules 23: 1 rows
+        autopilot-config 24: 1 rows
+        periodic_launch 16: 1 rows
         idempotency 2: 1 rows
-        digest 7d7d504bac414c565d8fe5caaffabbd9
+        digest ee41fe3d6ba0d1d29610fc6d4ebcf19c
+        digest 3276409ac9cfdea11b4dc09a193b46a0
+        variables 18: 1 rows
+        variables_quota 18: 1 rows
+        root_key_meta 17: 1 rows
+        idempotency 2: 1 rows
+        digest e5dabaafaac9b6a1677b5710b9a736d7
     "#]]
     .assert_eq(&described(&state));
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use songline_commands::ReconcileSummaries;
 use songline_model::{AllocClientStatus, Allocation, Job, JobChildrenSummary, JobKey, JobStatus, JobSummary, Str, TaskGroupSummary};
 
+use crate::csi;
 use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
@@ -142,6 +143,7 @@ pub(crate) fn set_queued(tx: &mut Tx<'_>, key: &JobKey, queued: &BTreeMap<Str, i
     if changed {
         row.modify_index = tx.index();
         tx.put::<tables::JobSummary>(row);
+        csi::plugin::job_counted(tx, key);
     }
 }
 

@@ -321,32 +321,32 @@ fn children_are_counted_in_their_parent() {
     check(
         "job register cron groups=g periodic
          job register cron/1 groups=g
-         job register c1 groups=g parent=cron eval=e1
+         job register default/cron/periodic-1 groups=g parent=cron eval=e1
          show summary cron
-         plan job=c1 create=4 place=a1@n1:g
+         plan job=default/cron/periodic-1 create=4 place=a1@n1:g
          show summary cron
          client a1@n1 complete
-         eval e1 complete job=c1
+         eval e1 complete job=default/cron/periodic-1
          show summary cron
-         job register c2 groups=g parent=cron
-         job purge c2
+         job register default/cron/periodic-2 groups=g parent=cron
+         job purge default/cron/periodic-2
          show summary cron
-         job purge c1
+         job purge default/cron/periodic-1
          show summary cron",
         expect![[r#"
-            job register cron groups=g periodic: ok [+summary:cron +job:cron +version:cron.0]
+            job register cron groups=g periodic: ok [+summary:cron +job:cron +version:cron.0 +launch:cron]
             job register cron/1 groups=g: refused: job "1" is in nonexistent namespace "cron"
-            job register c1 groups=g parent=cron eval=e1: ok [+summary:c1 ~summary:cron +job:c1 +version:c1.0 +eval:e1]
+            job register default/cron/periodic-1 groups=g parent=cron eval=e1: ok [+summary:cron/periodic-1 ~summary:cron +job:cron/periodic-1 +version:cron/periodic-1.0 ~launch:cron +eval:e1]
                summary cron: g() children(pending=1) create=2 modify=4
-            plan job=c1 create=4 place=a1@n1:g: ok [~summary:c1 +alloc:a1 ~job:c1 ~summary:cron]
+            plan job=default/cron/periodic-1 create=4 place=a1@n1:g: ok [~summary:cron/periodic-1 +alloc:a1 ~job:cron/periodic-1 ~summary:cron]
                summary cron: g() children(running=1) create=2 modify=5
-            client a1@n1 complete: ok [~summary:c1 ~alloc:a1 ~job:c1 ~summary:cron]
-            eval e1 complete job=c1: ok [~eval:e1 ~job:c1 ~summary:cron]
+            client a1@n1 complete: ok [~summary:cron/periodic-1 ~alloc:a1 ~job:cron/periodic-1 ~summary:cron]
+            eval e1 complete job=default/cron/periodic-1: ok [~eval:e1 ~job:cron/periodic-1 ~summary:cron]
                summary cron: g() children(dead=1) create=2 modify=7
-            job register c2 groups=g parent=cron: ok [+summary:c2 ~summary:cron +job:c2 +version:c2.0]
-            job purge c2: ok [~summary:cron -job:c2 -version:c2.0 -summary:c2]
+            job register default/cron/periodic-2 groups=g parent=cron: ok [+summary:cron/periodic-2 ~summary:cron +job:cron/periodic-2 +version:cron/periodic-2.0 ~launch:cron]
+            job purge default/cron/periodic-2: ok [~summary:cron -job:cron/periodic-2 -version:cron/periodic-2.0 -summary:cron/periodic-2]
                summary cron: g() children(dead=2) create=2 modify=9
-            job purge c1: ok [-job:c1 -version:c1.0 -summary:c1]
+            job purge default/cron/periodic-1: ok [-job:cron/periodic-1 -version:cron/periodic-1.0 -summary:cron/periodic-1]
                summary cron: g() children(dead=2) create=2 modify=9
         "#]],
     );

@@ -47,7 +47,7 @@ fn a_node_may_make_its_pool() {
             node register n1 pool=gpu create-pool: ok [+pool:gpu +node:n1]
             node register n2 pool=tpu: ok [+node:n2]
             node register n3 pool=all: refused: node is not allowed to register in node pool "all"
-               changed: nodes=3 node_pools=2
+               changed: nodes=3 node_pools=2 csi_plugins=3
         "#]],
     );
 }
@@ -159,7 +159,7 @@ fn nodes_go_all_or_none() {
             node deregister n1 n3: refused: node not found: 6e330000-0000-0000-0000-000000000000
             node deregister: refused: node ids missing
             node deregister n1 n2: ok [-node:n1 -node:n2]
-               changed: nodes=6
+               changed: nodes=6 csi_plugins=3
         "#]],
     );
 }

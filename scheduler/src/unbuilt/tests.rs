@@ -11,7 +11,8 @@ use super::{FEATURES, missing};
 fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String> {
     let mut job = Job { kind: JobType::Service, ..Job::default() };
     let mut group = TaskGroup { update: Some(UpdateStrategy { max_parallel: 1, ..Default::default() }), ..TaskGroup::default() };
-    let mut task = Task { identity: Some(WorkloadIdentity::default()), resources: Some(Resources::default()), ..Task::default() };
+    let mut task =
+        Task { identity: Some(WorkloadIdentity { env: true, file: true }), resources: Some(Resources::default()), ..Task::default() };
     change(&mut job, &mut group, &mut task);
     group.tasks = Some(vec![task]);
     missing(&job, &group).iter().map(ToString::to_string).collect()
@@ -54,7 +55,6 @@ fn every_feature_is_seen_where_it_is_used() {
         ("artifact", seen(|_, _, task| task.artifacts = Some(vec![TaskArtifact::default()]))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
-        ("identity", seen(|_, _, task| task.identity = Some(WorkloadIdentity { env: true, file: false }))),
         ("dispatch_payload", seen(|_, _, task| task.dispatch_payload = Some(DispatchPayloadConfig::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
         ("csi_plugin", seen(|_, _, task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),

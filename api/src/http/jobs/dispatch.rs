@@ -102,22 +102,6 @@ fn payload(text: &str) -> Result<Blob, ApiError> {
     }
 }
 
-/// Starts a periodic job's child at once. What starts them at their times comes later, and this with it.
-pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let namespace = call.write_namespace()?;
-    let view = call.server.view();
-    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
-    if !job.is_periodic() {
-        return Err(ApiError::internal("can't force launch non-periodic job"));
-    }
-    if !job.is_periodic_active() {
-        let id = &job.id;
-        let text = format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
-        return Err(ApiError::internal(text));
-    }
-    Err(ApiError::not_built("periodic jobs"))
-}
-
 /// Refuses what the parent does not take.
 fn check(parent: &Job, request: &JobDispatchRequest, payload: usize) -> Result<(), ApiError> {
     let refuse = |text: String| Err(ApiError::internal(text));

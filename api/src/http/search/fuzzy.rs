@@ -93,7 +93,11 @@ fn look(view: &State, context: Context, params: &ReadParams, found: &mut Found) 
         Context::Nodes => found.scan(view.nodes(), |found, row| one(found, &row.name, &[&row.id])),
         Context::NodePools => found.scan(view.node_pools(), |found, row| one(found, row.name.as_str(), &[&row.name])),
         Context::Namespaces => found.scan(view.namespaces(), |found, row| one(found, row.name.as_str(), &[])),
-        Context::Plugins | Context::Vars => {}
+        Context::Plugins => found.scan(view.csi_plugins(), |found, row| one(found, row.id.as_str(), &[])),
+        Context::Vars => {
+            let rows = view.variables().filter(|row| params.in_namespace(&row.meta.namespace));
+            found.scan(rows, |found, row| one(found, &row.meta.path, &[&row.meta.namespace, &row.meta.path]));
+        }
         Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => {}
     }
 }

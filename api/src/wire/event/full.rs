@@ -21,6 +21,16 @@ const FULL_TYPES: &[(Kind, &str)] = &[
     (Kind::ClusterMetadata, "ClusterMetadataUpdated"),
     (Kind::NamespaceUpsert, "NamespaceUpserted"),
     (Kind::NamespaceDelete, "NamespaceDeleted"),
+    (Kind::AclTokenBootstrap, "ACLTokenBootstrapped"),
+    (Kind::Autopilot, "AutopilotConfigurationUpdated"),
+    (Kind::CSIVolumeRegister, "CSIVolumeRegistered"),
+    (Kind::CSIVolumeDeregister, "CSIVolumeDeregistered"),
+    (Kind::CSIVolumeClaim, "CSIVolumeClaim"),
+    (Kind::CSIVolumeClaimBatch, "CSIVolumeClaim"),
+    (Kind::CSIPluginDelete, "CSIPluginDeleted"),
+    (Kind::VarApplyState, "VariableApplied"),
+    (Kind::RootKeyMetaUpsert, "RootKeyUpserted"),
+    (Kind::RootKeyMetaDelete, "RootKeyDeleted"),
 ];
 
 /// Who sees the rows of a table at all.
@@ -72,6 +82,8 @@ pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown
             (Shown::ToAll, as_plain(word, &image)?)
         }
         Change::Node { .. } | Change::NodePool { .. } => (Shown::ToAll, as_plain(word, &image)?),
+        Change::AclPolicy { .. } | Change::AclToken { .. } | Change::AclRole { .. } => (Shown::ToAll, as_plain(word, &image)?),
+        Change::AclAuthMethod { .. } | Change::AclBindingRule { .. } => (Shown::ToAll, as_plain(word, &image)?),
         Change::Namespace { after, .. } => {
             let row = after.as_ref()?;
             (Shown::InFull, own(word, Topic::Namespace, row.name.0.clone(), "Namespace", &**row))
@@ -82,9 +94,34 @@ pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown
         Change::ClusterMeta { after, .. } => {
             (Shown::InFull, own(word, Topic::ClusterMetadata, "cluster".into(), "ClusterMetadata", after.as_deref()?))
         }
+        Change::AutopilotConfig { after, .. } => {
+            (Shown::InFull, own(word, Topic::AutopilotConfiguration, "autopilot".into(), "AutopilotConfiguration", after.as_deref()?))
+        }
+        Change::CsiVolume { after, .. } => {
+            let row = after.as_ref()?;
+            let event = own(word, Topic::CsiVolume, row.id.0.clone(), "CSIVolume", &**row);
+            (Shown::InFull, Event { namespace: row.namespace.0.clone(), filter_keys: Some(vec![row.plugin_id.0.clone()]), ..event })
+        }
+        Change::CsiPlugin { after, .. } => {
+            let row = after.as_ref()?;
+            (Shown::InFull, own(word, Topic::CsiPlugin, row.id.0.clone(), "CSIPlugin", &**row))
+        }
+        Change::Variable { after, .. } => {
+            let row = &after.as_ref()?.meta;
+            let event = own(word, Topic::Variable, row.path.clone(), "Variable", row);
+            (Shown::InFull, Event { namespace: row.namespace.0.clone(), ..event })
+        }
+        Change::RootKey { after, .. } => {
+            let row = &after.as_ref()?.meta;
+            (Shown::InFull, own(word, Topic::RootKey, id_text(Some(row.key_id)), "RootKey", row))
+        }
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::PeriodicLaunch { .. }
+        | Change::VariablesQuota { .. }
         | Change::Idempotency { .. }
         | Change::Restored => return None,
     };

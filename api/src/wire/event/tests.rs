@@ -107,18 +107,30 @@ fn what_garbage_collection_drops_is_told_in_short() {
 #[test]
 fn tables_without_a_topic_in_the_reference_have_one_in_full() {
     let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
-    check(Kind::NamespaceUpsert, Change::Namespace { before: None, after: namespace }, expect![[r#"
+    check(
+        Kind::NamespaceUpsert,
+        Change::Namespace { before: None, after: namespace },
+        expect![[r#"
         full: "Namespace" "NamespaceUpserted" "team" "" null
           Namespace: {"Name":"team","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":null,"CreateIndex":0,"ModifyIndex":0}
-    "#]]);
+    "#]],
+    );
     let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
-    check(Kind::ClusterMetadata, Change::ClusterMeta { before: None, after: cluster }, expect![[r#"
+    check(
+        Kind::ClusterMetadata,
+        Change::ClusterMeta { before: None, after: cluster },
+        expect![[r#"
         full: "ClusterMetadata" "ClusterMetadataUpdated" "cluster" "" null
           ClusterMetadata: {"ClusterID":"c","CreateTime":5}
-    "#]]);
+    "#]],
+    );
     let config = Some(Arc::new(SchedulerConfiguration::default()));
-    check(Kind::SchedulerConfig, Change::SchedulerConfig { before: None, after: config }, expect![[r#"
+    check(
+        Kind::SchedulerConfig,
+        Change::SchedulerConfig { before: None, after: config },
+        expect![[r#"
         full: "SchedulerConfiguration" "SchedulerConfigurationUpdated" "scheduler" "" null
           SchedulerConfiguration: {"SchedulerAlgorithm":"binpack","PreemptionConfig":{"SystemSchedulerEnabled":false,"SysBatchSchedulerEnabled":false,"BatchSchedulerEnabled":false,"ServiceSchedulerEnabled":false},"MemoryOversubscriptionEnabled":false,"RejectJobRegistration":false,"PauseEvalBroker":false,"CreateIndex":0,"ModifyIndex":0}
-    "#]]);
+    "#]],
+    );
 }

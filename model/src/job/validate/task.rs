@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{artifact, constraint, service};
 use crate::job::admit::Languages;
 use crate::job::errors::Errors;
-use crate::{Dur, JobType, Task, TaskGroup, Vault};
+use crate::{Dur, JobType, Task, TaskCsiPluginConfig, TaskGroup, Vault};
 
 impl Task {
     pub(super) fn validate(&self, kind: &JobType, group: &TaskGroup, languages: &dyn Languages) -> Result<(), Errors> {
@@ -51,6 +51,9 @@ impl Task {
         }
         self.validate_proxy(group, &mut errors);
         self.validate_mounts(group, &mut errors);
+        if let Some(plugin) = &self.csi_plugin_config {
+            plugin.validate(&mut errors);
+        }
         errors.into_result()
     }
 
@@ -147,5 +150,23 @@ impl Vault {
             other => errors.push(format!("Unknown change mode {other:?}")),
         }
         errors.into_result()
+    }
+}
+
+impl TaskCsiPluginConfig {
+    fn validate(&self, errors: &mut Errors) {
+        if self.id.is_empty() {
+            errors.push("CSIPluginConfig must have a non-empty PluginID");
+        }
+        if !matches!(self.kind.as_str(), "node" | "controller" | "monolith") {
+            errors.push(format!("CSIPluginConfig PluginType must be one of 'node', 'controller', or 'monolith', got: \"{}\"", self.kind));
+        }
+        let (mount, stage) = (&self.mount_dir, &self.stage_publish_base_dir);
+        // Compared as texts: `/csi-2` counts as below `/csi`.
+        if !mount.is_empty() && !stage.is_empty() && stage.starts_with(mount.as_str()) {
+            errors.push(format!(
+                "CSIPluginConfig StagePublishBaseDir must not be a subdirectory of MountDir, got: StagePublishBaseDir=\"{stage}\" MountDir=\"{mount}\""
+            ));
+        }
     }
 }

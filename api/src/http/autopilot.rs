@@ -1,0 +1,189 @@
+//! How the servers look after themselves: the configuration, and how well they are.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use songline_commands::SetAutopilotConfig;
+use songline_lang::{duration, go_json};
+use songline_model::{AutopilotConfig, Dur, Str, Time};
+use songline_projections::Outcome;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::cas;
+use crate::http::raft::RaftServer;
+use crate::server::Server;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (config, health) = ("/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health");
+    mux.add(Methods::Get, config, "", Capability::Operator("read"), |call| Box::pin(read_config(call)));
+    mux.add(Methods::Put, config, "", Capability::Operator("write"), |call| Box::pin(write_config(call)));
+    mux.add(Methods::Get, health, "", Capability::Operator("read"), |call| Box::pin(read_health(call)));
+    for path in [config, health] {
+        // Other methods are as good as other paths.
+        mux.add(Methods::Any, path, "", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
+    }
+}
+
+/// `AutopilotConfiguration` of the wire: the row with its durations as text.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ConfigView {
+    last_contact_threshold: String,
+    server_stabilization_time: String,
+    cleanup_dead_servers: bool,
+    max_trailing_logs: u64,
+    min_quorum: u64,
+    enable_redundancy_zones: bool,
+    disable_upgrade_migration: bool,
+    enable_custom_upgrades: bool,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl ConfigView {
+    fn new(row: &AutopilotConfig) -> Self {
+        Self {
+            last_contact_threshold: row.last_contact_threshold.to_string(),
+            server_stabilization_time: row.server_stabilization_time.to_string(),
+            cleanup_dead_servers: row.cleanup_dead_servers,
+            max_trailing_logs: row.max_trailing_logs,
+            min_quorum: row.min_quorum,
+            enable_redundancy_zones: row.enable_redundancy_zones,
+            disable_upgrade_migration: row.disable_upgrade_migration,
+            enable_custom_upgrades: row.enable_custom_upgrades,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    if !params.stale {
+        call.server.read_barrier().await?;
+    }
+    let view = call.server.view();
+    let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
+    call.plain(&ConfigView::new(&config))
+}
+
+/// The durations of a configuration as they are sent. The reference reads them apart from the rest, and says so in its errors.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = "")]
+struct SpansRequest {
+    last_contact_threshold: Str,
+    server_stabilization_time: Str,
+}
+
+/// The rest of a configuration as it is sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = ".Alias")]
+struct ConfigRequest {
+    cleanup_dead_servers: bool,
+    max_trailing_logs: u64,
+    min_quorum: u64,
+    enable_redundancy_zones: bool,
+    disable_upgrade_migration: bool,
+    enable_custom_upgrades: bool,
+}
+
+/// The configuration of a body; what it leaves out is zero, not as before.
+fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
+    let bad = |error: String| ApiError::bad_request(format!("Error parsing autopilot config: {error}"));
+    if body.is_empty() {
+        return Err(bad("Request body is empty".to_owned()));
+    }
+    let names = go_json::Names { root: Some("api.AutopilotConfiguration"), ..go_json::Names::default() };
+    let spans: SpansRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
+    let rest: ConfigRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
+    let span = |text: &str| match text {
+        "" => Ok(Dur::ZERO),
+        text => duration::parse(text).map(Dur).map_err(|error| bad(error.to_string())),
+    };
+    Ok(AutopilotConfig {
+        cleanup_dead_servers: rest.cleanup_dead_servers,
+        last_contact_threshold: span(&spans.last_contact_threshold)?,
+        max_trailing_logs: rest.max_trailing_logs,
+        min_quorum: rest.min_quorum,
+        server_stabilization_time: span(&spans.server_stabilization_time)?,
+        enable_redundancy_zones: rest.enable_redundancy_zones,
+        disable_upgrade_migration: rest.disable_upgrade_migration,
+        enable_custom_upgrades: rest.enable_custom_upgrades,
+        ..AutopilotConfig::default()
+    })
+}
+
+async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let body = call.bytes().await?;
+    let config = read_body(&body)?;
+    let cas = cas(call.query())?;
+    let written = call.propose(SetAutopilotConfig { config, cas }).await?;
+    call.plain(&(written.outcome != Outcome::Cas(false)))
+}
+
+/// `OperatorHealthReply` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HealthReply {
+    failure_tolerance: u64,
+    healthy: bool,
+    servers: Vec<ServerHealth>,
+}
+
+/// `ServerHealth` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ServerHealth {
+    last_contact: String,
+    #[serde(rename = "ID")]
+    id: String,
+    name: String,
+    address: String,
+    serf_status: &'static str,
+    version: String,
+    leader: bool,
+    last_term: u64,
+    last_index: u64,
+    healthy: bool,
+    voter: bool,
+    stable_since: Time,
+}
+
+impl ServerHealth {
+    /// This server; there are no others yet.
+    fn this<S: Server>(server: &S) -> Self {
+        let stats = server.agent_self().stats;
+        let number = |name: &str| stats.get("raft").and_then(|raft| raft.get(name)).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let raft = RaftServer::this(server);
+        ServerHealth {
+            last_contact: Dur::from(server.contact().last_contact).to_string(),
+            id: raft.id,
+            name: raft.node,
+            address: raft.address,
+            serf_status: "alive",
+            version: server.info().version.clone(),
+            leader: raft.leader,
+            last_term: number("term"),
+            last_index: number("last_log_index"),
+            healthy: server.health().server.is_some_and(|server| server.ok),
+            voter: raft.voter,
+            stable_since: Time::from_secs(server.stable_since().secs()),
+        }
+    }
+}
+
+/// 429 with the same body when not all is well: a monitor needs the code alone.
+async fn read_health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.read_params()?;
+    let server = ServerHealth::this(&*call.server);
+    // Of one server none may fail.
+    let reply = HealthReply { failure_tolerance: 0, healthy: server.healthy, servers: vec![server] };
+    let mut response = call.plain(&reply)?;
+    if !reply.healthy {
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    }
+    Ok(response)
+}

@@ -1,0 +1,221 @@
+//! CSI volumes: list, read, register, deregister, detach. Plugins are in `plugins`; what needs a plugin's controller is in `provider`.
+
+mod plugins;
+mod provider;
+
+use std::sync::Arc;
+
+use axum::http::{HeaderValue, Method};
+use axum::response::Response;
+use songline_commands::{ClaimCsiVolume, ClaimCsiVolumes, DeregisterCsiVolumes, RegisterCsiVolumes};
+use songline_lang::go_json::Names;
+use songline_model::{CsiClaimState, CsiPlugin, CsiVolume, CsiVolumeClaim, CsiVolumeKey, NodeId, Str};
+use songline_projections::{State, Table};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty, empty_written};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::{ReadParams, parse_bool};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (list, read) = (Capability::Namespace("csi-list-volume"), Capability::Namespace("csi-read-volume"));
+    let (write, mount) = (Capability::Namespace("csi-write-volume"), Capability::Namespace("csi-mount-volume"));
+    mux.add(Methods::Get, "/v1/volumes", "", list, |call| Box::pin(self::list(call)));
+    mux.add(Methods::Write, "/v1/volumes", "", write, |call| Box::pin(register(call)));
+    mux.add(Methods::Get, "/v1/volumes/external", "", list, |call| Box::pin(provider::list_external(call)));
+    mux.add(Methods::Get, "/v1/volumes/snapshot", "", list, |call| Box::pin(provider::list_snapshots(call)));
+    mux.add(Methods::Write, "/v1/volumes/snapshot", "", write, |call| Box::pin(provider::create_snapshots(call)));
+    mux.add(Methods::Delete, "/v1/volumes/snapshot", "", write, |call| Box::pin(provider::delete_snapshot(call)));
+    mux.add(Methods::Put, "/v1/volume/csi/", "{}/create", write, |call| Box::pin(provider::create(call)));
+    mux.add(Methods::Delete, "/v1/volume/csi/", "{}/delete", write, |call| Box::pin(provider::delete(call)));
+    mux.add(Methods::Delete, "/v1/volume/csi/", "{}/detach", mount, |call| Box::pin(detach(call)));
+    for tail in ["{}/create", "{}/delete", "{}/detach"] {
+        mux.add(Methods::Any, "/v1/volume/csi/", tail, Capability::Anyone, |call| Box::pin(unknown_verb(call)));
+    }
+    mux.add(Methods::Get, "/v1/volume/csi/", "{}", read, |call| Box::pin(self::read(call)));
+    mux.add(Methods::Put, "/v1/volume/csi/", "{}", write, |call| Box::pin(register(call)));
+    mux.add(Methods::Delete, "/v1/volume/csi/", "{}", write, |call| Box::pin(deregister(call)));
+    plugins::routes(mux);
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if let Some(response) = other_type(&call)? {
+        return Ok(response);
+    }
+    let params = call.read_params()?;
+    let (plugin, node) = (call.query().text("plugin_id").into_owned(), call.query().text("node_id").into_owned());
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiVolumes)], |view| {
+        let rows = selected(view, &params, &plugin, &node).into_iter().map(|row| Arc::new(CsiVolumeView(view.denormalize(&row))));
+        let token = |seen: &CsiVolumeView| Token::Spaced(seen.0.volume.namespace.to_string(), seen.0.volume.id.to_string());
+        let page = paging::page(&params, rows, token, |_| true)?;
+        Ok(At { index: view.table_index(Table::CsiVolumes), value: page })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.rows.iter().map(|seen| CsiVolumeStub::new(seen)).collect();
+    call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
+}
+
+/// What a list answers that asks for no CSI: without a type nothing, of another type not even a list.
+fn other_type<S: Server>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
+    Ok(match call.query().get("type").as_deref() {
+        Some("csi") => None,
+        Some(_) => Some(empty()),
+        None => Some(call.plain::<[(); 0]>(&[])?),
+    })
+}
+
+/// The rows of a list, by namespace and id. An empty `plugin` or `node` is any.
+fn selected(view: &State, params: &ReadParams, plugin: &str, node: &str) -> Vec<Arc<CsiVolume>> {
+    let rows: Vec<Arc<CsiVolume>> = if !node.is_empty() {
+        // What is no id is no node's.
+        node.parse::<NodeId>().map(|node| view.csi_volumes_of_node(node)).unwrap_or_default()
+    } else if !plugin.is_empty() {
+        view.csi_volumes_of_plugin(plugin).cloned().collect()
+    } else if params.all_namespaces() {
+        view.csi_volumes().cloned().collect()
+    } else {
+        view.csi_volumes_in(&params.namespace).cloned().collect()
+    };
+    let wanted = |row: &Arc<CsiVolume>| {
+        params.in_namespace(&row.namespace) && row.id.starts_with(&params.prefix) && (plugin.is_empty() || row.plugin_id == *plugin)
+    };
+    rows.into_iter().filter(wanted).collect()
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = volume_id(&call)?;
+    let params = call.read_params()?;
+    if id.is_empty() {
+        return Err(ApiError::internal("missing volume ID"));
+    }
+    let key = CsiVolumeKey::new(&params.namespace, &id);
+    let found = blocking::run(&call, &params, &[WatchKey::CsiVolume(key.clone())], |view| {
+        let seen = view.csi_volume_by_key(&key).map(|row| CsiVolumeView(view.denormalize(row)));
+        Ok(At { index: view.table_index(Table::CsiVolumes), value: seen })
+    })
+    .await?;
+    match found.value {
+        Some(seen) => call.read(&Meta::at(found.index), &seen),
+        None => Err(ApiError::missing("volume not found", found.index)),
+    }
+}
+
+async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    if !call.id.is_empty() {
+        volume_id(&call)?;
+    }
+    let volumes = requested(&mut call, "structs.CSIVolumeRegisterRequest").await?;
+    let view = call.server.view();
+    for volume in &volumes {
+        admit(&view, volume)?;
+        if let Some(stored) = view.csi_volume_by_key(&volume.key()) {
+            stored.updated(volume).map_err(|refused| ApiError::internal(refused.to_string()))?;
+        }
+    }
+    let written = call.propose(RegisterCsiVolumes { volumes }).await?;
+    Ok(written_with_meta(written.index))
+}
+
+/// The volumes of a request's body, with their namespaces.
+async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<Vec<CsiVolume>, ApiError> {
+    let request: CsiVolumeRegisterRequest = call.json_named(Names { root: Some(name), ..Names::default() }).await?;
+    let namespace = write_namespace(call, &request.namespace)?;
+    if request.volumes.is_empty() {
+        return Err(ApiError::internal("missing volume definition"));
+    }
+    Ok(request.volumes.into_iter().map(|volume| volume.into_volume(&namespace)).collect())
+}
+
+/// The namespace of a write: the body's counts when the query names none.
+fn write_namespace<S: Server>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiError> {
+    let namespace = call.write_namespace()?;
+    let in_query = !call.query().text("namespace").is_empty();
+    Ok(if in_query || of_body.is_empty() { namespace } else { of_body.clone() })
+}
+
+/// Refuses a volume that lacks something, or whose plugin can not answer for it. Answers the plugin. A controller is not asked about the
+/// volume: one that it does not confirm is registered all the same.
+fn admit<'a>(view: &'a State, volume: &CsiVolume) -> Result<&'a CsiPlugin, ApiError> {
+    volume.validate().map_err(|invalid| ApiError::internal(invalid.to_string()))?;
+    let Some(plugin) = view.csi_plugin(&volume.plugin_id) else {
+        return Err(ApiError::internal(format!("no CSI plugin named: {} could be found", volume.plugin_id)));
+    };
+    if plugin.controller_required && plugin.controllers_healthy < 1 {
+        return Err(ApiError::internal(format!("no healthy controllers for CSI plugin: {}", plugin.id)));
+    }
+    Ok(plugin)
+}
+
+async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = volume_id(&call)?;
+    let force = match &*call.query().text("force") {
+        "" => false,
+        text => parse_bool(text).ok_or_else(|| ApiError::bad_request("invalid force value"))?,
+    };
+    let namespace = call.write_namespace()?;
+    let command = DeregisterCsiVolumes { namespace: namespace.into(), ids: vec![id.into()], force };
+    let written = call.propose(command).await?;
+    Ok(written_with_meta(written.index))
+}
+
+/// Gives back every claim that the volume has from a node. Nodes mount nothing yet, so nothing outside is left to be undone first and the
+/// claims go to their last step at once.
+async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = volume_id(&call)?;
+    let node = call.query().text("node").into_owned();
+    if node.is_empty() {
+        return Err(ApiError::bad_request("detach requires node ID"));
+    }
+    let key = CsiVolumeKey::new(call.write_namespace()?, &id);
+    let view = call.server.view();
+    let Some(volume) = view.csi_volume_by_key(&key) else {
+        return Err(ApiError::internal("no such volume"));
+    };
+    let seen = view.denormalize(volume).volume;
+    let held = |claim: &CsiVolumeClaim| claim.node_id.to_string() == node.to_lowercase();
+    let mut claims: Vec<ClaimCsiVolume> = Vec::new();
+    for claim in seen.holders().map(|(_, claim)| claim).filter(|claim| held(claim)) {
+        let claim = CsiVolumeClaim { state: CsiClaimState::ReadyToFree, ..claim.clone() };
+        claims.push(ClaimCsiVolume { volume: key.clone(), claim });
+    }
+    if claims.is_empty() {
+        return Err(ApiError::internal("Unknown allocation"));
+    }
+    let written = call.propose(ClaimCsiVolumes { claims }).await?;
+    Ok(written_with_meta(written.index))
+}
+
+/// A path that ends like a verb, with a method that this verb does not have.
+async fn unknown_verb<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    volume_id(&call)?;
+    match call.method {
+        Method::PUT | Method::DELETE => Err(not_a_resource()),
+        _ => Err(ApiError::method()),
+    }
+}
+
+/// The id in the path: one word without slashes.
+fn volume_id<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+    if call.id().contains('/') {
+        return Err(not_a_resource());
+    }
+    Ok(Str::new(call.id()))
+}
+
+fn not_a_resource() -> ApiError {
+    ApiError::not_found("resource not found")
+}
+
+/// An empty answer of a write that carries the headers of a read, with nothing filled in: clients know it so.
+fn written_with_meta(index: u64) -> Response {
+    let mut response = empty_written(index);
+    let headers = response.headers_mut();
+    headers.insert("x-nomad-knownleader", HeaderValue::from_static("false"));
+    headers.insert("x-nomad-lastcontact", HeaderValue::from_static("0"));
+    response
+}

@@ -1,0 +1,60 @@
+//! CSI plugins: list and read. Nobody writes one: they follow from nodes and jobs.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_model::{Allocation, CsiPlugin, CsiPluginId};
+use songline_projections::Table;
+
+use super::{not_a_resource, other_type};
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::alloc::{AllocFields, AllocStub};
+use crate::wire::csi::{CsiPluginStub, CsiPluginView};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/plugins", "", Capability::Plugin("list"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/plugin/csi/", "{}", Capability::Plugin("read"), |call| Box::pin(read(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if let Some(response) = other_type(&call)? {
+        return Ok(response);
+    }
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiPlugins)], |view| {
+        let rows: Vec<Arc<CsiPlugin>> = view.csi_plugins().filter(|row| row.id.starts_with(&params.prefix)).cloned().collect();
+        Ok(At { index: view.table_index(Table::CsiPlugins), value: rows })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.iter().map(|row| CsiPluginStub::new(row)).collect();
+    call.read(&Meta::at(found.index), &stubs)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().contains('/') {
+        return Err(not_a_resource());
+    }
+    let params = call.read_params()?;
+    if call.id().is_empty() {
+        return Err(ApiError::internal("missing plugin ID"));
+    }
+    let id = CsiPluginId::from(call.id());
+    let found = blocking::run(&call, &params, &[WatchKey::CsiPlugin(id.clone())], |view| {
+        let row = view.csi_plugin(&id).cloned();
+        let allocs: Vec<Arc<Allocation>> = row.iter().flat_map(|row| row.allocs()).filter_map(|alloc| view.alloc(alloc).cloned()).collect();
+        // Of a plugin that is not there, the reference knows no index.
+        let index = row.as_ref().map_or(0, |_| view.table_index(Table::CsiPlugins));
+        Ok(At { index, value: (row, allocs) })
+    })
+    .await?;
+    let (Some(plugin), allocs) = &found.value else {
+        return Err(ApiError::missing("plugin not found", found.index));
+    };
+    let stubs: Vec<AllocStub<'_>> = allocs.iter().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect();
+    call.read(&Meta::at(found.index), &CsiPluginView { plugin, allocations: (!stubs.is_empty()).then_some(stubs) })
+}

@@ -1,0 +1,106 @@
+//! What a plugin's controller does at its storage: making and deleting volumes and snapshots, and listing what is there. Controllers can
+//! not be called yet, so each of these answers either why the reference would not have called one, or that it is not built.
+
+use axum::response::Response;
+use songline_model::CsiControllerInfo;
+use songline_projections::State;
+
+use super::{admit, requested, volume_id, write_namespace};
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::namespaces::multi_error;
+use crate::http::params::quote;
+use crate::server::Server;
+use crate::wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
+
+fn controllers_not_built() -> ApiError {
+    ApiError::not_built("calls of CSI controllers")
+}
+
+pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    volume_id(&call)?;
+    let volumes = requested(&mut call, "structs.CSIVolumeCreateRequest").await?;
+    let view = call.server.view();
+    for volume in &volumes {
+        let plugin = admit(&view, volume)?;
+        if !plugin.controller_required {
+            return Err(ApiError::internal("plugin has no controller"));
+        }
+        if !plugin.has_controller_capability(|can| can.supports_create_delete) {
+            return Err(ApiError::internal("plugin does not support creating volumes"));
+        }
+    }
+    Err(controllers_not_built())
+}
+
+pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = volume_id(&call)?;
+    let namespace = call.write_namespace()?;
+    let view = call.server.view();
+    let Some(volume) = view.csi_volume(&namespace, &id) else {
+        return Err(ApiError::internal(format!("volume not found: {id}")));
+    };
+    // Without a controller there is nobody who could delete it: the reference does not tell that from no plugin at all.
+    if !view.csi_plugin(&volume.plugin_id).is_some_and(|plugin| plugin.controller_required) {
+        return Err(ApiError::internal(format!("plugin {} for volume {} not found", quote(&volume.plugin_id), quote(&id))));
+    }
+    Err(controllers_not_built())
+}
+
+pub(super) async fn list_external<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.read_params()?;
+    check(&call.server.view(), &call.query().text("plugin_id"), |can| can.supports_list_volumes, "unimplemented for this plugin")?;
+    Err(controllers_not_built())
+}
+
+pub(super) async fn list_snapshots<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.read_params()?;
+    let plugin = call.query().text("plugin_id");
+    check(&call.server.view(), &plugin, |can| can.supports_list_snapshots, "plugin does not support listing snapshots")?;
+    Err(controllers_not_built())
+}
+
+pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let plugin = call.query().text("plugin_id");
+    check(&call.server.view(), &plugin, |can| can.supports_create_delete_snapshot, "plugin does not support snapshot")
+        .map_err(|error| ApiError::internal(multi_error(&[error.text.into_owned()])))?;
+    Err(controllers_not_built())
+}
+
+pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let request: CsiSnapshotCreateRequest = call.json().await?;
+    let namespace = write_namespace(&call, &request.namespace)?;
+    let view = call.server.view();
+    let mut errors = Vec::new();
+    for snapshot in &request.snapshots {
+        let Some(volume) = view.csi_volume(&namespace, &snapshot.source_volume_id) else {
+            errors.push(format!("no such volume {}", quote(&snapshot.source_volume_id)));
+            continue;
+        };
+        let id = if snapshot.plugin_id.is_empty() { &*volume.plugin_id } else { snapshot.plugin_id.as_str() };
+        match view.csi_plugin(id) {
+            None => errors.push(format!("no such plugin {}", quote(id))),
+            Some(plugin) if !plugin.has_controller_capability(|can| can.supports_create_delete_snapshot) => {
+                errors.push(format!("plugin {} does not support snapshot", quote(id)));
+            }
+            Some(_) => {}
+        }
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::internal(multi_error(&errors)));
+    }
+    if request.snapshots.is_empty() {
+        return call.written(0, &CsiSnapshotCreateResponse::default());
+    }
+    Err(controllers_not_built())
+}
+
+/// Refuses a plugin that is not there, or that has no healthy controller which can do this.
+fn check(view: &State, id: &str, can: impl Fn(&CsiControllerInfo) -> bool, refusal: &'static str) -> Result<(), ApiError> {
+    match view.csi_plugin(id) {
+        None => Err(ApiError::internal("no such plugin")),
+        Some(plugin) if !plugin.has_controller_capability(can) => Err(ApiError::internal(refusal)),
+        Some(_) => Ok(()),
+    }
+}

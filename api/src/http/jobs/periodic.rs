@@ -1,0 +1,65 @@
+//! Periodic jobs: starting a child at once. Starting them at their times is the leader's.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::Serialize;
+use songline_commands::RegisterJob;
+use songline_model::{EvalId, EvalTrigger, Job, JobStatus, PeriodicLaunch, Str, Time};
+
+use super::register::eval;
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::server::Server;
+
+/// `PeriodicForceResponse` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ForceResponse {
+    #[serde(rename = "EvalID")]
+    eval_id: EvalId,
+    eval_create_index: u64,
+    index: u64,
+}
+
+/// Launches a job now, whatever its times are, whether or not another child runs, and also while no jobs may be registered.
+pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let namespace = call.write_namespace()?;
+    let view = call.server.view();
+    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;
+    if !job.is_periodic() {
+        return Err(ApiError::internal("can't force launch non-periodic job"));
+    }
+    if !job.is_periodic_active() {
+        let id = &job.id;
+        let text = format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
+        return Err(ApiError::internal(text));
+    }
+    let child = child(job, call.server.now());
+    let eval = eval(&call, &child, child.priority, EvalTrigger::PeriodicJob);
+    let eval_id = eval.id;
+    let versions_max = call.server.info().job_tracked_versions;
+    let command = RegisterJob { job: Arc::new(child), eval: Some(eval), versions_max, ..RegisterJob::default() };
+    let index = call.propose(command).await?.index;
+    call.written(index, &ForceResponse { eval_id, eval_create_index: index, index })
+}
+
+/// What `parent` starts at `now`. Two launches within a second are two versions of one child.
+fn child(parent: &Job, now: Time) -> Job {
+    let id = PeriodicLaunch::child_id(&parent.id, now);
+    Job {
+        name: id.0.clone(),
+        id,
+        parent_id: parent.id.clone(),
+        periodic: None,
+        status: JobStatus::Pending,
+        status_description: Str::default(),
+        submit_time: now.nanos(),
+        version: 0,
+        create_index: 0,
+        modify_index: 0,
+        job_modify_index: 0,
+        stable: false,
+        ..parent.clone()
+    }
+}

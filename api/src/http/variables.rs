@@ -1,0 +1,223 @@
+//! Variables: list, read, write, delete. What is stored is encrypted before it is proposed and decrypted after it is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use songline_commands::ApplyVariable;
+use songline_lang::go_json;
+use songline_model::{NamespaceName, Str, Variable, VariableData, VariableKey, VariableMetadata, VariableOp, check_variable_path};
+use songline_projections::{Outcome, Table};
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written, set_index};
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::http::params::quote;
+use crate::keyring::Keyring;
+use crate::server::Server;
+use crate::watch::WatchKey;
+
+/// Bytes of all keys and values of a variable.
+const ITEMS_BYTES_MAX: usize = 64 << 10;
+/// Largest body of a write, in bytes: all items written as escapes.
+const BODY_BYTES_MAX: usize = 512 << 10;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/vars", "", Capability::Variables("list"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/var/", "{}", Capability::Variables("write"), |call| Box::pin(write(call)));
+    mux.add(Methods::Delete, "/v1/var/", "{}", Capability::Variables("destroy"), |call| Box::pin(delete(call)));
+    mux.add(Methods::Any, "/v1/var/", "{}", Capability::Anyone, |call| Box::pin(std::future::ready(other_method(&call))));
+}
+
+/// The secrets of a variable. They do not print.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Items(BTreeMap<String, String>);
+
+/// `VariableDecrypted` of the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct VariableView<'a> {
+    #[serde(flatten)]
+    meta: &'a VariableMetadata,
+    items: Option<&'a Items>,
+}
+
+/// `VariableDecrypted` of the wire as it is sent: only namespace and items are the caller's to say.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase", rename = "VariableDecrypted")]
+struct VariableRequest {
+    namespace: NamespaceName,
+    #[serde(rename = "Path")]
+    _path: Str,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "CreateTime")]
+    _create_time: i64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
+    #[serde(rename = "ModifyTime")]
+    _modify_time: i64,
+    items: Option<Items>,
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let mut params = call.read_params()?;
+    // The order of this list is never turned round.
+    params.reverse = false;
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Variables)], |view| {
+        let rows: Box<dyn Iterator<Item = &Arc<Variable>>> = if params.all_namespaces() {
+            Box::new(view.variables().filter(|row| row.meta.path.starts_with(&params.prefix)))
+        } else {
+            Box::new(view.variables_in(&params.namespace, &params.prefix))
+        };
+        let token = |row: &Variable| Token::Spaced(row.meta.namespace.to_string(), row.meta.path.to_string());
+        let page = paging::page(&params, rows.cloned(), token, |_| true)?;
+        Ok(At { index: view.table_index(Table::Variables).max(1), value: page })
+    })
+    .await?;
+    let shown: Vec<&VariableMetadata> = found.value.rows.iter().map(|row| &row.meta).collect();
+    call.read(&Meta::page(found.index, found.value.next_token), &shown)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let path = required_path(&call)?;
+    let params = call.read_params()?;
+    let key = VariableKey::new(params.namespace.as_str(), path);
+    let keys = [WatchKey::Variable(key.clone())];
+    let found = blocking::run(&call, &params, &keys, |view| {
+        let row = view.variable(&key).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::Variables).max(1), |row| row.meta.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    let Some(row) = found.value else {
+        return Err(ApiError::missing("variable not found", found.index));
+    };
+    let items = decrypt(&call, &row)?;
+    call.read(&Meta::at(found.index), &VariableView { meta: &row.meta, items: Some(&items) })
+}
+
+async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let path = required_path(&call)?;
+    let body = call.bytes_of(BODY_BYTES_MAX).await?;
+    if body.is_empty() {
+        return Err(ApiError::bad_request("Request body is empty"));
+    }
+    let request: VariableRequest = go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let items = request.items.filter(|items| !items.0.is_empty());
+    let Some(items) = items else {
+        return Err(ApiError::bad_request("variable missing required Items object"));
+    };
+    let cas = cas(&call)?;
+    let asked = call.write_namespace()?;
+    let namespace = if request.namespace.is_empty() { asked.as_str().into() } else { request.namespace };
+    if let Err(text) = check(&namespace, &path, &items) {
+        return Ok(refused(text));
+    }
+    let now = call.server.now().nanos();
+    let meta = VariableMetadata {
+        namespace,
+        path,
+        modify_index: cas.unwrap_or(0),
+        create_time: now,
+        modify_time: now,
+        ..VariableMetadata::default()
+    };
+    let var = Variable { encrypted: encrypt(&call, &items)?, meta };
+    let op = if cas.is_some() { VariableOp::Cas } else { VariableOp::Set };
+    let written = call.propose(ApplyVariable { op, var: var.clone() }).await?;
+    if let Outcome::VariableConflict(row) = &written.outcome {
+        return conflict(&call, row);
+    }
+    // Without a word of apply: what was there already is what was sent.
+    let meta = if let Outcome::VariableWritten(meta) = &written.outcome { meta } else { &var.meta };
+    call.written(written.index, &VariableView { meta, items: Some(&items) })
+}
+
+async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let path = required_path(&call)?;
+    let cas = cas(&call)?;
+    let namespace = call.write_namespace()?;
+    let meta =
+        VariableMetadata { namespace: namespace.as_str().into(), path, modify_index: cas.unwrap_or(0), ..VariableMetadata::default() };
+    let op = if cas.is_some() { VariableOp::DeleteCas } else { VariableOp::Delete };
+    let written = call.propose(ApplyVariable { op, var: Variable { meta, encrypted: VariableData::default() } }).await?;
+    if let Outcome::VariableConflict(row) = written.outcome {
+        return conflict(&call, &row);
+    }
+    let mut response = empty_written(written.index);
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    Ok(response)
+}
+
+fn other_method<S: Server>(call: &Call<S>) -> Result<Response, ApiError> {
+    required_path(call)?;
+    Err(ApiError::bad_request("Invalid method"))
+}
+
+fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+    match call.id() {
+        "" => Err(ApiError::bad_request("missing variable path")),
+        path => Ok(Str::new(path)),
+    }
+}
+
+/// The modify index that the caller wants to find, if it says one.
+fn cas<S: Server>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
+    let text = call.query().text("cas");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).map(Some).ok_or_else(|| {
+        let reason = if digits { "value out of range" } else { "invalid syntax" };
+        ApiError::bad_request(format!("can not parse cas: strconv.ParseUint: parsing {}: {reason}", quote(&text)))
+    })
+}
+
+/// Refuses what no variable may be.
+fn check(namespace: &str, path: &str, items: &Items) -> Result<(), String> {
+    if namespace == "*" {
+        return Err("can not target wildcard (\"*\")namespace".to_owned());
+    }
+    let size: usize = items.0.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > ITEMS_BYTES_MAX {
+        return Err("variables are limited to 64KiB in total size".to_owned());
+    }
+    check_variable_path(path).map_err(|error| error.to_string())
+}
+
+/// A refusal before anything is written: the index is 0, as of a write that never was.
+fn refused(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    set_index(&mut response, 0);
+    response
+}
+
+/// 409 with what is stored instead of what the caller knew.
+fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
+    let items = if row.meta.modify_index == 0 { None } else { Some(decrypt(call, row)?) };
+    let mut response = call.written(row.meta.modify_index, &VariableView { meta: &row.meta, items: items.as_ref() })?;
+    *response.status_mut() = StatusCode::CONFLICT;
+    Ok(response)
+}
+
+fn encrypt<S: Server>(call: &Call<S>, items: &Items) -> Result<VariableData, ApiError> {
+    let plain = serde_json::to_vec(items).map_err(|error| ApiError::internal(format!("encoding the items: {error}")))?;
+    Ok(call.server.keyring().encrypt(&plain)?)
+}
+
+fn decrypt<S: Server>(call: &Call<S>, row: &Variable) -> Result<Items, ApiError> {
+    let plain = call.server.keyring().decrypt(row.encrypted.key_id, &row.encrypted.data)?;
+    // The error of the parser would quote what it found.
+    serde_json::from_slice(&plain).map_err(|_| ApiError::internal("the decrypted variable is no map of texts"))
+}

@@ -1,0 +1,170 @@
+//! ACL rows as the wire has them: durations as text, secrets left out unless the caller owns them. Policies, roles and binding rules go as
+//! they are stored.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+use songline_model::{AccessorId, AclAuthMethod, AclAuthMethodConfig, AclToken, AclTokenRoleLink, Blob, Dur, Str, Time};
+
+/// What stands for a client secret that there is.
+const REDACTED: &str = "redacted";
+
+/// A span as Go's text; none is the empty text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span(Dur);
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if self.0 == Dur::ZERO { s.serialize_str("") } else { s.collect_str(&self.0) }
+    }
+}
+
+/// `ACLToken` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TokenView<'a> {
+    #[serde(rename = "ExpirationTTL")]
+    expiration_ttl: Span,
+    #[serde(rename = "AccessorID")]
+    accessor_id: AccessorId,
+    #[serde(rename = "SecretID")]
+    secret_id: String,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    policies: Option<&'a [Str]>,
+    roles: Option<&'a [AclTokenRoleLink]>,
+    global: bool,
+    hash: Option<&'a Blob>,
+    create_time: Time,
+    expiration_time: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> TokenView<'a> {
+    /// The token without its secret.
+    pub fn hidden(row: &'a AclToken) -> Self {
+        Self {
+            expiration_ttl: Span(row.expiration_ttl),
+            accessor_id: row.accessor_id,
+            secret_id: String::new(),
+            name: &row.name,
+            kind: row.kind.as_str(),
+            policies: row.policies.as_deref(),
+            roles: row.roles.as_deref(),
+            global: row.global,
+            hash: row.hash.as_ref(),
+            create_time: row.create_time,
+            expiration_time: row.expiration_time,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+
+    /// The token with its secret: for who owns it or made it.
+    pub fn revealed(row: &'a AclToken) -> Self {
+        Self { secret_id: row.secret_id.reveal(), ..Self::hidden(row) }
+    }
+
+    /// The token of an event: no secret, and a list of roles even when it has none.
+    pub fn event(row: &'a AclToken) -> Self {
+        Self { roles: Some(row.role_links()), ..Self::hidden(row) }
+    }
+}
+
+/// `ACLAuthMethod` of the wire, its client secret left out.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AuthMethodView<'a> {
+    #[serde(rename = "MaxTokenTTL")]
+    max_token_ttl: Span,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    token_locality: &'a str,
+    default: bool,
+    config: Option<AuthMethodConfigView<'a>>,
+    hash: Option<&'a Blob>,
+    create_time: Time,
+    modify_time: Time,
+    create_index: u64,
+    modify_index: u64,
+}
+
+/// `ACLAuthMethodConfig` of the wire, its client secret left out.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AuthMethodConfigView<'a> {
+    expiration_leeway: Span,
+    not_before_leeway: Span,
+    clock_skew_leeway: Span,
+    #[serde(rename = "JWTValidationPubKeys")]
+    jwt_validation_pub_keys: Option<&'a [Str]>,
+    #[serde(rename = "JWKSURL")]
+    jwks_url: &'a str,
+    #[serde(rename = "OIDCDiscoveryURL")]
+    oidc_discovery_url: &'a str,
+    #[serde(rename = "OIDCClientID")]
+    oidc_client_id: &'a str,
+    #[serde(rename = "OIDCClientSecret")]
+    oidc_client_secret: &'static str,
+    #[serde(rename = "OIDCScopes")]
+    oidc_scopes: Option<&'a [Str]>,
+    bound_audiences: Option<&'a [Str]>,
+    bound_issuer: Option<&'a [Str]>,
+    #[serde(rename = "AllowedRedirectURIs")]
+    allowed_redirect_uris: Option<&'a [Str]>,
+    discovery_ca_pem: Option<&'a [Str]>,
+    #[serde(rename = "JWKSCACert")]
+    jwks_ca_cert: &'a str,
+    signing_algs: Option<&'a [Str]>,
+    claim_mappings: Option<&'a BTreeMap<Str, Str>>,
+    list_claim_mappings: Option<&'a BTreeMap<Str, Str>>,
+}
+
+impl<'a> AuthMethodView<'a> {
+    /// The method, its client secret left out.
+    pub fn new(row: &'a AclAuthMethod) -> Self {
+        Self {
+            max_token_ttl: Span(row.max_token_ttl),
+            name: &row.name,
+            kind: row.kind.as_str(),
+            token_locality: row.token_locality.as_str(),
+            default: row.default,
+            config: row.config.as_ref().map(AuthMethodConfigView::new),
+            hash: row.hash.as_ref(),
+            create_time: row.create_time,
+            modify_time: row.modify_time,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+impl<'a> AuthMethodConfigView<'a> {
+    fn new(config: &'a AclAuthMethodConfig) -> Self {
+        Self {
+            expiration_leeway: Span(config.expiration_leeway),
+            not_before_leeway: Span(config.not_before_leeway),
+            clock_skew_leeway: Span(config.clock_skew_leeway),
+            jwt_validation_pub_keys: config.jwt_validation_pub_keys.as_deref(),
+            jwks_url: &config.jwks_url,
+            oidc_discovery_url: &config.oidc_discovery_url,
+            oidc_client_id: &config.oidc_client_id,
+            oidc_client_secret: if config.oidc_client_secret.is_empty() { "" } else { REDACTED },
+            oidc_scopes: config.oidc_scopes.as_deref(),
+            bound_audiences: config.bound_audiences.as_deref(),
+            bound_issuer: config.bound_issuer.as_deref(),
+            allowed_redirect_uris: config.allowed_redirect_uris.as_deref(),
+            discovery_ca_pem: config.discovery_ca_pem.as_deref(),
+            jwks_ca_cert: &config.jwks_ca_cert,
+            signing_algs: config.signing_algs.as_deref(),
+            claim_mappings: config.claim_mappings.as_ref(),
+            list_claim_mappings: config.list_claim_mappings.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! CSI volumes and plugins as answers show them: together with what is derived, without secrets; and what requests say of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize, Serializer};
+use songline_model::{
+    AllocId, CsiAccessMode, CsiAttachmentMode, CsiHealth, CsiPlugin, CsiSecrets, CsiTopology, CsiTopologyRequest, CsiVolume,
+    CsiVolumeCapability, CsiVolumeMountOptions, Str, Time,
+};
+use songline_projections::DenormalizedVolume;
+
+use crate::wire::alloc::{AllocFields, AllocStub};
+use crate::wire::responses::QueryMeta;
+
+/// A whole volume. Its claims are no part of it: of each the allocation is shown.
+#[derive(Debug)]
+pub struct CsiVolumeView(pub DenormalizedVolume);
+
+/// `CSIVolume` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename = "CSIVolume", rename_all = "PascalCase")]
+struct Shown<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    name: &'a str,
+    #[serde(rename = "ExternalID")]
+    external_id: &'a str,
+    namespace: &'a str,
+    requested_topologies: &'a Option<CsiTopologyRequest>,
+    topologies: &'a Option<Vec<CsiTopology>>,
+    access_mode: &'a CsiAccessMode,
+    attachment_mode: &'a CsiAttachmentMode,
+    mount_options: CsiVolumeMountOptions,
+    secrets: &'a CsiSecrets,
+    parameters: Texts<'a>,
+    context: Texts<'a>,
+    capacity: i64,
+    requested_capacity_min: i64,
+    requested_capacity_max: i64,
+    requested_capabilities: &'a Option<Vec<CsiVolumeCapability>>,
+    #[serde(rename = "CloneID")]
+    clone_id: &'a str,
+    #[serde(rename = "SnapshotID")]
+    snapshot_id: &'a str,
+    read_allocs: BTreeMap<AllocId, ()>,
+    write_allocs: BTreeMap<AllocId, ()>,
+    /// Readers, then writers.
+    allocations: Vec<AllocStub<'a>>,
+    schedulable: bool,
+    #[serde(rename = "PluginID")]
+    plugin_id: &'a str,
+    provider: &'a str,
+    provider_version: &'a str,
+    controller_required: bool,
+    controllers_healthy: i64,
+    controllers_expected: i64,
+    nodes_healthy: i64,
+    nodes_expected: i64,
+    resource_exhausted: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+type Texts<'a> = BTreeMap<&'a str, &'a str>;
+
+/// An absent map is an empty one.
+fn texts(map: &Option<BTreeMap<Str, Str>>) -> Texts<'_> {
+    map.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+impl Serialize for CsiVolumeView {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let DenormalizedVolume { volume, health, .. } = &self.0;
+        let shown = Shown {
+            id: &volume.id,
+            name: &volume.name,
+            external_id: &volume.external_id,
+            namespace: &volume.namespace,
+            requested_topologies: &volume.requested_topologies,
+            topologies: &volume.topologies,
+            access_mode: &volume.access_mode,
+            attachment_mode: &volume.attachment_mode,
+            mount_options: volume.mount_options.clone().unwrap_or_default(),
+            secrets: &volume.secrets,
+            parameters: texts(&volume.parameters),
+            context: texts(&volume.context),
+            capacity: volume.capacity,
+            requested_capacity_min: volume.requested_capacity_min,
+            requested_capacity_max: volume.requested_capacity_max,
+            requested_capabilities: &volume.requested_capabilities,
+            clone_id: &volume.clone_id,
+            snapshot_id: &volume.snapshot_id,
+            read_allocs: volume.read_claims.keys().map(|id| (*id, ())).collect(),
+            write_allocs: volume.write_claims.keys().map(|id| (*id, ())).collect(),
+            allocations: self.0.known_allocs().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect(),
+            schedulable: health.schedulable(),
+            plugin_id: &volume.plugin_id,
+            provider: &volume.provider,
+            provider_version: &volume.provider_version,
+            controller_required: health.controller_required,
+            controllers_healthy: health.controllers_healthy,
+            controllers_expected: health.controllers_expected,
+            nodes_healthy: health.nodes_healthy,
+            nodes_expected: health.nodes_expected,
+            resource_exhausted: volume.resource_exhausted,
+            create_index: volume.create_index,
+            modify_index: volume.modify_index,
+        };
+        shown.serialize(s)
+    }
+}
+
+/// `CSIVolListStub` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiVolumeStub<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    #[serde(rename = "ExternalID")]
+    external_id: &'a str,
+    topologies: &'a Option<Vec<CsiTopology>>,
+    access_mode: &'a CsiAccessMode,
+    attachment_mode: &'a CsiAttachmentMode,
+    current_readers: usize,
+    current_writers: usize,
+    schedulable: bool,
+    #[serde(rename = "PluginID")]
+    plugin_id: &'a str,
+    provider: &'a str,
+    controller_required: bool,
+    controllers_healthy: i64,
+    controllers_expected: i64,
+    nodes_healthy: i64,
+    nodes_expected: i64,
+    resource_exhausted: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> CsiVolumeStub<'a> {
+    /// The stub of a volume.
+    pub fn new(seen: &'a CsiVolumeView) -> Self {
+        let DenormalizedVolume { volume, health, .. } = &seen.0;
+        Self {
+            id: &volume.id,
+            namespace: &volume.namespace,
+            name: &volume.name,
+            external_id: &volume.external_id,
+            topologies: &volume.topologies,
+            access_mode: &volume.access_mode,
+            attachment_mode: &volume.attachment_mode,
+            current_readers: volume.read_claims.len(),
+            current_writers: volume.write_claims.len(),
+            schedulable: health.schedulable(),
+            plugin_id: &volume.plugin_id,
+            provider: &volume.provider,
+            controller_required: health.controller_required,
+            controllers_healthy: health.controllers_healthy,
+            controllers_expected: health.controllers_expected,
+            nodes_healthy: health.nodes_healthy,
+            nodes_expected: health.nodes_expected,
+            resource_exhausted: volume.resource_exhausted,
+            create_index: volume.create_index,
+            modify_index: volume.modify_index,
+        }
+    }
+}
+
+/// `CSIPlugin` of the wire: the row, and the allocations of its instances.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiPluginView<'a> {
+    /// The row.
+    #[serde(flatten)]
+    pub plugin: &'a CsiPlugin,
+    /// Absent when there is none.
+    pub allocations: Option<Vec<AllocStub<'a>>>,
+}
+
+/// `CSIPluginListStub` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiPluginStub<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    provider: &'a str,
+    controller_required: bool,
+    controllers_healthy: i64,
+    controllers_expected: i64,
+    nodes_healthy: i64,
+    nodes_expected: i64,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> CsiPluginStub<'a> {
+    /// The stub of a row.
+    pub fn new(plugin: &'a CsiPlugin) -> Self {
+        let health: CsiHealth = plugin.health();
+        Self {
+            id: &plugin.id,
+            provider: &plugin.provider,
+            controller_required: health.controller_required,
+            controllers_healthy: health.controllers_healthy,
+            controllers_expected: health.controllers_expected,
+            nodes_healthy: health.nodes_healthy,
+            nodes_expected: health.nodes_expected,
+            create_index: plugin.create_index,
+            modify_index: plugin.modify_index,
+        }
+    }
+}
+
+/// `CSIVolumeRegisterRequest` and `CSIVolumeCreateRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "CSIVolumeRegisterRequest", rename_all = "PascalCase")]
+pub struct CsiVolumeRegisterRequest {
+    /// What to register.
+    pub volumes: Vec<CsiVolumeRequest>,
+    /// Counts when the query names none.
+    pub namespace: Str,
+}
+
+/// `CSIVolume` of the wire as far as a request may say it; the rest of the row is passed over.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "CSIVolume", rename_all = "PascalCase")]
+pub struct CsiVolumeRequest {
+    #[serde(rename = "ID")]
+    id: Str,
+    name: Str,
+    #[serde(rename = "ExternalID")]
+    external_id: Str,
+    namespace: Str,
+    requested_topologies: Option<CsiTopologyRequest>,
+    topologies: Option<Vec<CsiTopology>>,
+    mount_options: Option<CsiVolumeMountOptions>,
+    secrets: CsiSecrets,
+    parameters: Option<BTreeMap<Str, Str>>,
+    context: Option<BTreeMap<Str, Str>>,
+    capacity: i64,
+    requested_capacity_min: i64,
+    requested_capacity_max: i64,
+    requested_capabilities: Option<Vec<CsiVolumeCapability>>,
+    #[serde(rename = "CloneID")]
+    clone_id: Str,
+    #[serde(rename = "SnapshotID")]
+    snapshot_id: Str,
+    #[serde(rename = "PluginID")]
+    plugin_id: Str,
+}
+
+impl CsiVolumeRequest {
+    /// The volume it describes; in this namespace unless it says another.
+    pub fn into_volume(self, namespace: &Str) -> CsiVolume {
+        CsiVolume {
+            id: self.id.into(),
+            name: self.name,
+            external_id: self.external_id,
+            namespace: if self.namespace.is_empty() { namespace.into() } else { self.namespace.into() },
+            requested_topologies: self.requested_topologies,
+            topologies: self.topologies,
+            mount_options: self.mount_options,
+            secrets: self.secrets,
+            parameters: self.parameters,
+            context: self.context,
+            capacity: self.capacity,
+            requested_capacity_min: self.requested_capacity_min,
+            requested_capacity_max: self.requested_capacity_max,
+            requested_capabilities: self.requested_capabilities,
+            clone_id: self.clone_id,
+            snapshot_id: self.snapshot_id,
+            plugin_id: self.plugin_id.into(),
+            ..CsiVolume::default()
+        }
+    }
+}
+
+/// `CSISnapshotCreateRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "CSISnapshotCreateRequest", rename_all = "PascalCase")]
+pub struct CsiSnapshotCreateRequest {
+    /// What to make snapshots of.
+    pub snapshots: Vec<CsiSnapshotRequest>,
+    /// Counts when the query names none.
+    pub namespace: Str,
+}
+
+/// `CSISnapshot` of the wire as far as the server decides by it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "CSISnapshot", rename_all = "PascalCase")]
+pub struct CsiSnapshotRequest {
+    /// Of which volume.
+    #[serde(rename = "SourceVolumeID")]
+    pub source_volume_id: Str,
+    /// By which plugin; the volume's when it says none.
+    #[serde(rename = "PluginID")]
+    pub plugin_id: Str,
+}
+
+/// `CSISnapshotCreateResponse` of the wire, of a request that named nothing.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiSnapshotCreateResponse {
+    /// None were asked for.
+    pub snapshots: Option<Vec<()>>,
+    /// Index.
+    #[serde(flatten)]
+    pub meta: QueryMeta,
+}

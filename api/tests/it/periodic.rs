@@ -1,0 +1,40 @@
+//! Periodic jobs: a launch by hand.
+
+use expect_test::expect;
+
+use crate::server::{Memory, check};
+
+const JOB: &str = r#"{"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Specs": ["0 0 1 1 *"]}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "true"}}]}]}}"#;
+
+#[tokio::test]
+async fn a_launch_by_hand_makes_a_child_with_an_evaluation() {
+    let server = Memory::new();
+    check(
+        &server,
+        &format!(
+            "PUT /v1/jobs {JOB}
+            PUT /v1/job/cron/periodic/force
+            GET /v1/job/cron/summary
+            GET /v1/job/cron%2Fperiodic-1700000002/evaluations
+            PUT /v1/job/nope/periodic/force"
+        ),
+        expect![[r#"
+            PUT /v1/jobs {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Specs": ["0 0 1 1 *"]}, "TaskGrou
+                200 @2 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            PUT /v1/job/cron/periodic/force
+                200 @3 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":3,"Index":3}
+            GET /v1/job/cron/summary
+                200 @3 {"JobID":"cron","Namespace":"default","Summary":{"g":{"Queued":0,"Complete":0,"Failed":0,"Running":0,"Starting":0,"Lost":0,"Unknown":0}},"Children":{"Pending":1,"Running":0,"Dead":0},"CreateIndex":2,"ModifyIndex":3}
+            GET /v1/job/cron%2Fperiodic-1700000002/evaluations
+                200 @3 [{"ID":"00000000-0000-0001-8000-000000000001","Namespace":"default","Priority":50,"Type":"batch","TriggeredBy":"periodic-job","JobID":"cron/periodic-1700000002","JobModifyIndex":3,"Status":"pending","CreateIndex":3,"ModifyIndex":3,"CreateTime":1700000003000000000,"ModifyTime":1700000003000000000}]
+            PUT /v1/job/nope/periodic/force
+                500 job not found
+        "#]],
+    )
+    .await;
+    let view = songline_api::Server::view(&*server);
+    let child = view.job("default", "cron/periodic-1700000002").expect("the child is there");
+    assert!(child.periodic.is_none() && child.parent_id == "cron" && child.name == "cron/periodic-1700000002");
+    let launch = view.periodic_launch("default", "cron").expect("the parent has launched");
+    assert_eq!((launch.launch.secs(), launch.create_index, launch.modify_index), (1_700_000_002, 2, 3));
+}

@@ -1,0 +1,33 @@
+//! Workload identities as tasks get them: in the environment, in a file, or not at all.
+
+use songline_model::{AllocClientStatus, JobType, RootKeyId, SIGNATURE_BYTES, Signature, TaskIdentity, WorkloadIdentity};
+use songline_rpc::Origin;
+
+use crate::fake::{Stage, alloc, shell};
+
+/// What a task with this wish finds, and the token that it could find.
+async fn found(wish: Option<WorkloadIdentity>) -> (String, String) {
+    let stage = Stage::new().await;
+    let script = "echo \"env=$NOMAD_TOKEN\"; echo \"file=$(stat -c %a secrets/nomad_token) $(cat secrets/nomad_token)\"";
+    let task = songline_model::Task { identity: wish, ..shell(script) };
+    let mut row = alloc(JobType::Batch, vec![task]);
+    row.signing_key_id = Some(RootKeyId::from_bytes([1; 16]));
+    row.signed_identities = Some([TaskIdentity { task: "web".into(), signature: Signature([2; SIGNATURE_BYTES]) }].into());
+    let id = stage.servers.place(row.clone());
+    stage.until_status(id, AllocClientStatus::Complete).await;
+    let token = songline_model::Allocation { id, ..row }.identity_token("web").expect("is signed").reveal().to_owned();
+    (stage.logs(id, "stdout", 0, Origin::Start).await.expect("has a log"), token)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_gets_its_identity_where_it_asks_for_it() {
+    let (printed, token) = found(Some(WorkloadIdentity { env: true, file: true })).await;
+    assert_eq!(printed, format!("env={token}\nfile=600 {token}\n"));
+    assert_eq!(token.split('.').count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_does_not_ask_gets_none() {
+    let (printed, _) = found(None).await;
+    assert_eq!(printed, "env=\nfile= \n");
+}

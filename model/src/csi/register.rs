@@ -1,0 +1,141 @@
+//! Registering a volume: what a request must say, and what it may change of a volume that is known.
+
+use super::{CsiAccessMode, CsiAttachmentMode, CsiVolume, CsiVolumeMountOptions};
+use crate::{CsiTopology, Str};
+
+/// What a volume lacks; all of it in one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("validation: {}", .0.join(", "))]
+pub struct InvalidCsiVolume(pub Vec<&'static str>);
+
+/// What a request may not change; one line each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unable to update volume: {}", list(.0))]
+pub struct CsiVolumeUpdateRefused(pub Vec<Str>);
+
+fn list(errors: &[Str]) -> String {
+    let head = if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
+    let lines: String = errors.iter().map(|error| format!("\n\t* {error}")).collect();
+    format!("{head}{lines}\n\n")
+}
+
+impl CsiVolume {
+    /// Whether a request says what a volume needs.
+    pub fn validate(&self) -> Result<(), InvalidCsiVolume> {
+        let mut errors = Vec::new();
+        let mut refuse = |wrong: bool, text: &'static str| {
+            if wrong {
+                errors.push(text);
+            }
+        };
+        refuse(self.id.is_empty(), "missing volume id");
+        refuse(self.plugin_id.is_empty(), "missing plugin id");
+        refuse(self.namespace.is_empty(), "missing namespace");
+        refuse(!self.snapshot_id.is_empty() && !self.clone_id.is_empty(), "only one of snapshot_id and clone_id is allowed");
+        refuse(self.requested_capabilities.as_ref().is_none_or(Vec::is_empty), "must include at least one capability block");
+        if let Some(asked) = &self.requested_topologies {
+            for topology in asked.required.iter().flatten() {
+                refuse(is_bare(topology), "required topology is missing segments field");
+            }
+            for topology in asked.preferred.iter().flatten() {
+                refuse(is_bare(topology), "preferred topology is missing segments field");
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(InvalidCsiVolume(errors)) }
+    }
+
+    /// The new volume that a request describes: what is not the request's to say is as of a volume that nobody has claimed.
+    pub fn as_registered(&self) -> Self {
+        let asked = self.requested_topologies.as_ref().and_then(|asked| asked.required.clone());
+        let topologies = self.topologies.clone().filter(|topologies| !topologies.is_empty()).or(asked).unwrap_or_default();
+        Self {
+            topologies: Some(topologies),
+            access_mode: CsiAccessMode::Unknown,
+            attachment_mode: CsiAttachmentMode::Unknown,
+            read_claims: Default::default(),
+            write_claims: Default::default(),
+            past_claims: Default::default(),
+            resource_exhausted: None,
+            create_index: 0,
+            modify_index: 0,
+            ..self.clone()
+        }
+    }
+
+    /// This volume with what a request changes of it. What is not the request's to say is passed over in silence; what can not change
+    /// any more must be as it is, or unsaid where that is possible.
+    pub fn updated(&self, request: &CsiVolume) -> Result<Self, CsiVolumeUpdateRefused> {
+        let mut errors: Vec<Str> = Vec::new();
+        let mut must = |holds: bool, text: &'static str| {
+            if !holds {
+                errors.push(Str::new_static(text));
+            }
+            holds
+        };
+        let kept = |stored: &str, asked: &str| asked.is_empty() || stored == asked;
+        must(kept(&self.name, &request.name), "volume name cannot be updated");
+        must(kept(&self.external_id, &request.external_id), "volume external ID cannot be updated");
+        must(self.plugin_id == request.plugin_id, "volume plugin ID cannot be updated");
+        must(kept(&self.clone_id, &request.clone_id), "volume clone ID cannot be updated");
+        must(kept(&self.snapshot_id, &request.snapshot_id), "volume snapshot ID cannot be updated");
+        let mut out = self.clone();
+        let held = !self.access_mode.is_unknown() || !self.attachment_mode.is_unknown();
+        let offers_held = request
+            .requested_capabilities
+            .iter()
+            .flatten()
+            .any(|offered| offered.access_mode == self.access_mode && offered.attachment_mode == self.attachment_mode);
+        if must(!held || offers_held, "volume requested capabilities update was not compatible with existing capability in use") {
+            out.requested_capabilities.clone_from(&request.requested_capabilities);
+        }
+        let placed = self.topologies.as_ref().is_some_and(|topologies| !topologies.is_empty());
+        let same_place = self.requested_topologies == request.requested_topologies;
+        if must(!placed || same_place, "volume topology request update was not compatible with existing topology") {
+            out.requested_topologies.clone_from(&request.requested_topologies);
+        }
+        let same_mount = mounted(&self.mount_options) == mounted(&request.mount_options);
+        if must(!self.in_use() || same_mount, "can not update mount options while volume is in use") {
+            out.mount_options.clone_from(&request.mount_options);
+        }
+        let asked = request.parameters.as_ref().filter(|asked| !asked.is_empty());
+        must(asked.is_none_or(|asked| self.parameters.as_ref() == Some(asked)), "volume parameters cannot be updated");
+        out.secrets = request.secrets.clone();
+        out.context.clone_from(&request.context);
+        if let Err(text) = out.resize(request) {
+            errors.push(text);
+        }
+        if errors.is_empty() { Ok(out) } else { Err(CsiVolumeUpdateRefused(errors)) }
+    }
+
+    /// Takes over a wish for another size. It may only grow, and `request.capacity` is what the storage has made of the wish.
+    fn resize(&mut self, request: &CsiVolume) -> Result<(), Str> {
+        let (min, max) = (request.requested_capacity_min, request.requested_capacity_max);
+        let same = (min, max) == (self.requested_capacity_min, self.requested_capacity_max);
+        if (min, max) == (0, 0) || same {
+            return Ok(());
+        }
+        if max > 0 && max < min {
+            return Err(format!("max requested capacity ({max} B) less than or equal to min ({min} B)").into());
+        }
+        if max > 0 && max < self.capacity {
+            return Err(format!("max requested capacity ({max} B) less than or equal to current ({} B)", self.capacity).into());
+        }
+        let capacity = self.capacity.max(request.capacity);
+        if min > capacity {
+            return Err(Str::new_static("expand is not implemented by this controller plugin"));
+        }
+        self.capacity = capacity;
+        self.requested_capacity_min = min;
+        self.requested_capacity_max = max;
+        Ok(())
+    }
+}
+
+fn is_bare(topology: &CsiTopology) -> bool {
+    topology.segments.as_ref().is_none_or(|segments| segments.is_empty())
+}
+
+/// No options are empty options.
+fn mounted(options: &Option<CsiVolumeMountOptions>) -> CsiVolumeMountOptions {
+    options.clone().unwrap_or_default()
+}

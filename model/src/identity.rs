@@ -1,0 +1,126 @@
+//! Workload identities: what a task can prove about itself. The row keeps only the signature; the token is put together when it is handed out.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{AllocId, Allocation, JobId, NamespaceName, RootKeyId, Secret, Str, Task, Time};
+
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// What an identity says. The order of the fields is that of the token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdentityClaims {
+    /// The task's namespace.
+    #[serde(rename = "nomad_namespace")]
+    pub namespace: NamespaceName,
+    /// Its job; for a dispatched or periodic child that of the parent.
+    #[serde(rename = "nomad_job_id")]
+    pub job_id: JobId,
+    /// Its allocation.
+    #[serde(rename = "nomad_allocation_id")]
+    pub alloc_id: AllocId,
+    /// Its name.
+    #[serde(rename = "nomad_task")]
+    pub task: Str,
+    /// From when on it counts, in Unix seconds.
+    pub nbf: i64,
+    /// When it was made, in Unix seconds.
+    pub iat: i64,
+}
+
+/// The signature under one task's identity. Whoever has it and sees the allocation has the token, so it does not print.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Signature(pub [u8; SIGNATURE_BYTES]);
+
+/// The identity of one task of an allocation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TaskIdentity {
+    /// The task.
+    pub task: Str,
+    /// By the allocation's signing key.
+    pub signature: Signature,
+}
+
+#[derive(Serialize)]
+struct Header {
+    alg: &'static str,
+    kid: RootKeyId,
+    typ: &'static str,
+}
+
+impl IdentityClaims {
+    /// What is signed: header and claims as a compact JWS has them.
+    pub fn signing_input(&self, key: RootKeyId) -> String {
+        let header = Header { alg: "EdDSA", kid: key, typ: "JWT" };
+        // Both are flat structs of texts and numbers.
+        let json = |value: Result<Vec<u8>, serde_json::Error>| value.expect("texts and numbers are always JSON");
+        let mut out = String::with_capacity(400);
+        URL_SAFE_NO_PAD.encode_string(json(serde_json::to_vec(&header)), &mut out);
+        out.push('.');
+        URL_SAFE_NO_PAD.encode_string(json(serde_json::to_vec(self)), &mut out);
+        out
+    }
+
+    /// The whole token.
+    pub fn token(&self, key: RootKeyId, signature: &Signature) -> Secret {
+        let mut out = self.signing_input(key);
+        out.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature.0, &mut out);
+        Secret::new(out)
+    }
+}
+
+impl Allocation {
+    /// What the identity of one of its tasks says. It is made with the allocation, so its times are those.
+    pub fn identity_claims(&self, task: &str) -> IdentityClaims {
+        let parent = self.job.as_ref().map(|job| &job.parent_id).filter(|parent| !parent.is_empty());
+        let at = Time::from_nanos(self.create_time).secs();
+        IdentityClaims {
+            namespace: self.namespace.clone(),
+            job_id: parent.unwrap_or(&self.job_id).clone(),
+            alloc_id: self.id,
+            task: Str::new(task),
+            nbf: at,
+            iat: at,
+        }
+    }
+
+    /// The token by which a task of it proves who it is, if it was signed.
+    pub fn identity_token(&self, task: &str) -> Option<Secret> {
+        let key = self.signing_key_id?;
+        let identity = self.signed_identities.iter().flat_map(|all| all.iter()).find(|identity| identity.task == task)?;
+        Some(self.identity_claims(task).token(key, &identity.signature))
+    }
+
+    /// The tasks of its group that have no identity yet.
+    pub fn unsigned_tasks(&self) -> impl Iterator<Item = &Task> {
+        let signed = |name: &Str| self.signed_identities.iter().flat_map(|all| all.iter()).any(|identity| identity.task == *name);
+        self.group().into_iter().flat_map(|group| group.tasks.iter().flatten()).filter(move |task| !signed(&task.name))
+    }
+}
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signature(..)")
+    }
+}
+
+impl Serialize for Signature {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if s.is_human_readable() { s.serialize_str("") } else { s.serialize_bytes(&self.0) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let bytes = serde_bytes::ByteBuf::deserialize(d)?;
+        let found = bytes.len();
+        let bytes = bytes.into_vec().try_into();
+        bytes.map(Signature).map_err(|_| serde::de::Error::invalid_length(found, &"the 64 bytes of a signature"))
+    }
+}

@@ -1,0 +1,39 @@
+//! Ciphertext: bytes that only the log and checkpoints hold. What they were encrypted with is not here.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Encrypted bytes. `Debug` and every human-readable form show nothing of them.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Sealed(pub Vec<u8>);
+
+impl Sealed {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Sealed {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if s.is_human_readable() { s.serialize_str("") } else { s.serialize_bytes(&self.0) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Sealed {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        serde_bytes::ByteBuf::deserialize(d).map(|bytes| Self(bytes.into_vec()))
+    }
+}

@@ -1,0 +1,155 @@
+//! Variables: small secret maps that people and tasks read by path. Encrypting them is not here: rows hold ciphertext only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NamespaceName, RootKeyId, Sealed, Str};
+
+/// `VariableMetadata` of the wire: all that a variable shows without being decrypted. Times are Unix nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct VariableMetadata {
+    pub namespace: NamespaceName,
+    pub path: Str,
+    pub create_index: u64,
+    pub create_time: i64,
+    pub modify_index: u64,
+    pub modify_time: i64,
+}
+
+/// `VariableData` of the wire: the items, encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct VariableData {
+    /// Nonce, ciphertext, tag.
+    pub data: Sealed,
+    /// The root key that they were encrypted with.
+    #[serde(rename = "KeyID")]
+    pub key_id: RootKeyId,
+}
+
+/// A variable as it is stored, `VariableEncrypted` of the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Variable {
+    #[serde(rename = "VariableMetadata")]
+    pub meta: VariableMetadata,
+    #[serde(rename = "VariableData")]
+    pub encrypted: VariableData,
+}
+
+/// `VariablesQuota` of the wire: how much a namespace's variables take.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct VariablesQuota {
+    pub namespace: NamespaceName,
+    /// Bytes of encrypted data.
+    pub size: i64,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+/// Names a variable: paths are unique within their namespace only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct VariableKey {
+    /// Its namespace.
+    pub namespace: NamespaceName,
+    /// Its path.
+    pub path: Str,
+}
+
+impl VariableKey {
+    /// The key of the variable at `path` in `namespace`.
+    pub fn new(namespace: impl Into<NamespaceName>, path: impl Into<Str>) -> Self {
+        Self { namespace: namespace.into(), path: path.into() }
+    }
+}
+
+impl Variable {
+    /// The key of its row.
+    pub fn key(&self) -> VariableKey {
+        VariableKey { namespace: self.meta.namespace.clone(), path: self.meta.path.clone() }
+    }
+
+    /// What stands for a variable that is not there: all zero but its name.
+    pub fn absent(key: &VariableKey) -> Self {
+        let meta = VariableMetadata { namespace: key.namespace.clone(), path: key.path.clone(), ..VariableMetadata::default() };
+        Self { meta, encrypted: VariableData::default() }
+    }
+}
+
+/// Why a path is none that a variable may have. The texts are the wire's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPath {
+    /// No path at all.
+    #[error("variable requires path")]
+    Empty,
+    /// Too long, or with other characters.
+    #[error("invalid path {0:?}")]
+    Characters(String),
+    /// The reserved directory itself.
+    #[error(
+        "\"nomad\" is a reserved top-level directory path, but you may write variables to \"nomad/jobs\", \"nomad/job-templates\", or below"
+    )]
+    Reserved,
+    /// Below the reserved directory only some places may be written.
+    #[error("only paths at \"nomad/jobs\" or \"nomad/job-templates\" and below are valid paths under the top-level \"nomad\" directory")]
+    ReservedBelow,
+    /// Templates of jobs have one level.
+    #[error(
+        "\"nomad/job-templates\" is a reserved directory path, but you may write variables at the level below it, for example, \"nomad/job-templates/template-name\""
+    )]
+    JobTemplates,
+}
+
+/// Longest path, in bytes.
+const PATH_BYTES_MAX: usize = 128;
+
+/// Whether a variable may be written at this path.
+pub fn check_variable_path(path: &str) -> Result<(), InvalidPath> {
+    if path.is_empty() {
+        return Err(InvalidPath::Empty);
+    }
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~/".contains(&byte);
+    if path.len() > PATH_BYTES_MAX || !path.bytes().all(known) {
+        return Err(InvalidPath::Characters(path.to_owned()));
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["nomad"] => Err(InvalidPath::Reserved),
+        ["nomad", "jobs", ..] | ["nomad", "job-templates", _] => Ok(()),
+        ["nomad", "job-templates", ..] => Err(InvalidPath::JobTemplates),
+        ["nomad", ..] => Err(InvalidPath::ReservedBelow),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_variable_path;
+
+    #[test]
+    fn only_some_places_of_the_reserved_directory_are_written() {
+        let told = |path: &str| check_variable_path(path).map_err(|error| error.to_string());
+        let long = "x".repeat(128);
+        for path in
+            ["a", "a/", "/a", "nomadx/a", "NOMAD", "nomad/jobs", "nomad/jobs/", "nomad/jobs/a/b/c/d", "nomad/job-templates/a", &long]
+        {
+            assert_eq!(told(path), Ok(()), "{path}");
+        }
+        let longer = "x".repeat(129);
+        for (path, text) in [
+            ("", "variable requires path"),
+            ("a b", "invalid path \"a b\""),
+            ("a.b", "invalid path \"a.b\""),
+            ("@x", "invalid path \"@x\""),
+            (&longer, &format!("invalid path {longer:?}")),
+            ("nomad", "\"nomad\" is a reserved top-level"),
+            ("nomad/", "only paths at \"nomad/jobs\""),
+            ("nomad/jobsx", "only paths at \"nomad/jobs\""),
+            ("nomad/job-templates", "\"nomad/job-templates\" is a reserved directory path"),
+            ("nomad/job-templates/a/b", "\"nomad/job-templates\" is a reserved directory path"),
+        ] {
+            assert!(told(path).is_err_and(|told| told.starts_with(text)), "{path}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How the servers look after themselves: one row of configuration.
+
+use std::sync::Arc;
+
+use songline_commands::SetAutopilotConfig;
+use songline_model::AutopilotConfig;
+
+use crate::Outcome;
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+impl Rules<(), AutopilotConfig> for tables::AutopilotConfig {
+    fn key(_row: &AutopilotConfig) {}
+}
+
+impl State {
+    /// How the servers look after themselves. `None`: nobody has said, so the initial configuration counts.
+    pub fn autopilot_config(&self) -> Option<&Arc<AutopilotConfig>> {
+        self.tables.autopilot_config.get(&())
+    }
+}
+
+/// A compare-and-set never succeeds on a missing row.
+pub(crate) fn set(tx: &mut Tx<'_>, cmd: &SetAutopilotConfig) -> Result<Outcome, Rejected> {
+    let stored = tx.autopilot_config().map(|row| (row.create_index, row.modify_index));
+    if let Some(wanted) = cmd.cas
+        && stored.is_none_or(|(_, modified)| modified != wanted)
+    {
+        return Ok(Outcome::Cas(false));
+    }
+    let create_index = stored.map_or(tx.index(), |(created, _)| created);
+    let row = AutopilotConfig { create_index, modify_index: tx.index(), ..cmd.config.clone() };
+    tx.put::<tables::AutopilotConfig>(row);
+    Ok(if cmd.cas.is_some() { Outcome::Cas(true) } else { Outcome::Done })
+}
+
+#[cfg(test)]
+mod tests;

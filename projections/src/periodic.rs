@@ -1,0 +1,58 @@
+//! Launches of periodic jobs: when each last ran, or was first seen. When one runs next, and starting it, is the leader's.
+
+use std::sync::Arc;
+
+use songline_model::{Job, JobKey, PeriodicLaunch, Time};
+
+use crate::rejected::Rejected;
+use crate::state::State;
+use crate::table::{Rules, tables};
+use crate::tx::Tx;
+
+impl Rules<JobKey, PeriodicLaunch> for tables::PeriodicLaunch {
+    fn key(row: &PeriodicLaunch) -> JobKey {
+        row.key()
+    }
+}
+
+impl State {
+    /// The last launch of a periodic job.
+    pub fn periodic_launch(&self, namespace: &str, id: &str) -> Option<&Arc<PeriodicLaunch>> {
+        self.tables.periodic_launch.get(&JobKey::new(namespace, id))
+    }
+
+    /// The last launches of all periodic jobs, by namespace and id.
+    pub fn periodic_launches(&self) -> impl DoubleEndedIterator<Item = &Arc<PeriodicLaunch>> {
+        self.tables.periodic_launch.iter()
+    }
+}
+
+/// Notes when a periodic job is first seen, so that a leader to come does not think that it missed every launch since 1970; and that a
+/// parent has launched, when its child is registered.
+pub(crate) fn registered(tx: &mut Tx<'_>, job: &Job) -> Result<(), Rejected> {
+    if job.is_periodic_active() && tx.periodic_launch(&job.namespace, &job.id).is_none() {
+        launched(tx, &job.key(), tx.at());
+    }
+    if job.parent_id.is_empty() {
+        return Ok(());
+    }
+    let parent = tx.job(&job.namespace, &job.parent_id).filter(|parent| parent.is_periodic() && !parent.is_parameterized());
+    let Some(parent) = parent.map(|parent| parent.key()) else { return Ok(()) };
+    let at = PeriodicLaunch::launch_of(&parent.id, &job.id).ok_or_else(|| Rejected::PeriodicChildId(job.id.clone()))?;
+    launched(tx, &parent, at);
+    Ok(())
+}
+
+fn launched(tx: &mut Tx<'_>, key: &JobKey, launch: Time) {
+    let create_index = tx.tables.periodic_launch.get(key).map_or(tx.index(), |stored| stored.create_index);
+    let row = PeriodicLaunch { id: key.id.clone(), namespace: key.namespace.clone(), launch, create_index, modify_index: tx.index() };
+    tx.put::<tables::PeriodicLaunch>(row);
+}
+
+/// Drops the row of a job that is gone. It may have been periodic in an earlier version only, so it is always looked for.
+pub(crate) fn purged(tx: &mut Tx<'_>, key: &JobKey) {
+    tx.delete::<tables::PeriodicLaunch>(key);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The keyring: root keys as this server can use them, unwrapped from the state by the one key that is not in it.
+//!
+//! Which keys there are and which one is active is in the tables. Nothing here outlives the process but the key-encryption key's file.
+
+mod kek;
+mod leader;
+mod material;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use songline_api::keyring::{Keyring as ApiKeyring, KeyringError};
+use songline_commands::UpsertRootKey;
+use songline_model::{
+    Allocation, IdentityClaims, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, TaskIdentity, VariableData,
+    WrappedKey,
+};
+use songline_projections::{Change, State};
+
+use super::{Core, lock};
+use kek::Kek;
+use material::Material;
+
+pub(crate) use leader::start;
+
+/// How long signing waits for the first key of a new cluster.
+const FIRST_KEY_WAIT: Duration = Duration::from_secs(5);
+
+/// Root keys that were unwrapped so far.
+pub(crate) struct Keyring {
+    dir: PathBuf,
+    /// Read when it is first needed, so that a file that is put there later counts without a restart.
+    kek: Mutex<Option<Arc<Kek>>>,
+    unwrapped: RwLock<BTreeMap<RootKeyId, Arc<Material>>>,
+}
+
+impl Keyring {
+    /// The keyring whose key-encryption key is, or will be, in `dir`.
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, kek: Mutex::default(), unwrapped: RwLock::default() }
+    }
+
+    fn kek(&self) -> Result<Arc<Kek>, KeyringError> {
+        let mut known = lock(&self.kek);
+        if let Some(kek) = &*known {
+            return Ok(Arc::clone(kek));
+        }
+        let kek = Arc::new(Kek::read(&self.dir)?);
+        *known = Some(Arc::clone(&kek));
+        Ok(kek)
+    }
+
+    /// What encrypts new root keys. A cluster without any key gets its key-encryption key here; one that lost it does not get another by itself.
+    fn kek_for_new_keys(&self, view: &State) -> Result<Arc<Kek>, KeyringError> {
+        match self.kek() {
+            Err(KeyringError::KekMissing(_)) if view.root_keys().next().is_none() => Kek::make(&self.dir)?,
+            other => return other,
+        }
+        self.kek()
+    }
+
+    fn material(&self, row: &RootKey) -> Result<Arc<Material>, KeyringError> {
+        let id = row.meta.key_id;
+        if let Some(known) = self.unwrapped.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let kek = self.kek();
+        // A file that was replaced since it was read counts from now on.
+        let kek = match kek {
+            Ok(kek) if kek.fingerprint() != row.wrapped.wrapped_by => {
+                *lock(&self.kek) = None;
+                self.kek()?
+            }
+            other => other?,
+        };
+        let material = Arc::new(kek.unwrap_key(id, &row.wrapped)?);
+        self.unwrapped.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&material));
+        Ok(material)
+    }
+
+    /// A new key that is to become active.
+    fn fresh_key(&self, view: &State, create_time: i64, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
+        let kek = self.kek_for_new_keys(view)?;
+        let key_id = RootKeyId::from(uuid::Uuid::new_v4());
+        let material = material::random()?;
+        let meta = RootKeyMeta {
+            key_id,
+            algorithm: ROOT_KEY_ALGORITHM.into(),
+            create_time,
+            state: RootKeyState::Active,
+            ..RootKeyMeta::default()
+        };
+        let wrapped = WrappedKey { wrapped_by: kek.fingerprint().into(), material: kek.wrap_key(key_id, &material)? };
+        Ok(UpsertRootKey { meta, wrapped, rekey })
+    }
+
+    /// Takes notice of what an entry did to keys: new ones are unwrapped while somebody looks at the log, deleted ones are forgotten.
+    pub(crate) fn follow(&self, changes: &[Change]) {
+        let unwrapped = || self.unwrapped.write().unwrap_or_else(PoisonError::into_inner);
+        for change in changes {
+            if let Change::RootKey { before, after } = change {
+                match (before, after) {
+                    (_, Some(row)) => {
+                        if let Err(error) = self.material(row) {
+                            tracing::warn!(key = %row.meta.key_id, %error, "a root key cannot be used on this server");
+                        }
+                    }
+                    (Some(gone), None) => {
+                        unwrapped().remove(&gone.meta.key_id);
+                    }
+                    (None, None) => {}
+                }
+            } else if matches!(change, Change::Restored) {
+                unwrapped().clear();
+            }
+        }
+    }
+
+    /// What signs new identities.
+    fn signer(&self, view: &State) -> Result<Signer, KeyringError> {
+        let row = view.active_root_key().ok_or(KeyringError::NotInitialized)?;
+        Ok(Signer { key: row.meta.key_id, material: self.material(row)? })
+    }
+}
+
+/// Signs identities with one key.
+pub(crate) struct Signer {
+    key: RootKeyId,
+    material: Arc<Material>,
+}
+
+impl Signer {
+    /// Gives every task of the allocation an identity, unless all have one.
+    pub(crate) fn sign(&self, alloc: &mut Allocation) {
+        if alloc.terminal() || alloc.unsigned_tasks().next().is_none() {
+            return;
+        }
+        let sign = |name: &Str| {
+            let signature = self.material.sign(alloc.identity_claims(name).signing_input(self.key).as_bytes());
+            TaskIdentity { task: name.clone(), signature }
+        };
+        let tasks = alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten());
+        let identities = tasks.map(|task| sign(&task.name)).collect();
+        alloc.signed_identities = Some(identities);
+        alloc.signing_key_id = Some(self.key);
+    }
+}
+
+impl Core {
+    /// What signs the identities of a plan. A new cluster's first key may be on its way; everything else that is missing is an error at once.
+    pub(crate) async fn signer(&self) -> Result<Signer, KeyringError> {
+        let mut applied = self.applied.subscribe();
+        let first_key = applied.wait_for(|_| self.view().active_root_key().is_some());
+        // Whether it came is told by the view.
+        let _ = tokio::time::timeout(FIRST_KEY_WAIT, first_key).await;
+        self.keyring.signer(&self.view())
+    }
+}
+
+impl ApiKeyring for Core {
+    fn encrypt(&self, plain: &[u8]) -> Result<VariableData, KeyringError> {
+        let view = self.view();
+        let row = view.active_root_key().ok_or(KeyringError::NotInitialized)?;
+        let key_id = row.meta.key_id;
+        Ok(VariableData { data: self.keyring.material(row)?.encrypt(key_id, plain)?, key_id })
+    }
+
+    fn decrypt(&self, key: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
+        let view = self.view();
+        let row = view.root_key(key).ok_or(KeyringError::NoSuchKey(key))?;
+        self.keyring.material(row)?.decrypt(key, sealed)
+    }
+
+    fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
+        self.keyring.fresh_key(&self.view(), self.now().nanos(), rekey)
+    }
+
+    fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
+        let view = self.view();
+        material::verify(token, self.now().secs(), |key| {
+            let row = view.root_key(key).ok_or(KeyringError::NoSuchKey(key))?;
+            self.keyring.material(row)
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! The leader's care for root keys: the first one, rotation by age, taking over from old ones, and dropping those that nobody needs.
+//! What is due is decided in `scheduler`; nothing waits for it here, so a cluster whose keys cannot be read still has a leader.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use songline_api::keyring::{Keyring as _, KeyringError};
+use songline_api::{Proposal, ProposeError};
+use songline_commands::{Actor, ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
+use songline_model::{RootKeyId, RootKeyMeta, RootKeyState, Variable, VariableMetadata, VariableOp};
+use songline_scheduler::leader::root_keys::{self, Effect};
+
+use super::super::Core;
+
+/// How long after something failed it is tried again.
+const RETRY_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two variables that are encrypted anew: at most 100 a second, so that nobody else waits.
+const REKEY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Why something that was due was not done.
+#[derive(Debug, thiserror::Error)]
+enum CareError {
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    #[error(transparent)]
+    Propose(#[from] ProposeError),
+}
+
+/// Starts the loop; it ends with the server.
+pub(crate) fn start(core: &Arc<Core>) {
+    let shutdown = core.shutdown.clone();
+    let core = Arc::downgrade(core);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = run(core) => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+async fn run(core: Weak<Core>) {
+    let mut told = String::new();
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        let result = core.care_for_root_keys().await;
+        let mut wait = core.config.root_key_gc_interval.to_std();
+        match result {
+            Ok(()) => told.clear(),
+            Err(error) => {
+                wait = wait.min(RETRY_WAIT);
+                let text = error.to_string();
+                // Said once, not every time that it is tried.
+                if text != told {
+                    tracing::error!(error = text, "root keys: variables and new allocations have to wait");
+                    told = text;
+                }
+            }
+        }
+        // Whoever is told in between finds the loop waiting at its next turn.
+        let _ = tokio::time::timeout(wait, core.root_keys_changed.notified()).await;
+    }
+}
+
+impl Core {
+    async fn care_for_root_keys(&self) -> Result<(), CareError> {
+        let view = self.view();
+        // A key that cannot be read is told of before somebody needs it.
+        if let Some(active) = view.active_root_key() {
+            self.keyring.material(active)?;
+        }
+        for effect in root_keys::due(&view, &self.config.root_keys, self.now()) {
+            match effect {
+                Effect::Rotate => {
+                    let fresh = self.keyring.fresh_key(&view, self.now().nanos(), false)?;
+                    self.write_as_keyring(fresh).await?;
+                }
+                Effect::Delete(key_id) => self.write_as_keyring(DeleteRootKey { key_id, unused_only: true }).await?,
+                Effect::TakeOver(key) => self.take_over(key).await?,
+                Effect::Retire(key) => {
+                    if let Some(row) = view.root_key(key) {
+                        let meta = RootKeyMeta { state: RootKeyState::Inactive, ..row.meta.clone() };
+                        self.write_as_keyring(UpsertRootKey { meta, wrapped: row.wrapped.clone(), rekey: false }).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Encrypts all variables of an old key with the active one. Who writes meanwhile wins.
+    async fn take_over(&self, old: RootKeyId) -> Result<(), CareError> {
+        let view = self.view();
+        for row in view.variables_of_root_key(old) {
+            let plain = match self.decrypt(old, &row.encrypted.data) {
+                Ok(plain) => plain,
+                // One that cannot be read does not keep the others.
+                Err(error @ KeyringError::Undecryptable(_)) => {
+                    tracing::error!(namespace = %row.meta.namespace, path = %row.meta.path, %error, "a variable cannot be encrypted anew");
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let meta = VariableMetadata { modify_time: self.now().nanos(), ..row.meta.clone() };
+            let var = Variable { meta, encrypted: self.encrypt(&plain)? };
+            self.write_as_keyring(ApplyVariable { op: VariableOp::Cas, var }).await?;
+            tokio::time::sleep(REKEY_PAUSE).await;
+        }
+        // Nobody needs the key any more, unless something was in the way: then it is looked at again in a while.
+        if self.view().variables_of_root_key(old).next().is_none() {
+            self.root_keys_changed.notify_one();
+        }
+        Ok(())
+    }
+
+    async fn write_as_keyring(&self, command: impl Into<Command>) -> Result<(), ProposeError> {
+        self.write(Proposal { actor: Actor::Leader("keyring".into()), cause: None, idempotency: None, command: command.into() }).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! One key's bytes at work: AES-256-GCM for data, Ed25519 for identities, both from the same 32 bytes. Whose keys they are is not here.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use serde::Deserialize;
+use songline_api::keyring::KeyringError;
+use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature};
+
+/// Bytes of every key here.
+pub(super) const KEY_BYTES: usize = 32;
+
+/// A root key that can be used.
+pub(super) struct Material {
+    cipher: LessSafeKey,
+    signer: Ed25519KeyPair,
+}
+
+impl Material {
+    /// The key with these bytes. `None`: the library takes them for no key.
+    pub(super) fn new(key: &[u8; KEY_BYTES]) -> Option<Self> {
+        Some(Self { cipher: cipher(key)?, signer: Ed25519KeyPair::from_seed_unchecked(key).ok()? })
+    }
+
+    /// Nonce, ciphertext and tag. The key's id is bound to them.
+    pub(super) fn encrypt(&self, id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| KeyringError::NoRandomness)?;
+        seal_with(&self.cipher, nonce, id, plain)
+    }
+
+    /// What was encrypted.
+    pub(super) fn decrypt(&self, id: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
+        open_with(&self.cipher, id, sealed).ok_or(KeyringError::Undecryptable(id))
+    }
+
+    /// The signature of a message.
+    pub(super) fn sign(&self, message: &[u8]) -> Signature {
+        let signature = self.signer.sign(message);
+        Signature(signature.as_ref().try_into().expect("an Ed25519 signature has 64 bytes"))
+    }
+
+    /// Whether the signature under a message is of this key.
+    fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, self.signer.public_key()).verify(message, signature).is_ok()
+    }
+}
+
+fn cipher(key: &[u8; KEY_BYTES]) -> Option<LessSafeKey> {
+    UnboundKey::new(&AES_256_GCM, key).ok().map(LessSafeKey::new)
+}
+
+/// 32 bytes that nobody knows.
+pub(super) fn random() -> Result<[u8; KEY_BYTES], KeyringError> {
+    let mut bytes = [0; KEY_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyringError::NoRandomness)?;
+    Ok(bytes)
+}
+
+/// Encrypts with bare key bytes.
+pub(super) fn seal(key: &[u8; KEY_BYTES], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+    let mut nonce = [0; NONCE_LEN];
+    SystemRandom::new().fill(&mut nonce).map_err(|_| KeyringError::NoRandomness)?;
+    seal_with(&cipher(key).ok_or(KeyringError::Damaged(id))?, nonce, id, plain)
+}
+
+/// Decrypts with bare key bytes.
+pub(super) fn open(key: &[u8; KEY_BYTES], id: RootKeyId, sealed: &Sealed) -> Option<Vec<u8>> {
+    open_with(&cipher(key)?, id, sealed)
+}
+
+fn seal_with(cipher: &LessSafeKey, nonce: [u8; NONCE_LEN], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+    let mut out = Vec::with_capacity(NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
+    out.extend_from_slice(&nonce);
+    out.extend_from_slice(plain);
+    let (_, text) = out.split_at_mut(NONCE_LEN);
+    let tag = cipher
+        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(id.to_string()), text)
+        .map_err(|_| KeyringError::Undecryptable(id))?;
+    out.extend_from_slice(tag.as_ref());
+    Ok(Sealed(out))
+}
+
+fn open_with(cipher: &LessSafeKey, id: RootKeyId, sealed: &Sealed) -> Option<Vec<u8>> {
+    let (nonce, text) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
+    let mut text = text.to_vec();
+    let length = cipher.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(id.to_string()), &mut text).ok()?.len();
+    text.truncate(length);
+    Some(text)
+}
+
+/// What the header of a token has to say. A critical extension that nobody here knows is a refusal.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<serde_json::Value>,
+    crit: Option<serde_json::Value>,
+}
+
+/// What a token says, if one of the cluster's keys signed it. Whether its allocation still counts is not asked here.
+pub(super) fn verify(
+    token: &str,
+    now_secs: i64,
+    key: impl FnOnce(RootKeyId) -> Result<Arc<Material>, KeyringError>,
+) -> Result<IdentityClaims, KeyringError> {
+    let invalid = |what: &str| KeyringError::InvalidIdentity(what.to_owned());
+    let (message, signature) = token.rsplit_once('.').ok_or_else(|| invalid("token is malformed"))?;
+    let (header, claims) = message.split_once('.').ok_or_else(|| invalid("token is malformed"))?;
+    let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| invalid("token is malformed"));
+    let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| invalid("token is malformed"))?;
+    if header.alg != "EdDSA" {
+        return Err(invalid(&format!("unexpected signing method: {}", header.alg)));
+    }
+    if header.crit.is_some() {
+        return Err(invalid("token has critical headers that are not known"));
+    }
+    let kid =
+        header.kid.as_ref().and_then(|kid| kid.as_str()).filter(|kid| !kid.is_empty()).ok_or_else(|| invalid("missing key ID header"))?;
+    let unknown = || invalid(&format!("no such key {kid:?} in keyring"));
+    let key = key(kid.parse().map_err(|_| unknown())?)?;
+    if !key.has_signed(message.as_bytes(), &decoded(signature)?) {
+        return Err(invalid("signature is invalid"));
+    }
+    let claims: IdentityClaims = serde_json::from_slice(&decoded(claims)?).map_err(|_| invalid("token has invalid claims"))?;
+    if claims.nbf > now_secs {
+        return Err(invalid("token is not valid yet"));
+    }
+    Ok(claims)
+}

@@ -1,0 +1,181 @@
+//! The keyring with real files and keys; known answers for what others have to read.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use songline_api::keyring::KeyringError;
+use songline_commands::{Actor, Envelope, UpsertRootKey};
+use songline_model::{Allocation, Job, RootKeyId, Sealed, Task, TaskGroup, Time};
+use songline_projections::{Change, State, apply};
+
+use super::material::{self, Material};
+use super::{Keyring, Signer};
+
+fn known_key() -> Material {
+    Material::new(&std::array::from_fn(|n| n as u8)).unwrap()
+}
+
+fn known_id() -> RootKeyId {
+    "11111111-2222-3333-4444-555555555555".parse().unwrap()
+}
+
+fn alloc() -> Allocation {
+    let task = |name: &str| Task { name: name.into(), ..Task::default() };
+    let group = TaskGroup { name: "g".into(), tasks: Some(vec![task("web"), task("log")]), ..TaskGroup::default() };
+    Allocation {
+        id: "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().unwrap(),
+        namespace: "default".into(),
+        job_id: "example".into(),
+        task_group: "g".into(),
+        job: Some(Arc::new(Job { task_groups: Some(vec![group]), ..Job::default() })),
+        create_time: 1_700_000_000_000_000_000,
+        ..Allocation::default()
+    }
+}
+
+fn add(state: &mut State, command: UpsertRootKey) -> Vec<Change> {
+    let raft_index = state.raft_index().max(1) + 1;
+    let applied = apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command));
+    applied.result.unwrap();
+    applied.changes
+}
+
+#[test]
+fn a_token_is_the_one_that_others_make_of_the_same_key() {
+    let mut alloc = alloc();
+    Signer { key: known_id(), material: Arc::new(known_key()) }.sign(&mut alloc);
+    let token = alloc.identity_token("web").unwrap();
+    let expected = "eyJhbGciOiJFZERTQSIsImtpZCI6IjExMTExMTExLTIyMjItMzMzMy00NDQ0LTU1NTU1NTU1NTU1NSIsInR5cCI6IkpXVCJ9.\
+        eyJub21hZF9uYW1lc3BhY2UiOiJkZWZhdWx0Iiwibm9tYWRfam9iX2lkIjoiZXhhbXBsZSIsIm5vbWFkX2FsbG9jYXRpb25faWQiOiJhYWFhYWFhYS1iYmJiLWNjY2MtZGRkZC1lZWVlZWVlZWVlZWUiLCJub21hZF90YXNrIjoid2ViIiwibmJmIjoxNzAwMDAwMDAwLCJpYXQiOjE3MDAwMDAwMDB9.\
+        gzH5aaImcGqlK-UCSKIFFFoQPc-drIYOO1N_KHMzhWK0f1GgYwovMQTCyscNXQaZqM2IdQioPebtex1fcsYQCg";
+    assert_eq!(token.reveal(), expected);
+    let claims = material::verify(expected, 1_700_000_001, |_| Ok(Arc::new(known_key()))).unwrap();
+    assert_eq!((claims.job_id.as_str(), claims.task.as_str(), claims.alloc_id), ("example", "web", alloc.id));
+}
+
+#[test]
+fn all_tasks_are_signed_once_and_never_those_that_have_ended() {
+    let mut row = alloc();
+    let signer = |key: &str| Signer { key: key.parse().unwrap(), material: Arc::new(known_key()) };
+    signer("11111111-2222-3333-4444-555555555555").sign(&mut row);
+    let first = row.clone();
+    assert!(row.identity_token("web").is_some() && row.identity_token("log").is_some());
+    signer("22222222-2222-3333-4444-555555555555").sign(&mut row);
+    assert_eq!(row, first, "it keeps what it has");
+    let mut ended = Allocation { client_status: songline_model::AllocClientStatus::Failed, ..alloc() };
+    signer("11111111-2222-3333-4444-555555555555").sign(&mut ended);
+    assert_eq!(ended.signing_key_id, None);
+}
+
+#[test]
+fn tokens_of_others_and_changed_ones_are_refused() {
+    let mut row = alloc();
+    Signer { key: known_id(), material: Arc::new(known_key()) }.sign(&mut row);
+    let token = row.identity_token("web").unwrap();
+    let (header, rest) = token.reveal().split_once('.').unwrap();
+    let refused = |token: &str, now: i64| {
+        let key = |id: RootKeyId| if id == known_id() { Ok(Arc::new(known_key())) } else { Err(KeyringError::NoSuchKey(id)) };
+        material::verify(token, now, key).unwrap_err().to_string()
+    };
+    let with_header = |json: &str| {
+        use base64::Engine;
+        format!("{}.{rest}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(json))
+    };
+    let late = 1_700_000_001;
+    for (token, text) in [
+        ("nothing".to_owned(), "failed to verify token: token is malformed"),
+        (format!("{header}.{}A{}", &rest[..30], &rest[31..]), "failed to verify token: signature is invalid"),
+        (
+            with_header(r#"{"alg":"none","kid":"11111111-2222-3333-4444-555555555555"}"#),
+            "failed to verify token: unexpected signing method: none",
+        ),
+        (with_header(r#"{"alg":"HS256","kid":"x"}"#), "failed to verify token: unexpected signing method: HS256"),
+        (with_header(r#"{"alg":"EdDSA"}"#), "failed to verify token: missing key ID header"),
+        (with_header(r#"{"alg":"EdDSA","kid":7}"#), "failed to verify token: missing key ID header"),
+        (with_header(r#"{"alg":"EdDSA","kid":"x"}"#), "failed to verify token: no such key \"x\" in keyring"),
+        (
+            with_header(r#"{"alg":"EdDSA","kid":"x","crit":["b64"]}"#),
+            "failed to verify token: token has critical headers that are not known",
+        ),
+        (
+            with_header(r#"{"alg":"EdDSA","kid":"22222222-2222-3333-4444-555555555555"}"#),
+            "no such key \"22222222-2222-3333-4444-555555555555\" in keyring",
+        ),
+    ] {
+        assert_eq!(refused(&token, late), text, "{token}");
+    }
+    assert_eq!(refused(token.reveal(), 1_699_999_999), "failed to verify token: token is not valid yet");
+}
+
+#[test]
+fn data_reads_back_with_its_own_key_and_id_only() {
+    let key = known_key();
+    let sealed = key.encrypt(known_id(), br#"{"k":"v"}"#).unwrap();
+    assert_eq!(key.decrypt(known_id(), &sealed).unwrap(), br#"{"k":"v"}"#);
+    let other_id = RootKeyId::from_bytes([1; 16]);
+    assert_eq!(key.decrypt(other_id, &sealed), Err(KeyringError::Undecryptable(other_id)));
+    for short in [0, 11, 12, 20] {
+        assert!(key.decrypt(known_id(), &Sealed(sealed.0[..short].to_vec())).is_err(), "{short} bytes");
+    }
+    // As another implementation wrote it.
+    let known = "000102030405060708090a0b3c20bd39ffc7b439f09d9a8e1f08e7256cd9f26a1312c311df";
+    let bytes = (0..known.len()).step_by(2).map(|at| u8::from_str_radix(&known[at..at + 2], 16).unwrap()).collect();
+    assert_eq!(key.decrypt(known_id(), &Sealed(bytes)).unwrap(), br#"{"k":"v"}"#);
+}
+
+#[test]
+fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("keystore");
+    let keyring = Keyring::new(keys.clone());
+    let mut state = State::new();
+    let command = keyring.fresh_key(&state, 5, false).unwrap();
+    let file = std::fs::metadata(keys.join("kek")).unwrap();
+    assert_eq!((file.permissions().mode() & 0o777, file.len()), (0o600, 65));
+    assert_eq!(std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
+    keyring.follow(&add(&mut state, command));
+    let row = state.active_root_key().unwrap();
+    let sealed = keyring.material(row).unwrap().encrypt(row.meta.key_id, b"x").unwrap();
+    // A server that starts anew reads the same.
+    let again = Keyring::new(keys);
+    assert_eq!(again.material(row).unwrap().decrypt(row.meta.key_id, &sealed).unwrap(), b"x");
+}
+
+#[test]
+fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_there() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let maker = Keyring::new(dir.path().to_owned());
+    let mut state = State::new();
+    let command = maker.fresh_key(&state, 5, false).unwrap();
+    add(&mut state, command);
+    let row = state.active_root_key().unwrap();
+    let keyring = Keyring::new(other.path().to_owned());
+    let error = |keyring: &Keyring| keyring.material(row).map(|_| ()).unwrap_err();
+    assert!(matches!(error(&keyring), KeyringError::KekMissing(_)));
+    // A lost key is not replaced by itself: that would hide the loss.
+    assert!(matches!(keyring.fresh_key(&state, 6, false), Err(KeyringError::KekMissing(_))));
+    std::fs::write(other.path().join("kek"), "nonsense").unwrap();
+    assert!(matches!(error(&keyring), KeyringError::KekUnusable { .. }));
+    std::fs::write(other.path().join("kek"), format!("{}\n", "ab".repeat(32))).unwrap();
+    assert!(matches!(error(&keyring), KeyringError::WrongKek { .. }));
+    std::fs::copy(dir.path().join("kek"), other.path().join("kek")).unwrap();
+    assert!(keyring.material(row).is_ok());
+}
+
+#[test]
+fn a_deleted_key_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let keyring = Keyring::new(dir.path().to_owned());
+    let mut state = State::new();
+    for _ in 0..2 {
+        let command = keyring.fresh_key(&state, 5, false).unwrap();
+        keyring.follow(&add(&mut state, command));
+    }
+    assert_eq!(keyring.unwrapped.read().unwrap().len(), 2);
+    let old = state.root_keys().find(|row| !row.meta.is_active()).unwrap().meta.key_id;
+    let command = songline_commands::DeleteRootKey { key_id: old, unused_only: true };
+    let raft_index = state.raft_index() + 1;
+    keyring.follow(&apply(&mut state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).changes);
+    assert_eq!(keyring.unwrapped.read().unwrap().len(), 1);
+}
