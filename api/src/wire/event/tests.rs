@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use songline_commands::Kind;
-use songline_model::{AllocId, Allocation, EvalId, Evaluation, Job, Namespace, Node, SchedulerConfiguration, Secret};
+use songline_model::{
+    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey, SchedulerConfiguration, Sealed, Secret,
+    Variable, VariableData, VariableMetadata, WrappedKey,
+};
 use songline_projections::{Change, ClusterMetadata};
 
 use super::{Audience, events};
@@ -133,4 +136,48 @@ fn tables_without_a_topic_in_the_reference_have_one_in_full() {
           SchedulerConfiguration: {"SchedulerAlgorithm":"binpack","PreemptionConfig":{"SystemSchedulerEnabled":false,"SysBatchSchedulerEnabled":false,"BatchSchedulerEnabled":false,"ServiceSchedulerEnabled":false},"MemoryOversubscriptionEnabled":false,"RejectJobRegistration":false,"PauseEvalBroker":false,"CreateIndex":0,"ModifyIndex":0}
     "#]],
     );
+}
+
+#[test]
+fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
+    let meta = VariableMetadata { namespace: "default".into(), path: "a/b".into(), modify_index: 9, ..VariableMetadata::default() };
+    let data = VariableData { data: Sealed(b"sealed".to_vec()), ..VariableData::default() };
+    let variable = Some(Arc::new(Variable { meta, encrypted: data }));
+    check(Kind::VarApplyState, Change::Variable { before: None, after: variable.clone() }, expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}
+    "#]]);
+    check(Kind::VarApplyState, Change::Variable { before: variable, after: None }, expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}, Deleted: true
+    "#]]);
+    let wrapped = WrappedKey { material: Sealed(b"sealed".to_vec()), ..WrappedKey::default() };
+    let key = Some(Arc::new(RootKey { wrapped, ..RootKey::default() }));
+    check(Kind::RootKeyMetaUpsert, Change::RootKey { before: None, after: key }, expect![[r#"
+        full: "RootKey" "RootKeyUpserted" "" "" null
+          RootKey: {"KeyID":"","Algorithm":"","CreateTime":0,"CreateIndex":0,"ModifyIndex":0,"State":"inactive"}
+    "#]]);
+}
+
+#[test]
+fn volumes_and_plugins_are_events_of_full_streams() {
+    let volume = CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
+    let volume = Some(Arc::new(volume));
+    check(Kind::CSIVolumeRegister, Change::CsiVolume { before: None, after: volume.clone() }, expect![[r#"
+        full: "CSIVolume" "CSIVolumeRegistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]]);
+    check(Kind::CSIVolumeClaim, Change::CsiVolume { before: volume.clone(), after: volume.clone() }, expect![[r#"
+        full: "CSIVolume" "CSIVolumeClaim" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]]);
+    check(Kind::CSIVolumeDeregister, Change::CsiVolume { before: volume, after: None }, expect![[r#"
+        full: "CSIVolume" "CSIVolumeDeregistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}, Deleted: true
+    "#]]);
+    let plugin = Some(Arc::new(CsiPlugin { id: "ebs".into(), ..CsiPlugin::default() }));
+    check(Kind::JobRegister, Change::CsiPlugin { before: None, after: plugin }, expect![[r#"
+        full: "CSIPlugin" "JobRegistered" "ebs" "" null
+          CSIPlugin: {ID: "ebs", ..}
+    "#]]);
 }
