@@ -14,6 +14,7 @@ mod metrics;
 mod nodes;
 mod past;
 mod plans;
+mod refill;
 mod services;
 mod timing;
 mod updates;
@@ -192,6 +193,7 @@ impl Core {
         workers::start(&core);
         work::start(&core);
         keeping::start(&core);
+        refill::start(&core);
         Ok(core)
     }
 

@@ -4,9 +4,14 @@
 //! tail, or the history when they are older than the tail. Nobody who reads can hold up who writes.
 
 mod batch;
+mod block;
 mod filter;
 mod history;
 mod inbox;
+mod json;
+mod lens;
+mod permit;
+mod snapshot;
 mod subscription;
 mod tail;
 #[cfg(test)]
@@ -20,18 +25,22 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use songline_commands::Kind;
 use songline_projections::Change;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-pub use batch::{Batch, EncodedEvent, Format};
-pub use filter::{Interest, InvalidTopic};
+pub use batch::{Batch, Dialect, EncodedEvent, Format, Label};
+pub use block::Block;
+pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{FjallHistory, History, HistoryError};
-pub use subscription::{Dialect, Start, Subscription};
+pub use permit::Permit;
+pub use subscription::{Start, Subscription};
 
 use inbox::{Inbox, Item};
 use tail::Tail;
 
 use crate::wire;
 
+/// How many readers of the history read at the same time.
+const HISTORY_READERS_MAX: usize = 4;
 /// How often a checkpoint looks whether the history has come far enough.
 const HISTORY_LOOK: Duration = Duration::from_millis(5);
 /// The history's mark follows entries without events at least so often.
@@ -42,7 +51,7 @@ const MARK_INTERVAL: Duration = Duration::from_millis(500);
 pub struct HubConfig {
     /// Entries kept in memory.
     pub tail_batches_max: usize,
-    /// Bytes of JSON kept in memory.
+    /// Bytes of msgpack kept in memory; JSON that somebody asked for comes on top.
     pub tail_bytes_max: usize,
     /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
     pub backlog_frames: usize,
@@ -77,6 +86,7 @@ struct Shared {
     tail: Mutex<Tail>,
     news: watch::Sender<News>,
     history: Option<Arc<dyn History>>,
+    history_turns: Arc<Semaphore>,
     /// What the history has not written yet.
     unwritten: Inbox,
     /// First index after the last restored archive: what is before it is another history, even while it has not been dropped yet.
@@ -90,7 +100,7 @@ impl EventHub {
         if let Some(history) = &history
             && history.last() + 1 < first_index
         {
-            history.reset(first_index)?;
+            history.lose(first_index)?;
         }
         let applied = first_index.saturating_sub(1);
         let shared = Arc::new(Shared {
@@ -100,6 +110,7 @@ impl EventHub {
             news: watch::Sender::new(News { index: applied, ..News::default() }),
             unwritten: Inbox::new(applied),
             floor: AtomicU64::new(0),
+            history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
             history,
         });
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
@@ -111,7 +122,7 @@ impl EventHub {
 
     /// Takes over what an entry changed. Call it in the order of the entries, after its view is published; it neither encodes nor waits.
     pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
-        if wire::event::event_type(kind).is_none() && kind != Kind::Restore {
+        if kind != Kind::Restore && wire::event::is_silent(&changes) {
             self.shared.inbox.pass(index);
         } else {
             self.shared.inbox.push(index, Item::Entry { index, kind, changes });
@@ -219,11 +230,12 @@ impl Shared {
     /// Writes the history, several entries at once when they come fast.
     fn history_loop(&self) {
         let Some(history) = &self.history else { return };
+        // What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
+        let mut batches = Vec::new();
         loop {
             // What is settled now is queued now: once the queue is written, the history covers it.
             let settled = self.settled();
             let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
-            let mut batches = Vec::new();
             let mut through = settled;
             let mut written = Ok(());
             for item in items {
@@ -241,13 +253,16 @@ impl Shared {
             if through > history.last() {
                 written = written.and_then(|()| history.append(&batches, through));
             }
-            if let Err(error) = written {
-                // Streams that need what is missing end with this error; a restart rebuilds the history from the log.
-                tracing::error!(error = &error as &dyn std::error::Error, "writing event history");
+            match written {
+                Ok(()) => batches.clear(),
+                // Streams that need what is missing wait for it; a restart rebuilds the history from the log.
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is tried again");
+                }
             }
             self.unwritten.done();
         }
-        let closed = history.append(&[], self.settled()).and_then(|()| history.sync());
+        let closed = history.append(&batches, self.settled()).and_then(|()| history.sync());
         if let Err(error) = closed {
             tracing::warn!(error = &error as &dyn std::error::Error, "closing event history");
         }

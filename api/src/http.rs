@@ -149,6 +149,7 @@ impl<S: Server> Api<S> {
                     body: Mutex::new(body),
                     once: None,
                     past: None,
+                    stalled: parts.extensions.get().cloned(),
                 };
                 match once::run(handler, call).await {
                     Ok(response) => response,

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -85,11 +86,13 @@ async fn connection<S: Server>(stream: TcpStream, peer: SocketAddr, api: Api<S>,
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
     }
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let stalled = Stalled::default();
+    let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, waiting: None, stalled: stalled.clone() });
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
+        request.extensions_mut().insert(stalled.clone());
         async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(Body::new)).await) }
     });
-    let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, stalled: None });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -156,37 +159,45 @@ impl Drop for Place {
     }
 }
 
+/// Whether a connection was given up because its client read nothing. Requests carry it, for those that tell the log what this ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stalled(pub(crate) Arc<AtomicBool>);
+
 /// A connection whose writes fail when the other side reads nothing for too long.
-struct Bounded {
-    stream: TcpStream,
+struct Bounded<T> {
+    stream: T,
     write_timeout: Duration,
     /// Runs while a write waits.
-    stalled: Option<Pin<Box<Sleep>>>,
+    waiting: Option<Pin<Box<Sleep>>>,
+    stalled: Stalled,
 }
 
-impl Bounded {
+impl<T> Bounded<T> {
     /// A write that waits: starts the clock, or fails when it has run out.
-    fn wait<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn wait<R>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if polled.is_ready() {
-            self.stalled = None;
+            self.waiting = None;
             return polled;
         }
         let timeout = self.write_timeout;
-        let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
+        let sleep = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
         match sleep.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))),
+            Poll::Ready(()) => {
+                self.stalled.0.store(true, Ordering::Release);
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+            }
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl AsyncRead for Bounded {
+impl<T: AsyncRead + Unpin> AsyncRead for Bounded<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Bounded {
+impl<T: AsyncWrite + Unpin> AsyncWrite for Bounded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.wait(cx, polled)
@@ -210,3 +221,6 @@ impl AsyncWrite for Bounded {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,17 +23,25 @@ pub struct Options {
     /// For how long, in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Process id of the agent: tells what a subscriber costs in memory.
+    #[arg(long)]
+    pid: Option<u32>,
 }
 
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let total = options.rate * options.seconds;
     let prefix = format!("fanout-{:x}-", std::process::id());
     let give_up = tokio::time::Instant::now() + Duration::from_secs(options.seconds + 30);
+    let before = options.pid.map(resident_bytes).transpose()?;
     let mut subscribers = Vec::new();
     for _ in 0..options.subscribers {
         let mut stream = Connection::open(&options.addr).await?;
         stream.subscribe("/v1/event/stream?topic=Job&from=now").await?;
         subscribers.push(tokio::spawn(follow(stream, prefix.clone(), total, give_up)));
+    }
+    if let (Some(pid), Some(before)) = (options.pid, before) {
+        let each = (resident_bytes(pid)? - before) / options.subscribers.max(1) as i64;
+        println!("fanout: a subscriber that waits costs {each} bytes of the agent's memory");
     }
     let mut writer = Connection::open(&options.addr).await?;
     let started = Instant::now();
@@ -43,6 +51,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         writer.ok("PUT", "/v1/jobs", job(&format!("{prefix}{n}")).to_string().as_bytes()).await?;
     }
     let took = started.elapsed();
+    if let (Some(pid), Some(before)) = (options.pid, before) {
+        let each = (resident_bytes(pid)? - before) / options.subscribers.max(1) as i64;
+        println!("fanout: after the writes, with the tail of events, {each} bytes for each subscriber");
+    }
     let (mut all, mut frames, mut complete) = (Latencies::new(), 0, 0);
     for subscriber in subscribers {
         let (latencies, seen) = subscriber.await??;
@@ -99,6 +111,13 @@ fn job(id: &str) -> Value {
         "ParameterizedJob": {},
         "TaskGroups": [{ "Name": "g", "Count": 1, "Tasks": [{ "Name": "t", "Driver": "mock_driver" }] }],
     }})
+}
+
+/// What a process has in memory.
+fn resident_bytes(pid: u32) -> anyhow::Result<i64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<i64>()? * 1024)
 }
 
 fn unix_nanos() -> u64 {

@@ -7,6 +7,7 @@ mod catchup;
 mod commit;
 mod evals;
 mod fanout;
+mod frames;
 mod http;
 mod memory;
 mod place;

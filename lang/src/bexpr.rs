@@ -115,6 +115,12 @@ impl Filter {
         eval::test(&self.root, &eval::Fields(row))
     }
 
+    /// The first regular expression that does not compile, and why: testing a row would only tell when it is come to.
+    #[must_use]
+    pub fn bad_pattern(&self) -> Option<(&str, &str)> {
+        bad_pattern(&self.root)
+    }
+
     /// The paths of the row that the filter may look at, in the order of the text.
     #[must_use]
     pub fn selectors(&self) -> Vec<&[String]> {
@@ -128,6 +134,29 @@ impl Filter {
     #[must_use]
     pub fn as_equality(&self, field: &str) -> Option<&str> {
         demanded(&self.root, field)
+    }
+}
+
+impl SyntaxError {
+    /// An error at the first place of `text` where `part` stands.
+    #[must_use]
+    pub fn at(text: &str, part: &str, message: String) -> Self {
+        let offset = text.find(part).unwrap_or(0);
+        let before = &text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1, offset, message }
+    }
+}
+
+fn bad_pattern(expression: &Expression) -> Option<(&str, &str)> {
+    match expression {
+        Expression::All(parts) | Expression::Any(parts) => parts.iter().find_map(bad_pattern),
+        Expression::Not(inner) => bad_pattern(inner),
+        Expression::Each { inner, .. } => bad_pattern(inner),
+        Expression::Match { matching: Matching::Regexp(pattern), .. } => {
+            pattern.compiled.as_ref().err().map(|reason| (pattern.text.as_str(), reason.as_str()))
+        }
+        Expression::Match { matching: Matching::Equal(_) | Matching::In(_) | Matching::Empty, .. } => None,
     }
 }
 

@@ -46,6 +46,21 @@ macro_rules! changes {
                 }
             }
 
+            /// Whether the entry dropped the row.
+            pub fn is_gone(&self) -> bool {
+                matches!(self, $(Change::$change { after: None, .. })|*)
+            }
+
+            /// The row alone: as it is after the entry, or as it was before when it is gone, as a change that made it.
+            pub fn image(&self) -> Change {
+                match self {
+                    $(Change::$change { before, after } => {
+                        Change::$change { before: None, after: after.as_ref().or(before.as_ref()).cloned() }
+                    })*
+                    Change::Restored => Change::Restored,
+                }
+            }
+
             /// Whether the row was neither there before nor is there after.
             pub(crate) fn is_void(&self) -> bool {
                 matches!(self, $(Change::$change { before: None, after: None })|*)

@@ -22,6 +22,7 @@ mod namespace;
 mod node;
 mod node_pool;
 mod operator;
+mod page;
 mod periodic;
 mod plan;
 mod prefix;

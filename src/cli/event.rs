@@ -20,6 +20,15 @@ pub(crate) enum Command {
         /// Start behind this index instead of now.
         #[arg(long)]
         after_index: Option<u64>,
+        /// Only events that pass this expression, such as `Payload.Job.Priority == 70`.
+        #[arg(long)]
+        filter: Option<String>,
+        /// Begin with all rows there are.
+        #[arg(long, conflicts_with = "after_index")]
+        snapshot: bool,
+        /// Also what the reference has no event for.
+        #[arg(long)]
+        full: bool,
         /// Print the frames as they come, as JSON lines.
         #[arg(long)]
         json: bool,
@@ -27,10 +36,20 @@ pub(crate) enum Command {
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Follow { target, topic, after_index, json } = command;
-    let from = after_index.map_or_else(|| "from=now".to_owned(), |index| format!("after_index={index}"));
-    let topics: String = topic.iter().map(|topic| format!("&topic={topic}")).collect();
-    let mut lines = follow(&Api::new(&target), &format!("{from}{topics}")).await?;
+    let Command::Follow { target, topic, after_index, filter, snapshot, full, json } = command;
+    let mut query = match (after_index, snapshot) {
+        (Some(index), _) => format!("after_index={index}"),
+        (None, true) => "snapshot=true".to_owned(),
+        (None, false) => "from=now".to_owned(),
+    };
+    topic.iter().for_each(|topic| query.push_str(&format!("&topic={}", escaped(topic))));
+    if let Some(filter) = filter {
+        query.push_str(&format!("&filter={}", escaped(&filter)));
+    }
+    if full {
+        query.push_str("&full=true");
+    }
+    let mut lines = follow(&Api::new(&target), &query).await?;
     let mut out = std::io::stdout();
     while let Some(line) = lines.next().await? {
         if json {
@@ -42,6 +61,12 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A text as the value of a query parameter.
+fn escaped(text: &str) -> String {
+    let byte = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
 }
 
 /// The lines of an event stream.
@@ -76,6 +101,9 @@ impl Lines {
 pub(crate) fn readable(frame: &Value) -> Vec<String> {
     if let Some(oldest) = frame["Gap"]["Oldest"].as_u64() {
         return vec![format!("-- older events are gone: the oldest is at index {oldest}")];
+    }
+    if let Some(why) = frame["Closed"].as_str() {
+        return vec![format!("-- the server ended the stream: {why}")];
     }
     let events = frame["Events"].as_array().into_iter().flatten();
     events

@@ -147,7 +147,7 @@ impl StateMachine for Machine {
 /// Applies one entry of the log to a state. `None` for entries that are no commands.
 ///
 /// Panics on an entry that cannot be read: to skip it would be to diverge from every other server.
-fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<(Kind, Applied)> {
+pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<(Kind, Applied)> {
     let raft_index = entry.position.index;
     let Payload::Command(bytes) = &entry.payload else {
         songline_projections::pass(state, raft_index);

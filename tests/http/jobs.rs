@@ -118,7 +118,7 @@ fn events_until(stream: &mut Connection, end: u64, next: impl Fn(&[u8]) -> Resul
 }
 
 /// A frame of JSON lines at the start of `bytes`, and its size.
-fn line(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
+pub fn line(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
     match bytes.iter().position(|byte| *byte == b'\n') {
         Some(end) => Ok(Some((serde_json::from_slice(&bytes[..end])?, end + 1))),
         None => Ok(None),
@@ -126,7 +126,7 @@ fn line(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
 }
 
 /// A msgpack frame at the start of `bytes`, and its size.
-fn pack(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
+pub fn pack(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
     let mut rest = bytes;
     match rmpv::decode::read_value(&mut rest) {
         Ok(value) => Ok(Some((plain(value)?, bytes.len() - rest.len()))),

@@ -6,6 +6,7 @@
 mod agent;
 mod dev;
 mod evals;
+mod events;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;

@@ -1,14 +1,19 @@
-//! The events of one entry, encoded once per format and shared by all subscribers. Which changes are events is in `wire::event`.
+//! The events of one entry, encoded once and shared by all subscribers. Which changes are events is in `wire::event`.
+//!
+//! Msgpack is what is kept, in memory and on disk; JSON is made from it for those who ask.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
 use serde_json::Value;
 use songline_commands::Kind;
 use songline_model::Str;
 use songline_projections::Change;
 
-use crate::wire::event;
+use super::json;
+use crate::wire::event::{self, Audience, Event};
 
 /// How frames are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +22,38 @@ pub enum Format {
     Json,
     /// One msgpack map after the other, the same tree.
     Msgpack,
+}
+
+/// Which of the forms of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// The reference's frames and nothing else.
+    Plain,
+    /// One frame an entry, and marks.
+    Ours,
+    /// The same with the events that the reference has not.
+    Full,
+}
+
+impl Dialect {
+    /// Whether events of this audience are in it.
+    pub fn shows(self, audience: Audience) -> bool {
+        match audience {
+            Audience::Everyone => true,
+            Audience::Plain => matches!(self, Dialect::Plain | Dialect::Ours),
+            Audience::Full => self == Dialect::Full,
+        }
+    }
+
+    /// Whether an entry may be several frames.
+    pub fn splits(self) -> bool {
+        self == Dialect::Plain
+    }
+
+    /// Whether marks are told.
+    pub fn has_marks(self) -> bool {
+        matches!(self, Dialect::Ours | Dialect::Full)
+    }
 }
 
 /// The events of one entry.
@@ -28,15 +65,29 @@ pub struct Batch {
     pub kind: u16,
     /// Ordered by step.
     pub events: Vec<EncodedEvent>,
-    /// Frames of all events, by format and dialect.
-    frames: [OnceLock<Vec<Bytes>>; 4],
+    /// All of them as one frame of msgpack.
+    frame: Bytes,
+    /// Frames of all events that a dialect shows, by format and dialect.
+    frames: [OnceLock<Vec<Bytes>>; 6],
 }
 
 /// One event and what it is found by.
 #[derive(Debug)]
 pub struct EncodedEvent {
+    /// What it is found by.
+    pub label: Label,
+    /// The event as msgpack, a part of its entry's frame.
+    msgpack: Bytes,
+    json: OnceLock<Bytes>,
+}
+
+/// What an event is found by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
     /// Topic.
     pub topic: Str,
+    /// Type.
+    pub word: Str,
     /// Id or name of its row.
     pub key: Str,
     /// Namespace of its row, empty when it has none.
@@ -45,25 +96,16 @@ pub struct EncodedEvent {
     pub filter_keys: Vec<Str>,
     /// Which of the plain dialect's frames it is in.
     pub step: u8,
-    /// The event as JSON.
-    pub json: Bytes,
-    msgpack: OnceLock<Bytes>,
+    /// Which streams show it.
+    pub audience: Audience,
 }
 
 impl EncodedEvent {
-    /// An event whose JSON is known.
-    pub fn new(topic: Str, key: Str, namespace: Str, filter_keys: Vec<Str>, step: u8, json: Bytes) -> Self {
-        Self { topic, key, namespace, filter_keys, step, json, msgpack: OnceLock::new() }
-    }
-
-    fn encoded(&self, format: Format) -> &Bytes {
+    /// The event in this format.
+    pub fn encoded(&self, format: Format) -> &Bytes {
         match format {
-            Format::Json => &self.json,
-            // Made from the JSON, so that the two can never say different things.
-            Format::Msgpack => self.msgpack.get_or_init(|| {
-                let tree: Value = serde_json::from_slice(&self.json).expect("what this server encoded as JSON is JSON");
-                Bytes::from(rmp_serde::to_vec_named(&tree).expect("a JSON value fits into msgpack"))
-            }),
+            Format::Msgpack => &self.msgpack,
+            Format::Json => self.json.get_or_init(|| json_of(&self.msgpack)),
         }
     }
 }
@@ -71,40 +113,94 @@ impl EncodedEvent {
 impl Batch {
     /// Encodes the events of an entry.
     pub fn encode(index: u64, kind: Kind, changes: &[Change]) -> Self {
-        let events = event::events(kind, changes).into_iter().map(|event| {
-            let json = serde_json::to_vec(&event.view(index)).expect("rows have text keys only, so they are JSON");
-            let filter_keys = event.filter_keys.unwrap_or_default();
-            EncodedEvent::new(Str::new_static(event.topic.as_str()), event.key, event.namespace, filter_keys, event.step, json.into())
-        });
-        Self::new(index, kind.number(), events.collect())
+        Self::of(index, kind.number(), event::events(kind, changes))
     }
 
-    /// A batch of events that are encoded already.
-    pub fn new(index: u64, kind: u16, events: Vec<EncodedEvent>) -> Self {
-        Self { index, kind, events, frames: std::array::from_fn(|_| OnceLock::new()) }
+    /// Encodes events of one index.
+    pub fn of(index: u64, kind: u16, events: Vec<Event>) -> Self {
+        let mut out = frame_head(Format::Msgpack, events.len(), 256 * events.len() + 32).to_vec();
+        let mut labels = Vec::with_capacity(events.len());
+        for event in events {
+            let start = out.len();
+            let view = event.view(index);
+            let mut encoder = rmp_serde::Serializer::new(&mut out).with_struct_map().with_human_readable();
+            view.serialize(&mut encoder).expect("rows have text keys only, so they fit into msgpack");
+            debug_assert_eq!(
+                String::from_utf8_lossy(&json_of(&out[start..])),
+                serde_json::to_string(&view).expect("rows have text keys only, so they are JSON"),
+                "the way over msgpack changes nothing"
+            );
+            let label = Label {
+                topic: Str::new_static(event.topic.as_str()),
+                word: Str::new_static(event.kind),
+                key: event.key,
+                namespace: event.namespace,
+                filter_keys: event.filter_keys.unwrap_or_default(),
+                step: event.step,
+                audience: event.audience,
+            };
+            labels.push((label, start..out.len()));
+        }
+        let mut out = BytesMut::from(Bytes::from(out));
+        frame_end(Format::Msgpack, index, &mut out);
+        Self::new(index, kind, out.freeze(), labels)
     }
 
-    /// Bytes of its JSON.
-    pub(super) fn bytes(&self) -> usize {
-        self.events.iter().map(|event| event.json.len()).sum()
+    /// A batch of events that are encoded already: their frame, and where each of them is in it.
+    pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
+        let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at), json: OnceLock::new() });
+        Self { index, kind, events: events.collect(), frame, frames: std::array::from_fn(|_| OnceLock::new()) }
+    }
+
+    /// All of its events as one frame of msgpack.
+    pub(super) fn frame(&self) -> &Bytes {
+        &self.frame
+    }
+
+    /// Bytes of its frame.
+    pub fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// Where the events are in the frame.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (&Label, Range<usize>)> {
+        let base = self.frame.as_ptr() as usize;
+        self.events.iter().map(move |event| {
+            let start = event.msgpack.as_ptr() as usize - base;
+            (&event.label, start..start + event.msgpack.len())
+        })
+    }
+
+    /// Whether some streams show only some of its events.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.events.iter().any(|event| event.label.audience != Audience::Everyone)
     }
 
     /// How many frames a plain request gets of it.
     pub(super) fn steps(&self) -> usize {
-        self.events.chunk_by(|a, b| a.step == b.step).count()
+        let plain: Vec<u8> =
+            self.events.iter().filter(|event| Dialect::Plain.shows(event.label.audience)).map(|event| event.label.step).collect();
+        plain.chunk_by(|a, b| a == b).count()
     }
 
-    /// The frames of all its events: one, or one per step.
-    pub(super) fn frames(&self, format: Format, split: bool) -> &[Bytes] {
-        let slot = usize::from(format == Format::Msgpack) * 2 + usize::from(split);
-        self.frames[slot].get_or_init(|| self.frames_of(format, split, |_| true))
+    /// The frames of all its events that the dialect shows.
+    pub(super) fn frames(&self, format: Format, dialect: Dialect) -> &[Bytes] {
+        let slot = usize::from(format == Format::Msgpack) * 3 + dialect as usize;
+        self.frames[slot].get_or_init(|| match dialect {
+            Dialect::Ours | Dialect::Full if !self.is_mixed() => vec![match format {
+                Format::Msgpack => self.frame.clone(),
+                Format::Json => line_of(&self.frame),
+            }],
+            Dialect::Plain | Dialect::Ours | Dialect::Full => self.frames_of(format, dialect, |_| true),
+        })
     }
 
-    /// The frames of those of its events that are wanted.
-    pub(super) fn frames_of(&self, format: Format, split: bool, wanted: impl Fn(&EncodedEvent) -> bool) -> Vec<Bytes> {
+    /// The frames of those of its events that the dialect shows and that are wanted.
+    pub(super) fn frames_of(&self, format: Format, dialect: Dialect, wanted: impl Fn(&EncodedEvent) -> bool) -> Vec<Bytes> {
         let mut out = Vec::new();
-        for chunk in self.events.chunk_by(|a, b| !split || a.step == b.step) {
-            let events: Vec<&Bytes> = chunk.iter().filter(|event| wanted(event)).map(|event| event.encoded(format)).collect();
+        for chunk in self.events.chunk_by(|a, b| !dialect.splits() || a.label.step == b.label.step) {
+            let shown = chunk.iter().filter(|event| dialect.shows(event.label.audience) && wanted(event));
+            let events: Vec<&Bytes> = shown.map(|event| event.encoded(format)).collect();
             if !events.is_empty() {
                 out.push(frame(format, self.index, &events));
             }
@@ -113,34 +209,66 @@ impl Batch {
     }
 }
 
+/// The JSON of what this server encoded as msgpack itself.
+fn json_of(msgpack: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(msgpack.len() + msgpack.len() / 4 + 16);
+    json::from_msgpack(msgpack, &mut out).expect("what this server encodes is a tree with text keys");
+    out.into()
+}
+
+/// The JSON line of a frame of msgpack that this server encoded.
+fn line_of(frame: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(frame.len() + frame.len() / 4 + 16);
+    json::from_msgpack(frame, &mut out).expect("what this server encodes is a tree with text keys");
+    out.push(b'\n');
+    out.into()
+}
+
+/// One frame of events that come from nowhere else.
+pub(super) fn frame_of(format: Format, index: u64, events: &[EncodedEvent]) -> Bytes {
+    let events: Vec<&Bytes> = events.iter().map(|event| event.encoded(format)).collect();
+    frame(format, index, &events)
+}
+
 fn frame(format: Format, index: u64, events: &[&Bytes]) -> Bytes {
     let size: usize = events.iter().map(|event| event.len() + 1).sum();
-    let mut out = BytesMut::with_capacity(size + 48);
+    let mut out = frame_head(format, events.len(), size + 48);
+    for (i, event) in events.iter().enumerate() {
+        if i > 0 && format == Format::Json {
+            out.put_u8(b',');
+        }
+        out.put_slice(event);
+    }
+    frame_end(format, index, &mut out);
+    out.freeze()
+}
+
+/// What a frame has before its events.
+fn frame_head(format: Format, events: usize, capacity: usize) -> BytesMut {
+    let mut out = BytesMut::with_capacity(capacity);
+    match format {
+        Format::Json => out.put_slice(b"{\"Events\":["),
+        Format::Msgpack => {
+            out.put_slice(b"\x82\xa6Events\xdd");
+            out.put_u32(u32::try_from(events).expect("an entry has fewer than 2^32 events"));
+        }
+    }
+    out
+}
+
+/// What a frame has after its events.
+fn frame_end(format: Format, index: u64, out: &mut BytesMut) {
     match format {
         Format::Json => {
-            out.put_slice(b"{\"Events\":[");
-            for (i, event) in events.iter().enumerate() {
-                if i > 0 {
-                    out.put_u8(b',');
-                }
-                out.put_slice(event);
-            }
             out.put_slice(b"],\"Index\":");
             out.put_slice(index.to_string().as_bytes());
             out.put_slice(b"}\n");
         }
         Format::Msgpack => {
-            out.put_u8(0x82);
-            out.put_slice(b"\xa6Events\xdd");
-            out.put_u32(u32::try_from(events.len()).expect("an entry has fewer than 2^32 events"));
-            for event in events {
-                out.put_slice(event);
-            }
             out.put_slice(b"\xa5Index\xcf");
             out.put_u64(index);
         }
     }
-    out.freeze()
 }
 
 /// A frame that says something about the stream itself, or a heartbeat.

@@ -1,10 +1,14 @@
-//! What a subscriber wants to see: topics with their keys, and a namespace.
+//! What a subscriber wants to see: topics with their keys, a namespace, and an expression over events.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use songline_lang::bexpr::{Filter, SyntaxError};
 use songline_model::Str;
 
-use super::batch::EncodedEvent;
+use super::batch::{EncodedEvent, Format};
 
 /// Why a topic cannot be asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,18 +16,19 @@ use super::batch::EncodedEvent;
 pub struct InvalidTopic(pub String);
 
 /// What a subscriber wants to see.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Interest {
     /// `None`: all of them.
     namespace: Option<Str>,
     /// Keys by topic, `*` for either.
     topics: BTreeMap<Str, BTreeSet<Str>>,
+    expression: Option<Expression>,
 }
 
 impl Interest {
     /// Topics as the query has them (`Topic` or `Topic:key`, none for everything), in a namespace or in all (`*`).
-    pub fn parse<'a>(namespace: &str, topics: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> Result<Self, InvalidTopic> {
-        let mut out = Interest { namespace: (namespace != "*").then(|| Str::new(namespace)), topics: BTreeMap::new() };
+    pub fn parse<'a>(namespace: &str, topics: impl Iterator<Item = Cow<'a, str>>) -> Result<Self, InvalidTopic> {
+        let mut out = Interest { namespace: (namespace != "*").then(|| Str::new(namespace)), topics: BTreeMap::new(), expression: None };
         for asked in topics {
             let (topic, key) = asked.split_once(':').unwrap_or((&asked, "*"));
             if key.contains(':') {
@@ -37,15 +42,29 @@ impl Interest {
         Ok(out)
     }
 
+    /// The same, of which only events that pass the expression.
+    pub fn with_expression(mut self, expression: Option<Expression>) -> Self {
+        self.expression = expression;
+        self
+    }
+
     /// Whether every event passes.
     pub fn is_everything(&self) -> bool {
-        self.namespace.is_none() && self.keys("*").is_some_and(|keys| keys.contains("*"))
+        self.expression.is_none() && self.namespace.is_none() && self.keys("*").is_some_and(|keys| keys.contains("*"))
+    }
+
+    /// Whether events of this topic can pass at all.
+    pub fn wants_topic(&self, topic: &str) -> bool {
+        self.keys("*").is_some() || self.keys(topic).is_some()
     }
 
     /// Whether this event passes.
-    pub fn wants(&self, event: &EncodedEvent) -> bool {
-        let in_namespace = event.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == event.namespace);
-        in_namespace && [self.keys("*"), self.keys(&event.topic)].into_iter().flatten().any(|keys| matches(keys, event))
+    pub fn wants(&self, index: u64, event: &EncodedEvent) -> bool {
+        let label = &event.label;
+        let in_namespace = label.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == label.namespace);
+        in_namespace
+            && [self.keys("*"), self.keys(&label.topic)].into_iter().flatten().any(|keys| matches(keys, event))
+            && self.expression.as_ref().is_none_or(|expression| expression.matches(index, event))
     }
 
     fn keys(&self, topic: &str) -> Option<&BTreeSet<Str>> {
@@ -55,5 +74,79 @@ impl Interest {
 
 /// An empty key asks for nothing: an evaluation without a deployment is not what somebody means by it.
 fn matches(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
-    keys.contains("*") || keys.contains(&event.key) || event.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))
+    let label = &event.label;
+    keys.contains("*") || keys.contains(&label.key) || label.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))
+}
+
+/// A filter over events.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    filter: Filter,
+    reads_payload: bool,
+}
+
+/// An event as a filter sees it.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Row<'a> {
+    topic: &'a str,
+    #[serde(rename = "Type")]
+    word: &'a str,
+    key: &'a str,
+    namespace: &'a str,
+    index: u64,
+    filter_keys: &'a [Str],
+    payload: &'a Value,
+}
+
+/// The fields of [`Row`].
+const FIELDS: &[&str] = &["Topic", "Type", "Key", "Namespace", "Index", "FilterKeys", "Payload"];
+
+/// What is read of an event for its payload.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct WithPayload {
+    payload: Value,
+}
+
+impl Expression {
+    /// Reads a filter over events. What could never match because it asks for a field that no event has is an error, as is a regular
+    /// expression that does not compile.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let filter = Filter::parse(text)?;
+        if let Some((pattern, reason)) = filter.bad_pattern() {
+            return Err(SyntaxError::at(text, pattern, format!("regular expression {pattern:?} does not compile: {reason}")));
+        }
+        let mut reads_payload = false;
+        for selector in filter.selectors() {
+            let field = selector.first().map_or("", String::as_str);
+            if !FIELDS.contains(&field) {
+                return Err(SyntaxError::at(text, field, format!("events have no field {field:?}; they have {}", FIELDS.join(", "))));
+            }
+            reads_payload |= field == "Payload";
+        }
+        Ok(Self { filter, reads_payload })
+    }
+
+    /// Whether the event passes. One that the expression cannot be answered for does not: it asks for a field that payloads of other
+    /// topics have.
+    fn matches(&self, index: u64, event: &EncodedEvent) -> bool {
+        let label = &event.label;
+        let payload = if self.reads_payload {
+            let read: Result<WithPayload, _> = rmp_serde::from_slice(event.encoded(Format::Msgpack));
+            read.map(|event| event.payload).unwrap_or_default()
+        } else {
+            Value::Null
+        };
+        let row = Row {
+            topic: &label.topic,
+            word: &label.word,
+            key: &label.key,
+            namespace: &label.namespace,
+            index,
+            filter_keys: &label.filter_keys,
+            payload: &payload,
+        };
+        self.filter.matches(&row).unwrap_or(false)
+    }
 }

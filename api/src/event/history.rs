@@ -1,18 +1,20 @@
 //! The durable history of events: derived from the log, off the commit path, rebuilt from the log when it is lost.
 //!
-//! Keys are index and ordinal, big endian, so that a range of keys is a range of the log. What an event looks like is not known here.
+//! Events are filed in blocks by the index of a block's last entry, big endian, so that a range of keys is a range of the log. What is written as
+//! it comes is in small blocks; they are joined to larger ones, which readers go through faster. What an event looks like is not known here.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use serde::{Deserialize, Serialize};
-use songline_model::Str;
+use fjall::config::BlockSizePolicy;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use parking_lot::Mutex;
 
-use super::batch::{Batch, EncodedEvent};
+use super::batch::{Batch, Label};
+use super::block::{self, Block};
 
 /// Why history could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +40,8 @@ pub trait History: Send + Sync + 'static {
     /// Adds the events of entries, in order; everything up to `through` is known then. Entries that are there already stay.
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError>;
 
-    /// The entries with events after an index, oldest first, at most so many.
-    fn range(&self, after: u64, batches_max: usize) -> Result<Vec<Arc<Batch>>, HistoryError>;
+    /// Blocks with what follows an index, oldest first: the next one if there is one, and more of them up to `bytes_max`.
+    fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError>;
 
     /// Index of the oldest entry that is covered.
     fn oldest(&self) -> u64;
@@ -53,37 +55,48 @@ pub trait History: Send + Sync + 'static {
     /// Forgets everything and covers what comes from `first_index` on.
     fn reset(&self, first_index: u64) -> Result<(), HistoryError>;
 
+    /// The same because the entries before are missing, though the log may have them.
+    fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
+        self.reset(first_index)
+    }
+
     /// Forgets entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
 }
 
+/// A block is closed when it has so many bytes: large enough that a reader spends its time copying, small enough that what a slow reader
+/// holds is little.
+const BLOCK_BYTES: usize = 32 * 1024;
+/// The mark of a history of which older entries are missing.
+const LOST: &str = "lost";
+/// How much of the store is read from disk at once.
+const STORE_READ_BYTES: u32 = 32 * 1024;
+/// Deletes go through in pieces of this many keys.
+const DELETE_KEYS_AT_ONCE: usize = 4096;
+
 /// A history in a folder.
 pub struct FjallHistory {
     db: Database,
-    /// (index, ordinal) -> event.
-    events: Keyspace,
-    /// (topic, key, index) -> kind of the entry: the history of one object.
+    /// Index of the last entry -> block.
+    blocks: Keyspace,
+    /// (topic, namespace, key, index) -> kind of the entry: the history of one object.
     touches: Keyspace,
-    /// `oldest` and `last`.
+    /// `oldest`, `last` and `lost`.
     marks: Keyspace,
     oldest: AtomicU64,
     last: AtomicU64,
+    lost: AtomicBool,
+    small: Mutex<Small>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Stored<'a> {
-    kind: u16,
-    topic: Str,
-    key: Str,
-    namespace: Str,
-    filter_keys: Vec<Str>,
-    step: u8,
-    #[serde(borrow, with = "serde_bytes")]
-    json: &'a [u8],
+/// What was written in small blocks since the last large one.
+#[derive(Clone, Default)]
+struct Small {
+    batches: Vec<Arc<Batch>>,
+    bytes: usize,
+    /// Keys of the small blocks.
+    keys: Vec<u64>,
 }
-
-/// Deletes go through in pieces of this many keys.
-const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 impl FjallHistory {
     /// Opens a history, or makes an empty one that covers what comes from index 1 on.
@@ -91,22 +104,90 @@ impl FjallHistory {
         let fail = |source| HistoryError::Store { doing: "opening", source };
         let db = Database::builder(path).open().map_err(fail)?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail);
-        let (events, touches, marks) = (open("events")?, open("touches")?, open("marks")?);
+        let (touches, marks) = (open("touches")?, open("marks")?);
+        let large = || KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(STORE_READ_BYTES));
+        let blocks = db.keyspace("blocks", large).map_err(fail)?;
         let read = |name: &str| -> Result<Option<u64>, HistoryError> {
             let bytes = marks.get(name).map_err(fail)?;
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
         };
         let (oldest, last) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0));
-        Ok(Self { db, events, touches, marks, oldest: AtomicU64::new(oldest), last: AtomicU64::new(last) })
+        let lost = AtomicBool::new(marks.contains_key(LOST).map_err(fail)?);
+        let (oldest, last) = (AtomicU64::new(oldest), AtomicU64::new(last));
+        Ok(Self { db, blocks, touches, marks, oldest, last, lost, small: Mutex::default() })
     }
 
+    /// Whether entries before the oldest one are missing that the log may have.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Index of the oldest entry that is covered.
+    pub fn oldest_index(&self) -> u64 {
+        self.oldest()
+    }
+
+    /// Nothing is missing any more that could be had.
+    pub fn found(&self) -> Result<(), HistoryError> {
+        self.marks.remove(LOST).map_err(|source| HistoryError::Store { doing: "filling", source })?;
+        self.lost.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Drops everything that was filed below `oldest`: what an interrupted [`Self::fill`] left.
+    pub fn begin_filling(&self) -> Result<(), HistoryError> {
+        self.delete_range(&self.blocks, Some(self.oldest()))
+    }
+
+    /// Adds entries that are older than all there are. Readers see them when [`Self::filled`] is told.
+    pub fn fill(&self, batches: &[Arc<Batch>]) -> Result<(), HistoryError> {
+        let mut write = self.db.batch();
+        let mut small = Small::default();
+        for batch in batches {
+            self.touch(&mut write, batch);
+            small.bytes += batch.frame().len();
+            small.batches.push(Arc::clone(batch));
+            if small.bytes >= BLOCK_BYTES {
+                self.insert(&mut write, &small.batches);
+                small = Small::default();
+            }
+        }
+        self.insert(&mut write, &small.batches);
+        write.commit().map_err(|source| HistoryError::Store { doing: "filling", source })
+    }
+
+    /// The history reaches back to `oldest` now. Nothing happens when it has been forgotten or replaced up to beyond `before` meanwhile.
+    pub fn filled(&self, oldest: u64, before: u64) -> Result<bool, HistoryError> {
+        // What is told to readers comes after what is stored: a crash between the two fills anew.
+        let fail = |source| HistoryError::Store { doing: "filling", source };
+        if self.oldest() != before {
+            return Ok(false);
+        }
+        self.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+        self.found()?;
+        Ok(self.oldest.compare_exchange(before, oldest, Ordering::AcqRel, Ordering::Acquire).is_ok())
+    }
+
+    fn insert(&self, write: &mut OwnedWriteBatch, batches: &[Arc<Batch>]) {
+        if let Some(last) = batches.last() {
+            write.insert(&self.blocks, last.index.to_be_bytes(), block::encode(batches.iter().map(|batch| &**batch)));
+        }
+    }
+
+    fn touch(&self, write: &mut OwnedWriteBatch, batch: &Batch) {
+        for event in &batch.events {
+            write.insert(&self.touches, touch_key(&event.label, batch.index), batch.kind.to_be_bytes());
+        }
+    }
+
+    /// Drops the keys below `before`.
     fn delete_range(&self, keyspace: &Keyspace, before: Option<u64>) -> Result<(), HistoryError> {
         let fail = |source| HistoryError::Store { doing: "dropping old", source };
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
             for guard in keyspace.iter() {
-                let (key, _) = guard.into_inner().map_err(fail)?;
+                let key = guard.key().map_err(fail)?;
                 if before.is_some_and(|before| index_of(&key) >= before) || keys == DELETE_KEYS_AT_ONCE {
                     break;
                 }
@@ -123,60 +204,48 @@ impl FjallHistory {
 
 impl History for FjallHistory {
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
-        let fail = |source| HistoryError::Store { doing: "writing", source };
         let known = self.last.load(Ordering::Acquire);
         let through = through.max(known);
         let mut write = self.db.batch();
+        let mut kept = self.small.lock();
+        let mut small = kept.clone();
+        let mut fresh = small.batches.len();
         for batch in batches.iter().filter(|batch| batch.index > known) {
-            for (ordinal, event) in (0u32..).zip(&batch.events) {
-                let mut key = [0; 12];
-                key[..8].copy_from_slice(&batch.index.to_be_bytes());
-                key[8..].copy_from_slice(&ordinal.to_be_bytes());
-                let stored = Stored {
-                    kind: batch.kind,
-                    topic: event.topic.clone(),
-                    key: event.key.clone(),
-                    namespace: event.namespace.clone(),
-                    filter_keys: event.filter_keys.clone(),
-                    step: event.step,
-                    json: &event.json,
-                };
-                let value = rmp_serde::to_vec(&stored).expect("texts, numbers and bytes fit into msgpack");
-                write.insert(&self.events, key, value);
-                write.insert(&self.touches, touch_key(event, batch.index), batch.kind.to_be_bytes());
+            self.touch(&mut write, batch);
+            small.bytes += batch.frame().len();
+            small.batches.push(Arc::clone(batch));
+            if small.bytes >= BLOCK_BYTES {
+                small.keys.iter().for_each(|key| write.remove(&self.blocks, key.to_be_bytes()));
+                self.insert(&mut write, &small.batches);
+                (small, fresh) = (Small::default(), 0);
             }
         }
+        if let Some(last) = small.batches.get(fresh..).and_then(|fresh| fresh.last()) {
+            small.keys.push(last.index);
+        }
+        self.insert(&mut write, &small.batches[fresh..]);
         if through > known {
             write.insert(&self.marks, "last", through.to_be_bytes());
         }
-        write.commit().map_err(fail)?;
+        write.commit().map_err(|source| HistoryError::Store { doing: "writing", source })?;
+        *kept = small;
         self.last.store(through, Ordering::Release);
         Ok(())
     }
 
-    fn range(&self, after: u64, batches_max: usize) -> Result<Vec<Arc<Batch>>, HistoryError> {
+    fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
         let fail = |source| HistoryError::Store { doing: "reading", source };
-        let mut out: Vec<Arc<Batch>> = Vec::new();
-        let mut current: Option<(u64, u16, Vec<EncodedEvent>)> = None;
-        let start = (after + 1).to_be_bytes().to_vec();
-        for guard in self.events.range(start..) {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for guard in self.blocks.range((after + 1).to_be_bytes()..) {
             let (key, value) = guard.into_inner().map_err(fail)?;
-            let index = index_of(&key);
-            let stored: Stored<'_> = rmp_serde::from_slice(&value).map_err(|_| HistoryError::Damaged(index))?;
-            if current.as_ref().is_some_and(|(at, ..)| *at != index)
-                && let Some((at, kind, events)) = current.take()
-            {
-                out.push(Arc::new(Batch::new(at, kind, events)));
-                if out.len() == batches_max {
-                    return Ok(out);
-                }
+            if !out.is_empty() && bytes + value.len() > bytes_max {
+                break;
             }
-            let json = Bytes::copy_from_slice(stored.json);
-            let event = EncodedEvent::new(stored.topic, stored.key, stored.namespace, stored.filter_keys, stored.step, json);
-            current.get_or_insert_with(|| (index, stored.kind, Vec::new())).2.push(event);
-        }
-        if let Some((at, kind, events)) = current {
-            out.push(Arc::new(Batch::new(at, kind, events)));
+            bytes += value.len();
+            out.push(Block::parse(Bytes::from_owner(value), index_of(&key))?);
+            if bytes >= bytes_max {
+                break;
+            }
         }
         Ok(out)
     }
@@ -194,15 +263,25 @@ impl History for FjallHistory {
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
-        self.delete_range(&self.events, None)?;
+        *self.small.lock() = Small::default();
+        self.delete_range(&self.blocks, None)?;
         self.delete_range(&self.touches, None)?;
         let fail = |source| HistoryError::Store { doing: "resetting", source };
         let mut write = self.db.batch();
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
         write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.remove(&self.marks, LOST);
         write.commit().map_err(fail)?;
+        self.lost.store(false, Ordering::Release);
         self.oldest.store(first_index, Ordering::Release);
         self.last.store(first_index.saturating_sub(1), Ordering::Release);
+        Ok(())
+    }
+
+    fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
+        self.reset(first_index)?;
+        self.marks.insert(LOST, [1]).map_err(|source| HistoryError::Store { doing: "resetting", source })?;
+        self.lost.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -214,7 +293,7 @@ impl History for FjallHistory {
         self.oldest.store(index, Ordering::Release);
         let fail = |source| HistoryError::Store { doing: "dropping old", source };
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail)?;
-        self.delete_range(&self.events, Some(index))
+        self.delete_range(&self.blocks, Some(index))
     }
 }
 
@@ -222,9 +301,9 @@ fn index_of(key: &[u8]) -> u64 {
     key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
-fn touch_key(event: &EncodedEvent, index: u64) -> Vec<u8> {
-    let mut key = Vec::with_capacity(event.topic.len() + event.namespace.len() + event.key.len() + 11);
-    for part in [&event.topic, &event.namespace, &event.key] {
+fn touch_key(label: &Label, index: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(label.topic.len() + label.namespace.len() + label.key.len() + 11);
+    for part in [&label.topic, &label.namespace, &label.key] {
         key.extend_from_slice(part.as_bytes());
         key.push(0);
     }

@@ -1,41 +1,40 @@
 //! One reader of the event stream: where it stands, where it reads from, and the marks it is told.
 //!
 //! It reads the tail; when the tail has dropped what comes next, the history, until it has caught up again. Nothing is skipped: what
-//! neither has any more is told as a gap.
+//! neither has any more is told as a gap. What it sees of an entry is in `lens`, the rows that it may begin with in `snapshot`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::json;
+use songline_projections::State;
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, Format, mark};
+use super::batch::{Dialect, Format, mark};
 use super::filter::Interest;
+use super::lens::{Lens, Sight};
+use super::permit::Permit;
+use super::snapshot::{Piece, Snapshot};
 use super::tail::Read;
 use super::{EventHub, News, Shared};
 
-/// An idle stream says that it lives so often.
+/// A stream says that it lives so often.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// A subscriber in our dialect learns so often how far the log is, when no frame tells it.
+/// A subscriber in our dialect learns at least so often how far the log is.
 const CHECKPOINT: Duration = Duration::from_secs(10);
-/// Entries read at once: enough to make one write of many small frames, few enough to stay under a few megabytes.
+/// Entries of the tail looked at between two looks at the clock and the permit.
 const BATCHES_AT_ONCE: usize = 64;
-/// What a plain stream ends with.
+/// Bytes made ready at once: enough for one write of many small frames, and what a reader may hold while it does not read.
+const BYTES_AT_ONCE: usize = 32 * 1024;
+/// How long a reader of the history waits when its writer is behind the tail.
+const WRITER_WAIT: Duration = Duration::from_millis(5);
+/// What a stream ends with when nobody refused it.
 const CLOSED: &str = "subscription closed by server, client should resubscribe";
-
-/// Which of the two forms of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// The reference's frames and nothing else.
-    Plain,
-    /// One frame an entry, and marks.
-    Ours,
-}
 
 /// Where a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,18 +50,20 @@ pub enum Start {
 /// A stream that is about to start.
 pub struct Subscription {
     hub: Arc<EventHub>,
-    interest: Interest,
-    format: Format,
-    dialect: Dialect,
+    lens: Arc<Lens>,
     /// Index of the last entry that was dealt with.
     cursor: u64,
     news: watch::Receiver<News>,
     epoch: u64,
-    everything: bool,
+    snapshot: Option<Snapshot>,
+    pub(super) permit: Option<Arc<dyn Permit>>,
+    /// Set by whoever finds that the reader does not read.
+    stalled: Option<Arc<AtomicBool>>,
     /// Whether the reader has been told that it is at the end.
     caught_up: bool,
     /// The highest index that the reader has been told.
     told: u64,
+    ended: bool,
 }
 
 enum Next {
@@ -81,50 +82,99 @@ impl EventHub {
             Start::After(index) => index,
             Start::Now => self.settled(),
         };
-        let everything = interest.is_everything();
-        Subscription { hub: Arc::clone(self), interest, format, dialect, cursor, news, epoch, everything, caught_up: false, told: 0 }
+        Subscription {
+            hub: Arc::clone(self),
+            lens: Arc::new(Lens::new(interest, format, dialect)),
+            cursor,
+            news,
+            epoch,
+            snapshot: None,
+            permit: None,
+            stalled: None,
+            caught_up: false,
+            told: 0,
+            ended: false,
+        }
     }
 }
 
 impl Subscription {
-    /// The frames, until the hub closes, the state is replaced or `shutdown` is cancelled.
+    /// The same stream with the rows of a view before it; it goes on behind the view's index. Take the view after subscribing: if it is
+    /// replaced between the two, the stream knows and ends.
+    pub fn beginning_with(mut self, view: Arc<State>) -> Self {
+        let snapshot = Snapshot::new(view);
+        self.cursor = snapshot.index();
+        self.snapshot = Some(snapshot);
+        self
+    }
+
+    /// The same stream, which tells the log where it stood when it is dropped while `stalled` is set.
+    pub fn watched_by(mut self, stalled: Arc<AtomicBool>) -> Self {
+        self.stalled = Some(stalled);
+        self
+    }
+
+    /// The frames, until the hub closes, the state is replaced, the permit refuses or `shutdown` is cancelled.
     pub fn into_stream(mut self, shutdown: CancellationToken) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
         async_stream::stream! {
-            yield Ok(mark(self.format, &json!({})));
-            let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-            heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut checkpoint = tokio::time::interval_at(Instant::now() + CHECKPOINT, CHECKPOINT);
-            checkpoint.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            if let Some(gap) = self.gap() {
-                yield Ok(gap);
-            }
-            loop {
+            let mut why = self.refusal();
+            let mut heartbeat_at = Instant::now();
+            let mut checkpoint_at = heartbeat_at + CHECKPOINT;
+            let alarm = tokio::time::sleep_until(checkpoint_at);
+            tokio::pin!(alarm);
+            while why.is_none() {
+                let now = Instant::now();
+                if now >= heartbeat_at {
+                    heartbeat_at += HEARTBEAT;
+                    yield Ok(mark(self.lens.format, &json!({})));
+                }
+                if now >= checkpoint_at {
+                    checkpoint_at = now + CHECKPOINT;
+                    if let Some(frame) = self.checkpoint() {
+                        yield Ok(frame);
+                    }
+                }
+                if shutdown.is_cancelled() {
+                    break;
+                }
                 match self.next().await {
+                    Next::Frames(frames) if frames.is_empty() => tokio::task::yield_now().await,
                     Next::Frames(frames) => {
-                        if !frames.is_empty() {
+                        why = self.refusal();
+                        if why.is_none() {
+                            checkpoint_at = Instant::now() + CHECKPOINT;
                             yield Ok(frames);
                         }
-                        continue;
                     }
                     Next::Ended => break,
-                    Next::Waiting => {}
+                    Next::Waiting => tokio::select! {
+                        biased;
+                        () = shutdown.cancelled() => break,
+                        changed = self.news.changed() => if changed.is_err() { break },
+                        () = &mut alarm => alarm.as_mut().reset(heartbeat_at.min(checkpoint_at)),
+                    },
                 }
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => break,
-                    _ = heartbeat.tick() => yield Ok(mark(self.format, &json!({}))),
-                    changed = self.news.changed() => if changed.is_err() { break },
-                    _ = checkpoint.tick(), if self.dialect == Dialect::Ours => {
-                        if let Some(frame) = self.checkpoint() {
-                            yield Ok(frame);
-                        }
-                    }
+                if why.is_none() {
+                    why = self.refusal();
                 }
             }
-            if self.dialect == Dialect::Plain {
-                yield Ok(Bytes::from_static(CLOSED.as_bytes()));
+            self.ended = true;
+            let why = why.unwrap_or_else(|| CLOSED.to_owned());
+            if self.lens.dialect.has_marks() {
+                yield Ok(mark(self.lens.format, &json!({"Index": self.cursor_of_reader(), "Closed": why})));
+            } else {
+                yield Ok(Bytes::from(why));
             }
         }
+    }
+
+    fn refusal(&self) -> Option<String> {
+        self.permit.as_ref().and_then(|permit| permit.refusal())
+    }
+
+    /// Where the reader may come back to; while its snapshot is not whole it has nothing to come back to.
+    fn cursor_of_reader(&self) -> u64 {
+        if self.snapshot.is_some() { 0 } else { self.cursor }
     }
 
     /// Says what cannot be had any more, and goes on after it.
@@ -134,7 +184,7 @@ impl Subscription {
             return None;
         }
         self.cursor = oldest - 1;
-        (self.dialect == Dialect::Ours).then(|| mark(self.format, &json!({"Index": 0, "Gap": {"Oldest": oldest}})))
+        self.lens.dialect.has_marks().then(|| mark(self.lens.format, &json!({"Index": 0, "Gap": {"Oldest": oldest}})))
     }
 
     /// Index of the oldest entry whose events can still be read.
@@ -151,10 +201,22 @@ impl Subscription {
         if news.epoch != self.epoch || news.closed {
             return Next::Ended;
         }
+        if let Some(snapshot) = &mut self.snapshot {
+            match snapshot.next(&self.lens.interest, self.lens.format, self.lens.dialect) {
+                Piece::Rows(frame) => return Next::Frames(frame.unwrap_or_default()),
+                Piece::End => self.snapshot = None,
+            }
+        }
+        if let Some(gap) = self.gap() {
+            return Next::Frames(gap);
+        }
         let settled = self.hub.settled();
         let read = self.shared().tail.lock().after(self.cursor, BATCHES_AT_ONCE);
         match read {
-            Read::Batches(batches) => Next::Frames(self.frames(&batches)),
+            Read::Batches(batches) => {
+                let sight = self.lens.look(batches.iter().map(|batch| &**batch), BYTES_AT_ONCE);
+                Next::Frames(self.seen(sight))
+            }
             Read::Nothing => self.caught_up(settled),
             Read::Behind => self.read_history().await,
         }
@@ -163,53 +225,58 @@ impl Subscription {
     /// Nothing up to `settled` is left to be read.
     fn caught_up(&mut self, settled: u64) -> Next {
         self.cursor = self.cursor.max(settled);
-        if self.dialect == Dialect::Plain || self.caught_up {
+        if !self.lens.dialect.has_marks() || self.caught_up {
             return Next::Waiting;
         }
         self.caught_up = true;
         self.told = self.cursor;
-        Next::Frames(mark(self.format, &json!({"Index": self.cursor, "CaughtUp": true})))
+        Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "CaughtUp": true})))
     }
 
+    /// How far the reader is, if it was not told already. Busy or not: everything up to its cursor was looked at.
     fn checkpoint(&mut self) -> Option<Bytes> {
-        let settled = self.hub.settled();
-        if !matches!(self.shared().tail.lock().after(self.cursor, 1), Read::Nothing) {
+        if !self.lens.dialect.has_marks() || self.snapshot.is_some() {
             return None;
         }
-        self.cursor = self.cursor.max(settled);
+        let settled = self.hub.settled();
+        if matches!(self.shared().tail.lock().after(self.cursor, 1), Read::Nothing) {
+            self.cursor = self.cursor.max(settled);
+        }
         if self.told >= self.cursor {
             return None;
         }
         self.told = self.cursor;
-        Some(mark(self.format, &json!({"Index": self.cursor, "Checkpoint": true})))
+        Some(mark(self.lens.format, &json!({"Index": self.cursor, "Checkpoint": true})))
     }
 
     async fn read_history(&mut self) -> Next {
         let Some(history) = self.shared().history.clone() else {
             return Next::Frames(self.gap().unwrap_or_default());
         };
-        if self.dialect == Dialect::Ours && self.caught_up {
+        if self.lens.dialect.has_marks() && self.caught_up {
             self.caught_up = false;
-            return Next::Frames(mark(self.format, &json!({"Index": self.cursor, "FellBehind": true})));
+            return Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "FellBehind": true})));
         }
-        if let Some(gap) = self.gap() {
-            return Next::Frames(gap);
-        }
-        let cursor = self.cursor;
+        // Few read at once: the disk gains nothing from more, and each of them holds what it has read.
+        let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };
+        let (cursor, lens) = (self.cursor, Arc::clone(&self.lens));
         let read = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             // Taken before the scan: everything up to here is in what the scan sees.
             let through = history.last();
-            history.range(cursor, BATCHES_AT_ONCE).map(|batches| (through, batches))
+            let blocks = history.read(cursor, BYTES_AT_ONCE)?;
+            let mut sight = lens.look_at_blocks(&blocks, cursor)?;
+            if blocks.is_empty() {
+                sight.through = through;
+            }
+            Ok::<Sight, super::HistoryError>(sight)
         });
         match read.await {
-            Ok(Ok((through, batches))) => {
-                let frames = self.frames(&batches);
-                if batches.len() < BATCHES_AT_ONCE {
-                    self.cursor = self.cursor.max(through);
-                }
+            Ok(Ok(sight)) => {
+                let frames = self.seen(sight);
                 if self.cursor == cursor {
                     // The tail has dropped what the history is still writing.
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    tokio::time::sleep(WRITER_WAIT).await;
                 }
                 Next::Frames(frames)
             }
@@ -221,37 +288,23 @@ impl Subscription {
         }
     }
 
-    /// What of these entries the reader wants to see, in one piece.
-    fn frames(&mut self, batches: &[Arc<Batch>]) -> Bytes {
-        let split = self.dialect == Dialect::Plain;
-        let mut first: Option<Bytes> = None;
-        let mut joined = BytesMut::new();
-        let mut add = |frame: &Bytes| match (&first, joined.is_empty()) {
-            (None, _) => first = Some(frame.clone()),
-            (Some(one), true) => {
-                joined.extend_from_slice(one);
-                joined.extend_from_slice(frame);
-            }
-            (Some(_), false) => joined.extend_from_slice(frame),
-        };
-        for batch in batches {
-            let before = self.told;
-            if self.everything {
-                batch.frames(self.format, split).iter().for_each(&mut add);
-                self.told = batch.index;
-            } else {
-                for frame in batch.frames_of(self.format, split, |event| self.interest.wants(event)) {
-                    add(&frame);
-                    self.told = batch.index;
-                }
-            }
-            debug_assert!(self.told >= before, "entries come in order");
-            self.cursor = self.cursor.max(batch.index);
-        }
-        if joined.is_empty() { first.unwrap_or_default() } else { joined.freeze() }
+    /// Takes note of what the reader gets.
+    fn seen(&mut self, sight: Sight) -> Bytes {
+        self.cursor = self.cursor.max(sight.through);
+        self.told = self.told.max(sight.told);
+        sight.frames
     }
 
     fn shared(&self) -> &Shared {
         &self.hub.shared
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let does_not_read = self.stalled.as_ref().is_some_and(|stalled| stalled.load(Ordering::Acquire));
+        if does_not_read && !self.ended {
+            tracing::warn!(cursor = self.cursor_of_reader(), "an event stream was closed: its client reads nothing");
+        }
     }
 }

@@ -31,7 +31,7 @@ impl Tail {
 
     pub(super) fn push(&mut self, batch: Arc<Batch>, config: &HubConfig) {
         self.last_index = batch.index;
-        self.bytes += batch.bytes();
+        self.bytes += batch.frame().len();
         self.batches.push_back(batch);
         while self.batches.len() > config.tail_batches_max || self.bytes > config.tail_bytes_max {
             // A single entry larger than the bound stays: somebody has to be able to read it.
@@ -39,7 +39,7 @@ impl Tail {
                 break;
             }
             if let Some(dropped) = self.batches.pop_front() {
-                self.bytes -= dropped.bytes();
+                self.bytes -= dropped.frame().len();
                 self.complete_after = dropped.index;
             }
         }
@@ -71,15 +71,21 @@ impl Tail {
     /// The cursor of a plain request: before the entry with this index or the next one, the newest when all are older, the oldest of
     /// the last `frames` frames when the index is older than that.
     pub(super) fn plain_start(&self, index: u64, frames: usize) -> u64 {
-        let mut first = self.batches.len();
-        let mut seen = 0;
-        while first > 0 && seen < frames {
-            first -= 1;
-            seen += self.batches[first].steps();
+        let (mut seen, mut start) = (0, None);
+        // Entries that a plain request sees nothing of do not count.
+        for batch in self.batches.iter().rev() {
+            let steps = batch.steps();
+            if steps == 0 {
+                continue;
+            }
+            if seen >= frames || start.is_some() && batch.index < index {
+                break;
+            }
+            seen += steps;
+            start = Some(batch.index);
         }
-        let start = self.batches.partition_point(|batch| batch.index < index).max(first).min(self.batches.len().saturating_sub(1));
-        match self.batches.get(start) {
-            Some(batch) => batch.index - 1,
+        match start {
+            Some(index) => index - 1,
             None => self.last_index,
         }
     }

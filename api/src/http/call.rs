@@ -21,6 +21,7 @@ use crate::error::ApiError;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::past::PastView;
+use crate::listen::Stalled;
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
@@ -46,6 +47,8 @@ pub struct Call<S> {
     pub once: Option<Once>,
     /// The past state that is asked, if one is.
     pub past: Option<Arc<PastView>>,
+    /// Tells that the caller's connection was given up.
+    pub(crate) stalled: Option<Stalled>,
 }
 
 /// Where an answer's page goes on, and what its index is.

@@ -1,5 +1,7 @@
 //! The event stream as a request: which dialect, which format, from where. What streams is in `event`.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -7,10 +9,10 @@ use bytes::Bytes;
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
-use crate::event::{Dialect, Format, Interest, Start};
+use crate::event::{Dialect, Expression, Format, Interest, Start};
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::params::{check_region, namespace, quote};
+use crate::http::params::{Query, check_region, namespace, parse_bool, quote};
 use crate::server::Server;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -26,9 +28,19 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.server.info().enable_event_broker {
         return Err(ApiError::internal("EventBroker not configured"));
     }
-    let (dialect, start) = start(&call, index.unwrap_or(u64::MAX))?;
+    let wish = Wish::parse(query, index.unwrap_or(u64::MAX))?;
+    if index.is_none() && wish.dialect.has_marks() {
+        return Err(ApiError::bad_request("Invalid index"));
+    }
     let format = format(&call)?;
-    let subscription = call.server.events().subscribe(interest, format, dialect, start);
+    let interest = interest.with_expression(wish.expression);
+    let mut subscription = call.server.events().subscribe(interest, format, wish.dialect, wish.start);
+    if wish.snapshot {
+        subscription = subscription.beginning_with(call.server.view());
+    }
+    if let Some(stalled) = &call.stalled {
+        subscription = subscription.watched_by(Arc::clone(&stalled.0));
+    }
     let frames = subscription.into_stream(call.server.shutdown().clone());
     if index.is_none() {
         // The reference refuses a negative index, and then streams all the same.
@@ -58,22 +70,67 @@ fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// Any parameter of ours asks for our dialect.
-fn start<S: Server>(call: &Call<S>, index: u64) -> Result<(Dialect, Start), ApiError> {
-    let query = call.query();
-    for later in ["snapshot", "filter", "full"] {
-        if query.has(later) {
-            return Err(ApiError::bad_request(format!("the event stream does not know the parameter {later} yet")));
+/// What a request asks for beyond topics: any parameter of ours asks for our dialect.
+struct Wish {
+    dialect: Dialect,
+    start: Start,
+    snapshot: bool,
+    expression: Option<Expression>,
+}
+
+impl Wish {
+    /// `index` is the plain parameter, 0 when it is absent.
+    fn parse(query: Query<'_>, index: u64) -> Result<Self, ApiError> {
+        let full = flag(query, "full")?;
+        let snapshot = flag(query, "snapshot")?;
+        let expression = match query.get("filter").filter(|text| !text.is_empty()) {
+            None => None,
+            Some(text) => Some(
+                Expression::parse(&text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?,
+            ),
+        };
+        let after = match query.get("after_index") {
+            None => None,
+            Some(text) => {
+                Some(text.parse::<u64>().map_err(|_| ApiError::bad_request(format!("Unable to parse after_index: {}", quote(&text))))?)
+            }
+        };
+        let now = match query.get("from").as_deref() {
+            None => false,
+            Some("now") => true,
+            Some(other) => return Err(ApiError::bad_request(format!("Expect `now` for `from` query string parameter, got {other}"))),
+        };
+        // `from=now` says of a snapshot what is true of it anyway.
+        let starts = [("after_index", after.is_some()), ("from", now && !snapshot), ("snapshot", snapshot), ("index", index > 0)];
+        let mut given = starts.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
+        let ours = full || snapshot || expression.is_some() || after.is_some() || now;
+        if let (true, Some(first), Some(second)) = (ours, given.next(), given.next()) {
+            return Err(ApiError::bad_request(format!("{first} and {second} both say where the stream begins: give one of them")));
         }
+        let dialect = match (ours, full) {
+            (false, _) => Dialect::Plain,
+            (true, false) => Dialect::Ours,
+            (true, true) => Dialect::Full,
+        };
+        let start = match (after, now) {
+            // The highest index is nobody's, and one more is counted from it.
+            (Some(after), _) => Start::After(after.min(u64::MAX - 1)),
+            // A snapshot says itself where it ends.
+            (None, true) => Start::Now,
+            (None, false) if ours && index > 0 => Start::After(index - 1),
+            (None, false) => Start::Plain(index),
+        };
+        Ok(Self { dialect, start, snapshot, expression })
     }
-    if let Some(after) = query.get("after_index") {
-        let after = after.parse().map_err(|_| ApiError::bad_request(format!("Unable to parse after_index: {}", quote(&after))))?;
-        return Ok((Dialect::Ours, Start::After(after)));
-    }
-    match query.get("from").as_deref() {
-        None => Ok((Dialect::Plain, Start::Plain(index))),
-        Some("now") => Ok((Dialect::Ours, Start::Now)),
-        Some(other) => Err(ApiError::bad_request(format!("Expect `now` for `from` query string parameter, got {other}"))),
+}
+
+/// A parameter of ours that is on or off.
+fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
+    match query.get(name).as_deref() {
+        None => Ok(false),
+        Some(text) => parse_bool(text).ok_or_else(|| {
+            ApiError::bad_request(format!("Expect `true` or `false` for `{name}` query string parameter, got {}", quote(text)))
+        }),
     }
 }
 

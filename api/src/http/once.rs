@@ -66,6 +66,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         headers: call.headers.clone(),
         body: Mutex::new(Body::from(body.clone())),
         once: Some(once.anew()),
+        stalled: call.stalled.clone(),
         past,
     }
 }

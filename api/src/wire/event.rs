@@ -1,8 +1,12 @@
 //! Which changes are events, and what they look like. The entry's kind gives the type, the changed row the topic, key and payload.
 
+mod full;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use songline_commands::Kind;
 use songline_model::{
     AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node,
@@ -29,6 +33,22 @@ pub enum Topic {
     Node,
     /// Node pools.
     NodePool,
+    /// Namespaces; full streams only.
+    Namespace,
+    /// How the cluster schedules; full streams only.
+    SchedulerConfiguration,
+    /// Who the cluster is; full streams only.
+    ClusterMetadata,
+    /// CSI volumes; full streams only.
+    CsiVolume,
+    /// CSI plugins; full streams only.
+    CsiPlugin,
+    /// Variables, without what they hold; full streams only.
+    Variable,
+    /// Root keys, without the keys; full streams only.
+    RootKey,
+    /// How the servers look after themselves; full streams only.
+    AutopilotConfiguration,
     /// ACL policies.
     AclPolicy,
     /// ACL tokens.
@@ -41,6 +61,12 @@ pub enum Topic {
     AclBindingRule,
     /// Service registrations.
     Service,
+    /// Scaling policies; full streams only.
+    ScalingPolicy,
+    /// What happened to the counts of a job's groups; full streams only.
+    ScalingEvent,
+    /// Long work of the leader; full streams only.
+    PendingWork,
 }
 
 impl Topic {
@@ -53,14 +79,36 @@ impl Topic {
             Topic::Deployment => "Deployment",
             Topic::Node => "Node",
             Topic::NodePool => "NodePool",
+            Topic::Namespace => "Namespace",
+            Topic::SchedulerConfiguration => "SchedulerConfiguration",
+            Topic::ClusterMetadata => "ClusterMetadata",
+            Topic::CsiVolume => "CSIVolume",
+            Topic::CsiPlugin => "CSIPlugin",
+            Topic::Variable => "Variable",
+            Topic::RootKey => "RootKey",
+            Topic::AutopilotConfiguration => "AutopilotConfiguration",
             Topic::AclPolicy => "ACLPolicy",
             Topic::AclToken => "ACLToken",
             Topic::AclRole => "ACLRole",
             Topic::AclAuthMethod => "ACLAuthMethod",
             Topic::AclBindingRule => "ACLBindingRule",
             Topic::Service => "Service",
+            Topic::ScalingPolicy => "ScalingPolicy",
+            Topic::ScalingEvent => "ScalingEvent",
+            Topic::PendingWork => "PendingWork",
         }
     }
+}
+
+/// Which streams show an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Audience {
+    /// All of them.
+    Everyone,
+    /// Those without `full`: full ones say the same in other words.
+    Plain,
+    /// Those with `full`: the reference has no such event.
+    Full,
 }
 
 /// One change of one row, not yet encoded.
@@ -80,6 +128,8 @@ pub struct Event {
     pub payload: Payload,
     /// Which of the entry's frames shows it to a plain request: the reference writes some entries in several steps.
     pub step: u8,
+    /// Which streams show it.
+    pub audience: Audience,
 }
 
 /// The row of an event.
@@ -97,6 +147,8 @@ pub enum Payload {
     Node(Arc<Node>),
     /// A node pool.
     NodePool(Arc<NodePool>),
+    /// What only full streams show, as it is shown.
+    Full(serde_json::Value),
     /// An ACL policy.
     AclPolicy(Arc<AclPolicy>),
     /// An ACL token; its secret is not shown.
@@ -120,6 +172,7 @@ impl Serialize for Payload {
             Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
             Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
             Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+            Payload::Full(row) => row.serialize(s),
             Payload::AclPolicy(row) => s.collect_map([("ACLPolicy", row)]),
             Payload::AclToken(row) => s.collect_map([("ACLToken", TokenView::event(row))]),
             Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
@@ -222,13 +275,32 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
     }
 }
 
+/// Whether an entry gives no event, for certain and without looking closely.
+pub fn is_silent(changes: &[Change]) -> bool {
+    let is_none = |change: &Change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. });
+    changes.iter().all(is_none)
+}
+
+/// A row of a snapshot as an event of type `Snapshot`; `None`: its table has no topic.
+pub fn snapshot(row: &Change) -> Option<Event> {
+    let (event, shown) = full::shown("Snapshot", row)?;
+    let audience = match shown {
+        full::Shown::ToAll => Audience::Everyone,
+        full::Shown::InFull => Audience::Full,
+    };
+    Some(Event { audience, ..event })
+}
+
 /// The events of an entry, in the order of its changes.
 pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
-    let Some(word) = event_type(kind) else {
-        return Vec::new();
-    };
-    let mut out: Vec<Event> = changes.iter().filter_map(|change| event(kind, word, change)).collect();
-    out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+    let word = event_type(kind);
+    let mut out = Vec::new();
+    for change in changes {
+        full::add(kind, change, word.and_then(|word| event(kind, word, change)), &mut out);
+    }
+    if let Some(word) = word {
+        out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+    }
     if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
         // A new count is a registration and then an update of evaluations, there in two entries.
         let of_eval = out.iter_mut().filter(|event| event.step > 0);
@@ -345,7 +417,7 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         Change::Job { before: Some(before), after: Some(after) } if is_revived(kind, before, after) => 1,
         _ => step(kind, topic),
     };
-    Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step })
+    Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step, audience: Audience::Everyone })
 }
 
 /// A registration shows the job first and its evaluation in a second frame; so do a deregistration and what nodes tell.

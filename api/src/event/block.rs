@@ -1,0 +1,171 @@
+//! Several entries' events as the history stores them: their frames one after another, ready to be sent, and beside them what events are
+//! found by. Who reads everything in msgpack gets slices of a block, unread.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use songline_model::Str;
+
+use super::batch::{Batch, Label};
+use super::history::HistoryError;
+use crate::wire::event::Audience;
+
+/// First byte of a block.
+const FORM: u8 = 1;
+/// Form and number of entries.
+const HEAD_BYTES: usize = 5;
+/// Index, kind, flags, length of the frame, length of the labels.
+const ENTRY_BYTES: usize = 8 + 2 + 1 + 4 + 4;
+/// Flag of an entry of which some streams show only a part.
+const MIXED: u8 = 1;
+
+/// A label as it is stored, with the place of its event in the frame.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    topic: &'a str,
+    word: &'a str,
+    key: &'a str,
+    namespace: &'a str,
+    #[serde(borrow)]
+    filter_keys: Vec<&'a str>,
+    step: u8,
+    audience: Audience,
+    start: usize,
+    end: usize,
+}
+
+/// The bytes of a block.
+pub(super) fn encode<'a>(batches: impl ExactSizeIterator<Item = &'a Batch> + Clone) -> Vec<u8> {
+    let frames: usize = batches.clone().map(|batch| batch.frame().len()).sum();
+    let mut out = Vec::with_capacity(frames + frames / 4 + 64);
+    out.push(FORM);
+    out.extend_from_slice(&length(batches.len()));
+    let labels: Vec<Vec<u8>> = batches.clone().map(labels_of).collect();
+    for (batch, labels) in batches.clone().zip(&labels) {
+        out.extend_from_slice(&batch.index.to_be_bytes());
+        out.extend_from_slice(&batch.kind.to_be_bytes());
+        out.push(if batch.is_mixed() { MIXED } else { 0 });
+        out.extend_from_slice(&length(batch.frame().len()));
+        out.extend_from_slice(&length(labels.len()));
+    }
+    batches.for_each(|batch| out.extend_from_slice(batch.frame()));
+    labels.iter().for_each(|labels| out.extend_from_slice(labels));
+    out
+}
+
+fn length(bytes: usize) -> [u8; 4] {
+    u32::try_from(bytes).expect("a block is far below 4 GiB, as an entry of the log is").to_be_bytes()
+}
+
+fn labels_of(batch: &Batch) -> Vec<u8> {
+    let stored: Vec<Stored<'_>> = batch
+        .ranges()
+        .map(|(label, at)| Stored {
+            topic: &label.topic,
+            word: &label.word,
+            key: &label.key,
+            namespace: &label.namespace,
+            filter_keys: label.filter_keys.iter().map(Str::as_str).collect(),
+            step: label.step,
+            audience: label.audience,
+            start: at.start,
+            end: at.end,
+        })
+        .collect();
+    rmp_serde::to_vec(&stored).expect("texts and numbers fit into msgpack")
+}
+
+/// A block that was read.
+#[derive(Debug)]
+pub struct Block {
+    bytes: Bytes,
+    /// Ordered by index.
+    entries: Vec<Entry>,
+}
+
+/// One entry's part of a block.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) index: u64,
+    pub(super) is_mixed: bool,
+    /// Frames of consecutive entries are consecutive.
+    pub(super) frame: Range<usize>,
+    kind: u16,
+    labels: Range<usize>,
+}
+
+impl Block {
+    /// Reads what [`encode`] wrote; `last` is the index that the block is filed under.
+    pub(super) fn parse(bytes: Bytes, last: u64) -> Result<Self, HistoryError> {
+        Self::parsed(bytes).ok_or(HistoryError::Damaged(last))
+    }
+
+    fn parsed(bytes: Bytes) -> Option<Self> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+        let (form, count) = head.split_first()?;
+        let count = usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()?;
+        if *form != FORM || rest.len() / ENTRY_BYTES < count {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(count);
+        let mut frame_start = HEAD_BYTES + count * ENTRY_BYTES;
+        let lengths = |entry: &[u8; ENTRY_BYTES]| {
+            let number = |at: usize| entry[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
+            (number(11), number(15))
+        };
+        let table = rest.as_chunks::<ENTRY_BYTES>().0.get(..count)?;
+        let mut labels_start = frame_start + table.iter().map(|entry| lengths(entry).0).sum::<usize>();
+        for entry in table {
+            let (frame, labels) = lengths(entry);
+            entries.push(Entry {
+                index: u64::from_be_bytes(*entry.first_chunk()?),
+                kind: u16::from_be_bytes([entry[8], entry[9]]),
+                is_mixed: entry[10] == MIXED,
+                frame: frame_start..frame_start + frame,
+                labels: labels_start..labels_start + labels,
+            });
+            frame_start += frame;
+            labels_start += labels;
+        }
+        (labels_start == bytes.len() && entries.is_sorted_by_key(|entry| entry.index)).then_some(Self { bytes, entries })
+    }
+
+    /// Its entries after an index.
+    pub(super) fn after(&self, index: u64) -> &[Entry] {
+        &self.entries[self.entries.partition_point(|entry| entry.index <= index)..]
+    }
+
+    /// The frames of consecutive entries.
+    pub(super) fn frames(&self, at: Range<usize>) -> Bytes {
+        self.bytes.slice(at)
+    }
+
+    /// The events of an entry.
+    pub(super) fn batch(&self, entry: &Entry) -> Result<Batch, HistoryError> {
+        let damaged = || HistoryError::Damaged(entry.index);
+        let labels: Vec<Stored<'_>> = rmp_serde::from_slice(&self.bytes[entry.labels.clone()]).map_err(|_| damaged())?;
+        let frame = self.bytes.slice(entry.frame.clone());
+        if labels.iter().any(|label| label.start > label.end || label.end > frame.len()) {
+            return Err(damaged());
+        }
+        let labels = labels.into_iter().map(|stored| {
+            let label = Label {
+                topic: stored.topic.into(),
+                word: stored.word.into(),
+                key: stored.key.into(),
+                namespace: stored.namespace.into(),
+                filter_keys: stored.filter_keys.into_iter().map(Str::from).collect(),
+                step: stored.step,
+                audience: stored.audience,
+            };
+            (label, stored.start..stored.end)
+        });
+        Ok(Batch::new(entry.index, entry.kind, frame, labels.collect()))
+    }
+
+    /// Indexes of its entries.
+    pub fn indexes(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.index)
+    }
+}

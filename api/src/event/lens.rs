@@ -1,0 +1,127 @@
+//! What one reader sees of entries: which of their events, in which format and dialect. Where the entries come from, and when, is the
+//! subscription's.
+
+use bytes::{Bytes, BytesMut};
+
+use super::batch::{Batch, Dialect, Format};
+use super::block::Block;
+use super::filter::Interest;
+use super::history::HistoryError;
+
+/// What a reader sees.
+#[derive(Debug)]
+pub(super) struct Lens {
+    pub(super) interest: Interest,
+    pub(super) format: Format,
+    pub(super) dialect: Dialect,
+    everything: bool,
+}
+
+/// What a reader sees of some entries.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    /// Frames, one after another.
+    pub(super) frames: Bytes,
+    /// Index of the last entry that was looked at; 0 for none.
+    pub(super) through: u64,
+    /// Index of the last frame; 0 for none.
+    pub(super) told: u64,
+}
+
+impl Lens {
+    pub(super) fn new(interest: Interest, format: Format, dialect: Dialect) -> Self {
+        let everything = interest.is_everything();
+        Self { interest, format, dialect, everything }
+    }
+
+    /// The frames of an entry.
+    fn frames(&self, batch: &Batch, mut add: impl FnMut(&Bytes)) -> bool {
+        if self.everything {
+            let frames = batch.frames(self.format, self.dialect);
+            frames.iter().for_each(add);
+            return !frames.is_empty();
+        }
+        let frames = batch.frames_of(self.format, self.dialect, |event| self.interest.wants(batch.index, event));
+        frames.iter().for_each(&mut add);
+        !frames.is_empty()
+    }
+
+    /// What is seen of entries of the tail, up to about `bytes_max`.
+    pub(super) fn look<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes_max: usize) -> Sight {
+        let mut sight = Sight::default();
+        let mut pile = Pile::default();
+        for batch in batches {
+            if self.frames(batch, |frame| pile.add(frame)) {
+                sight.told = batch.index;
+            }
+            sight.through = batch.index;
+            if pile.bytes >= bytes_max {
+                break;
+            }
+        }
+        sight.frames = pile.take();
+        sight
+    }
+
+    /// What is seen of stored entries behind an index.
+    pub(super) fn look_at_blocks(&self, blocks: &[Block], after: u64) -> Result<Sight, HistoryError> {
+        let mut sight = Sight::default();
+        let mut pile = Pile::default();
+        let as_stored = self.everything && self.format == Format::Msgpack;
+        for block in blocks {
+            // Frames that lie side by side and go out as they are.
+            let mut run: Option<std::ops::Range<usize>> = None;
+            for entry in block.after(after) {
+                let copied = as_stored
+                    && match self.dialect {
+                        Dialect::Ours | Dialect::Full => !entry.is_mixed,
+                        Dialect::Plain => false,
+                    };
+                if copied {
+                    let start = run.map_or(entry.frame.start, |run| run.start);
+                    run = Some(start..entry.frame.end);
+                    sight.told = entry.index;
+                } else {
+                    if let Some(run) = run.take() {
+                        pile.add(&block.frames(run));
+                    }
+                    if self.frames(&block.batch(entry)?, |frame| pile.add(frame)) {
+                        sight.told = entry.index;
+                    }
+                }
+                sight.through = entry.index;
+            }
+            if let Some(run) = run {
+                pile.add(&block.frames(run));
+            }
+        }
+        sight.frames = pile.take();
+        Ok(sight)
+    }
+}
+
+/// Frames that become one piece; a single one is shared and not copied.
+#[derive(Default)]
+struct Pile {
+    first: Bytes,
+    joined: BytesMut,
+    bytes: usize,
+}
+
+impl Pile {
+    fn add(&mut self, frame: &Bytes) {
+        if self.bytes == 0 {
+            self.first = frame.clone();
+        } else {
+            if self.joined.is_empty() {
+                self.joined.extend_from_slice(&self.first);
+            }
+            self.joined.extend_from_slice(frame);
+        }
+        self.bytes += frame.len();
+    }
+
+    fn take(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
+    }
+}

@@ -1,0 +1,77 @@
+//! The rows of a view as events of type `Snapshot`, piece by piece: what a stream begins with that asks for the state first. The view does
+//! not change, so all rows are of one index however long the reader takes. What follows them is the subscription's.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use songline_projections::{Change, State, Table};
+
+use super::batch::{Batch, Dialect, Format};
+use super::filter::Interest;
+use crate::wire::event;
+
+/// A piece is sent when it has so many bytes.
+const PIECE_BYTES: usize = 32 * 1024;
+/// Rows looked at between two looks at the clock and the permit.
+const ROWS_AT_ONCE: usize = 32;
+
+/// What is left of a snapshot.
+pub(super) struct Snapshot {
+    view: Arc<State>,
+    /// Tables that are still to be shown, the next one last.
+    tables: Vec<Table>,
+    /// The last row that was shown of the next table.
+    after: Option<Change>,
+}
+
+/// A piece of a snapshot.
+pub(super) enum Piece {
+    /// Some rows, or none of those that were looked at.
+    Rows(Option<Bytes>),
+    /// There are no more.
+    End,
+}
+
+impl Snapshot {
+    pub(super) fn new(view: Arc<State>) -> Self {
+        Self { view, tables: Table::ALL.iter().rev().copied().collect(), after: None }
+    }
+
+    /// Index of all its rows.
+    pub(super) fn index(&self) -> u64 {
+        self.view.applied_index()
+    }
+
+    /// The next rows that the reader wants to see, as one frame.
+    pub(super) fn next(&mut self, interest: &Interest, format: Format, dialect: Dialect) -> Piece {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        let index = self.index();
+        let mut looked = 0;
+        while let Some(&table) = self.tables.last() {
+            if bytes >= PIECE_BYTES || looked >= ROWS_AT_ONCE {
+                break;
+            }
+            // One by one once a piece is nearly full would be slower; a few rows more than asked for do no harm.
+            let rows = self.view.page(table, self.after.as_ref(), ROWS_AT_ONCE / 4);
+            looked += rows.len().max(1);
+            let shown = rows.iter().filter_map(event::snapshot).filter(|event| dialect.shows(event.audience));
+            let wanted: Vec<_> = shown.filter(|event| interest.wants_topic(event.topic.as_str())).collect();
+            if rows.is_empty() || wanted.is_empty() {
+                // All rows of a table have one topic, so nobody who does not want these wants the next ones.
+                self.tables.pop();
+                self.after = None;
+                continue;
+            }
+            for row in wanted {
+                let batch = Batch::of(index, 0, vec![row]);
+                let wanted = batch.events.into_iter().filter(|event| interest.wants(index, event));
+                events.extend(wanted.inspect(|event| bytes += event.encoded(Format::Msgpack).len()));
+            }
+            self.after = rows.into_iter().next_back();
+        }
+        if !events.is_empty() {
+            return Piece::Rows(Some(super::batch::frame_of(format, index, &events)));
+        }
+        if self.tables.is_empty() { Piece::End } else { Piece::Rows(None) }
+    }
+}

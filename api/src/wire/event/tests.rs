@@ -1,0 +1,211 @@
+//! What events look like: payloads of full streams, and rows that are gone.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use songline_commands::Kind;
+use songline_model::{
+    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey, SchedulerConfiguration, Sealed, Secret,
+    Variable, VariableData, VariableMetadata, WrappedKey,
+};
+use songline_projections::{Change, ClusterMetadata};
+
+use super::{Audience, events};
+
+fn check(kind: Kind, change: Change, expected: Expect) {
+    let mut out = String::new();
+    for event in events(kind, &[change]) {
+        let audience = match event.audience {
+            Audience::Everyone => "everyone",
+            Audience::Plain => "plain",
+            Audience::Full => "full",
+        };
+        let view = serde_json::to_value(event.view(9)).expect("JSON");
+        let payload = view["Payload"].as_object().expect("a map");
+        let shown = payload.iter().map(|(name, row)| match row.as_object() {
+            Some(row) if row.contains_key("ID") && row.len() > 8 => format!("{name}: {{ID: {}, ..}}", row["ID"]),
+            Some(_) | None => format!("{name}: {row}"),
+        });
+        out.push_str(&format!(
+            "{audience}: {} {} {} {} {}\n  {}\n",
+            view["Topic"],
+            view["Type"],
+            view["Key"],
+            view["Namespace"],
+            view["FilterKeys"],
+            shown.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn a_purged_job_is_shown_as_it_was() {
+    let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
+    check(
+        Kind::JobDeregister,
+        Change::Job { before: Some(job), after: None },
+        expect![[r#"
+        full: "Job" "JobDeregistered" "web" "default" null
+          Job: {ID: "web", ..}, Deleted: true
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_gone_says_so_in_full() {
+    let node = Node { secret_id: Secret::new("hush"), ..Node::default() };
+    let change = Change::Node { before: Some(Arc::new(node)), after: None };
+    let all = events(Kind::NodeDeregister, std::slice::from_ref(&change));
+    assert!(all.iter().all(|event| !serde_json::to_string(&event.view(1)).expect("JSON").contains("hush")));
+    check(
+        Kind::NodeDeregister,
+        change,
+        expect![[r#"
+        plain: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}, Deleted: true
+    "#]],
+    );
+}
+
+#[test]
+fn eligibility_has_its_right_name_in_full() {
+    let node = Some(Arc::new(Node::default()));
+    check(
+        Kind::NodeUpdateEligibility,
+        Change::Node { before: node.clone(), after: node },
+        expect![[r#"
+        plain: "Node" "NodeDrain" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeEligibility" "" "" null
+          Node: {ID: "", ..}
+    "#]],
+    );
+}
+
+#[test]
+fn what_garbage_collection_drops_is_told_in_short() {
+    let eval = Evaluation { id: EvalId::from_bytes([1; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
+    check(
+        Kind::EvalReap,
+        Change::Eval { before: Some(Arc::new(eval)), after: None },
+        expect![[r#"
+        full: "Evaluation" "EvaluationDeleted" "01010101-0101-0101-0101-010101010101" "default" ["web",""]
+          Evaluation: {"ID":"01010101-0101-0101-0101-010101010101","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]],
+    );
+    let alloc = Allocation { id: AllocId::from_bytes([2; 16]), namespace: "default".into(), job_id: "web".into(), ..Allocation::default() };
+    check(
+        Kind::EvalReap,
+        Change::Alloc { before: Some(Arc::new(alloc)), after: None },
+        expect![[r#"
+        full: "Allocation" "EvaluationDeleted" "02020202-0202-0202-0202-020202020202" "default" ["web",""]
+          Allocation: {"ID":"02020202-0202-0202-0202-020202020202","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]],
+    );
+}
+
+#[test]
+fn tables_without_a_topic_in_the_reference_have_one_in_full() {
+    let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
+    check(
+        Kind::NamespaceUpsert,
+        Change::Namespace { before: None, after: namespace },
+        expect![[r#"
+        full: "Namespace" "NamespaceUpserted" "team" "" null
+          Namespace: {"Name":"team","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":null,"CreateIndex":0,"ModifyIndex":0}
+    "#]],
+    );
+    let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
+    check(
+        Kind::ClusterMetadata,
+        Change::ClusterMeta { before: None, after: cluster },
+        expect![[r#"
+        full: "ClusterMetadata" "ClusterMetadataUpdated" "cluster" "" null
+          ClusterMetadata: {"ClusterID":"c","CreateTime":5}
+    "#]],
+    );
+    let config = Some(Arc::new(SchedulerConfiguration::default()));
+    check(
+        Kind::SchedulerConfig,
+        Change::SchedulerConfig { before: None, after: config },
+        expect![[r#"
+        full: "SchedulerConfiguration" "SchedulerConfigurationUpdated" "scheduler" "" null
+          SchedulerConfiguration: {"SchedulerAlgorithm":"binpack","PreemptionConfig":{"SystemSchedulerEnabled":false,"SysBatchSchedulerEnabled":false,"BatchSchedulerEnabled":false,"ServiceSchedulerEnabled":false},"MemoryOversubscriptionEnabled":false,"RejectJobRegistration":false,"PauseEvalBroker":false,"CreateIndex":0,"ModifyIndex":0}
+    "#]],
+    );
+}
+
+#[test]
+fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
+    let meta = VariableMetadata { namespace: "default".into(), path: "a/b".into(), modify_index: 9, ..VariableMetadata::default() };
+    let data = VariableData { data: Sealed(b"sealed".to_vec()), ..VariableData::default() };
+    let variable = Some(Arc::new(Variable { meta, encrypted: data }));
+    check(
+        Kind::VarApplyState,
+        Change::Variable { before: None, after: variable.clone() },
+        expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}
+    "#]],
+    );
+    check(
+        Kind::VarApplyState,
+        Change::Variable { before: variable, after: None },
+        expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}, Deleted: true
+    "#]],
+    );
+    let wrapped = WrappedKey { material: Sealed(b"sealed".to_vec()), ..WrappedKey::default() };
+    let key = Some(Arc::new(RootKey { wrapped, ..RootKey::default() }));
+    check(
+        Kind::RootKeyMetaUpsert,
+        Change::RootKey { before: None, after: key },
+        expect![[r#"
+        full: "RootKey" "RootKeyUpserted" "" "" null
+          RootKey: {"KeyID":"","Algorithm":"","CreateTime":0,"CreateIndex":0,"ModifyIndex":0,"State":"inactive"}
+    "#]],
+    );
+}
+
+#[test]
+fn volumes_and_plugins_are_events_of_full_streams() {
+    let volume = CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
+    let volume = Some(Arc::new(volume));
+    check(
+        Kind::CSIVolumeRegister,
+        Change::CsiVolume { before: None, after: volume.clone() },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeRegistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]],
+    );
+    check(
+        Kind::CSIVolumeClaim,
+        Change::CsiVolume { before: volume.clone(), after: volume.clone() },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeClaim" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]],
+    );
+    check(
+        Kind::CSIVolumeDeregister,
+        Change::CsiVolume { before: volume, after: None },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeDeregistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}, Deleted: true
+    "#]],
+    );
+    let plugin = Some(Arc::new(CsiPlugin { id: "ebs".into(), ..CsiPlugin::default() }));
+    check(
+        Kind::JobRegister,
+        Change::CsiPlugin { before: None, after: plugin },
+        expect![[r#"
+        full: "CSIPlugin" "JobRegistered" "ebs" "" null
+          CSIPlugin: {ID: "ebs", ..}
+    "#]],
+    );
+}

@@ -1,0 +1,74 @@
+//! A table's rows piece by piece, each piece with a handle on where the next one begins: for readers that pause between pieces and may
+//! not hold an iterator meanwhile. Which rows a reader wants to see is not decided here.
+
+use std::convert::Infallible;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::change::{Change, Visitor};
+use crate::state::State;
+use crate::table::{EachTable, Kept as _, Table, TableType};
+
+impl State {
+    /// At most `rows_max` rows of a table in the order of their keys, each as a change that made it. With the last one of a piece as
+    /// `after` the next piece follows.
+    pub fn page(&self, table: Table, after: Option<&Change>, rows_max: usize) -> Vec<Change> {
+        let mut pager = Pager { state: self, rows_max, found: Vec::new() };
+        match after {
+            Some(change) => change.visit(&mut pager),
+            None => match table.visit(&mut pager) {
+                Ok(()) => {}
+                Err(never) => match never {},
+            },
+        }
+        pager.found
+    }
+}
+
+struct Pager<'a> {
+    state: &'a State,
+    rows_max: usize,
+    found: Vec<Change>,
+}
+
+impl Pager<'_> {
+    fn take<T: TableType>(&mut self, from: Bound<T::Key>) {
+        let rows = T::rows(self.state).0.range((from, Bound::Unbounded)).take(self.rows_max);
+        self.found = rows.map(|(key, entry)| T::change(None, Some(entry.kept.row(key)))).collect();
+    }
+}
+
+impl EachTable for Pager<'_> {
+    type Error = Infallible;
+
+    fn table<T: TableType>(&mut self) -> Result<(), Infallible> {
+        self.take::<T>(Bound::Unbounded);
+        Ok(())
+    }
+}
+
+impl Visitor for Pager<'_> {
+    fn visit<T: TableType>(&mut self, _before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+        if let Some(row) = after {
+            self.take::<T>(Bound::Excluded(T::key(row)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BUILT_IN_INDEX, Change, State, Table};
+
+    #[test]
+    fn pieces_of_a_table_are_its_rows_once_each() {
+        let state = State::new();
+        let name = |change: &Change| match change {
+            Change::NodePool { after: Some(row), .. } => (row.name.0.to_string(), row.create_index),
+            other => panic!("not a node pool: {other:?}"),
+        };
+        let first = state.page(Table::NodePools, None, 1);
+        let second = state.page(Table::NodePools, first.last(), 1);
+        assert_eq!(first.iter().chain(&second).map(name).collect::<Vec<_>>(), [("all".into(), BUILT_IN_INDEX), ("default".into(), 1)]);
+        assert_eq!(state.page(Table::NodePools, second.last(), 1), []);
+    }
+}
