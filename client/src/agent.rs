@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
-use songline_rpc::{NodeAuth, NodeMeta, RpcError, Servers};
+use songline_rpc::{AllocUpdate, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -329,6 +329,7 @@ impl<S: Servers> Inner<S> {
             Ok(answer) => {
                 if answer.index != 0 {
                     tracing::debug!("the servers had not counted this node as ready");
+                    self.say_again();
                 }
                 *lock(&self.servers_known) = answer.servers;
                 beats.on_heartbeat(self.now(), answer.heartbeat_ttl);
@@ -339,6 +340,14 @@ impl<S: Servers> Inner<S> {
                 beats.on_heartbeat_failed(self.now(), error == RpcError::NoLeader);
             }
         }
+    }
+
+    /// Tells the servers of all that runs, though they may know it: they asked in the only way they have.
+    fn say_again(&self) {
+        let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
+        let known: Vec<AllocUpdate> = lock(&self.runners).values().map(|runner| runner.view().update.clone()).filter(runs).collect();
+        lock(&self.sync).say_again(self.now(), known);
+        self.sync_wake.notify_one();
     }
 
     /// Collects what runners tell.

@@ -1,6 +1,7 @@
 //! Nodes: machines that run allocations.
 
 mod class;
+mod datacenter;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

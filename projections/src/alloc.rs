@@ -1,12 +1,16 @@
 //! Allocations: what their nodes say of them and what the servers want of them. Placing and stopping them is in `plan`.
 
+mod away;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use serde::Serialize;
 use songline_commands::{ClientAlloc, SetDesiredTransitions, UpdateAllocsFromClient};
-use songline_model::{AllocDeploymentStatus, AllocId, Allocation, DeploymentId, DesiredTransition, EvalId, Job, JobKey, NodeId, Time};
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DeploymentId, DesiredTransition, EvalId, Job, JobKey, NodeId, Time,
+};
 
 use crate::job::status::{self, After};
 use crate::job::summary;
@@ -25,6 +29,9 @@ pub(crate) struct Counts {
     pub(crate) evals: u64,
     pub(crate) evals_live: u64,
 }
+
+/// At how many other allocs of its job a new one looks for resources to share.
+const SIBLINGS_MAX: usize = 4;
 
 impl Rules<AllocId, Allocation> for tables::Allocs {
     fn key(row: &Allocation) -> AllocId {
@@ -54,6 +61,17 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
 
     fn load(stored: &[u8], job: Option<Arc<Job>>) -> Result<Arc<Allocation>, rmp_serde::decode::Error> {
         Ok(Arc::new(Allocation { job, ..rmp_serde::from_slice(stored)? }))
+    }
+
+    /// The allocs of a group mostly get the same resources, which take more room than all the rest of their rows.
+    fn share(state: &State, mut row: Arc<Allocation>) -> Arc<Allocation> {
+        let Some(resources) = &row.allocated_resources else { return row };
+        let siblings = state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
+        let mut theirs = siblings.filter(|sibling| sibling.task_group == row.task_group).filter_map(|row| row.allocated_resources.as_ref());
+        if let Some(shared) = theirs.find(|theirs| theirs == &resources).filter(|theirs| !Arc::ptr_eq(theirs, resources)).cloned() {
+            Arc::make_mut(&mut row).allocated_resources = Some(shared);
+        }
+        row
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
@@ -176,26 +194,37 @@ impl State {
 const FIRST: AllocId = AllocId::NIL;
 const LAST: AllocId = AllocId::from_bytes([0xff; 16]);
 
-/// Takes over what nodes say of their allocs. Updates for unknown allocs, or for those of another node, are dropped.
+/// Takes over what nodes say of their allocs. Updates for unknown allocs, or for those of another node, are dropped; and so is all that a
+/// node says while the servers count it as away: it has to show up first. Whoever sent it sees by the node's row that it was not taken.
 pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) -> Result<(), Rejected> {
+    let away: BTreeSet<NodeId> = cmd.allocs.iter().map(|update| update.node_id).filter(|id| is_away(tx, *id)).collect();
+    let heard: Vec<&ClientAlloc> = cmd.allocs.iter().filter(|update| !away.contains(&update.node_id)).collect();
     let mut jobs = BTreeSet::new();
-    for update in &cmd.allocs {
+    let mut came_back = Vec::new();
+    for update in &heard {
         let Some(stored) = tx.alloc(update.id).filter(|stored| stored.node_id == Some(update.node_id)).cloned() else {
             continue;
         };
         let merged = merge_client(&stored, update, tx.index());
+        if stored.client_status == AllocClientStatus::Unknown && merged.client_status != AllocClientStatus::Unknown {
+            came_back.push((Arc::clone(&stored), update.modify_time));
+        }
         jobs.insert(merged.job_key());
         write(tx, merged, Some(&stored))?;
     }
-    if !cmd.allocs.is_empty() {
+    if !heard.is_empty() {
         tx.bump(Table::Allocs);
     }
+    away::call_off_timeouts(tx, &came_back);
     status::refresh(tx, jobs, After::Anything);
-    let nodes: BTreeSet<NodeId> = cmd.allocs.iter().map(|update| update.node_id).collect();
-    for id in nodes {
+    for id in heard.iter().map(|update| update.node_id).collect::<BTreeSet<NodeId>>() {
         node::told_of_allocs(tx, id);
     }
     eval::upsert_all(tx, &cmd.evals)
+}
+
+fn is_away(tx: &Tx<'_>, id: NodeId) -> bool {
+    tx.node(id).is_some_and(|node| node.status.is_unresponsive())
 }
 
 fn merge_client(stored: &Allocation, update: &ClientAlloc, index: u64) -> Allocation {

@@ -429,6 +429,7 @@ impl EachTable for ReadRow<'_, '_, '_> {
         let hash = digest::row::<T>(&key, &row, &mut reader.scratch);
         let state = &mut reader.state;
         state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
+        let row = T::share(state, row);
         let kept = T::Kept::keep(state, &row);
         if T::rows_mut(state).0.insert(key, Entry { kept, hash }).is_some() {
             return Err(CheckpointError::Malformed { frame: reader.frame - 1, what: format!("a row of table {table:?} is there twice") });

@@ -52,6 +52,8 @@ pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use eval::is_safe_to_delete;
 pub use idempotency::Remembered;
+pub use node::evals::{node_evals, node_registration_needs_evals, node_transition_needs_evals};
+pub use node::standing::next_node_status;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
 pub use prefix::{IdPrefix, InvalidPrefix};

@@ -1,6 +1,9 @@
 //! Nodes: what they say of themselves, and what the servers make of it.
 //! Who watches heartbeats and drains is not here: the leader's loops propose what follows from the time alone.
 
+pub(crate) mod evals;
+pub(crate) mod standing;
+
 use std::sync::Arc;
 
 use songline_commands::{
@@ -137,16 +140,18 @@ fn delete_all(tx: &mut Tx<'_>, ids: &[NodeId]) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// The two indexes decide later whether a returning node has spoken of its allocs since it was missed.
+/// The two indexes decide later whether a returning node has spoken of its allocs since it was missed. Which status it gets is decided
+/// here, however it stood when somebody asked for one.
 pub(crate) fn update_status(tx: &mut Tx<'_>, cmd: &UpdateNodeStatus) -> Result<(), Rejected> {
     let mut node = changed(tx, cmd.node_id, cmd.updated_at, cmd.event.as_ref())?;
-    if cmd.status.is_unresponsive() && !node.status.is_unresponsive() {
+    let status = standing::next_node_status(tx, &node, cmd.status);
+    if status.is_unresponsive() && !node.status.is_unresponsive() {
         node.last_missed_heartbeat_index = tx.index();
     }
-    if cmd.status == NodeStatus::Ready && node.status != NodeStatus::Ready {
+    if status == NodeStatus::Ready && node.status != NodeStatus::Ready {
         node.last_missed_heartbeat_index = 0;
     }
-    node.status = cmd.status;
+    node.status = status;
     tx.put::<tables::Nodes>(node);
     Ok(())
 }
@@ -163,6 +168,10 @@ pub(crate) fn update_drain(tx: &mut Tx<'_>, cmd: &UpdateNodeDrain) -> Result<(),
 /// A finished drain leaves its node ineligible: somebody wanted the machine empty.
 pub(crate) fn finish_drains(tx: &mut Tx<'_>, cmd: &FinishNodeDrains) -> Result<(), Rejected> {
     for id in &cmd.node_ids {
+        // The end may be written twice: its first writer did not hear of it. And somebody may have called the drain off meanwhile.
+        if tx.node(*id).is_some_and(|node| node.drain_strategy.is_none()) {
+            continue;
+        }
         let mut node = changed(tx, *id, cmd.updated_at, cmd.event.as_ref())?;
         let ended = DrainEnd { status: DrainStatus::Complete, mark_eligible: false };
         set_drain(&mut node, None, &ended, DrainMetadata::default(), cmd.updated_at);

@@ -80,7 +80,8 @@ fn stop_alloc(tx: &mut Tx<'_>, stop: &StopAlloc) -> Result<JobKey, Rejected> {
     if stop.followup_eval_id.is_some() {
         row.followup_eval_id = stop.followup_eval_id;
     }
-    if let Some(state) = &stop.append_state {
+    // An empty word would end a return that nobody has dealt with.
+    if let Some(state) = stop.append_state.as_ref().filter(|state| !state.value.is_empty()) {
         row.alloc_states.get_or_insert_default().push(state.clone());
     }
     if stop.modify_time != 0 {
@@ -174,8 +175,9 @@ fn keep_what_others_own(row: &mut Allocation, stored: &Allocation) {
     if row.next_allocation.is_none() {
         row.next_allocation = stored.next_allocation;
     }
-    let (mine, theirs) = (row.alloc_states.as_ref().map_or(0, Vec::len), stored.alloc_states.as_ref().map_or(0, Vec::len));
-    if theirs > mine {
+    // History only grows: a copy that does not go on from what is stored knew less, and adds nothing.
+    let known = stored.alloc_states.as_deref().unwrap_or_default();
+    if !row.alloc_states.as_deref().unwrap_or_default().starts_with(known) {
         row.alloc_states.clone_from(&stored.alloc_states);
     }
     // Health is of one deployment: with another one it starts anew.

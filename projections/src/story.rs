@@ -4,6 +4,7 @@
 //! after the one before, unless it is a `show`.
 
 mod csi;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -183,36 +184,6 @@ impl Teller {
             "config" => state.scheduler_config().map_or_else(gone, |row| {
                 format!("config: {} create={} modify={}", row.scheduler_algorithm, row.create_index, row.modify_index)
             }),
-            "var" => {
-                let key = variable_key(what);
-                state.variable(&key).map_or_else(gone, |row| {
-                    let (meta, size) = (&row.meta, row.encrypted.data.len());
-                    let times = (meta.create_time, meta.modify_time);
-                    format!("var {what}: {size} bytes create={} modify={} times={times:?}", meta.create_index, meta.modify_index)
-                })
-            }
-            "vars" => state
-                .variables_with_prefix(what)
-                .map(|row| format!("{}:{}", row.meta.namespace, row.meta.path))
-                .collect::<Vec<_>>()
-                .join(" "),
-            "quota" => state
-                .variables_quota(what)
-                .map_or_else(gone, |row| format!("quota {what}: {} create={} modify={}", row.size, row.create_index, row.modify_index)),
-            "roots" => {
-                let root = |row: &Arc<RootKey>| {
-                    let used = if state.root_key_in_use(row.meta.key_id) { " used" } else { "" };
-                    let meta = &row.meta;
-                    format!(
-                        "{}({} create={} modify={}{used})",
-                        name(meta.key_id.as_bytes()),
-                        meta.state,
-                        meta.create_index,
-                        meta.modify_index
-                    )
-                };
-                state.root_keys().map(root).collect::<Vec<_>>().join(" ")
-            }
             "work" => state.work(WorkId(what.parse().expect("an index"))).map_or_else(gone, |row| {
                 let ended = row.ended.as_ref().map_or("under way".to_owned(), |ended| match ended.refused.as_str() {
                     "" => format!("ended at {}", ended.index),
@@ -221,6 +192,7 @@ impl Teller {
                 format!("work {what}: {} of {} looked at, {} deleted, {ended}", row.looked, row.total, row.deleted)
             }),
             "evals" => state.evals().map(|row| name(row.id.as_bytes())).fold("evals:".to_owned(), |told, name| told + " " + &name),
+            "var" | "quota" | "roots" => secrets::show(state, noun, what),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -237,8 +209,7 @@ impl Teller {
 fn tell(applied: &Applied) -> String {
     let mut told = match &applied.result {
         Ok(Outcome::Done) => "ok".to_owned(),
-        Ok(Outcome::VariableWritten(meta)) => format!("written create={} modify={}", meta.create_index, meta.modify_index),
-        Ok(Outcome::VariableConflict(row)) => format!("conflict {} modify={}", row.meta.path, row.meta.modify_index),
+        Ok(outcome @ (Outcome::VariableWritten(_) | Outcome::VariableConflict(_))) => secrets::tell(outcome),
         Ok(other) => format!("{other:?}"),
         Err(rejected) => format!("refused: {rejected}"),
     };
@@ -449,20 +420,7 @@ fn command(words: &Words<'_>) -> Command {
             ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
         }
         ("acl" | "autopilot", _) => acl::command(words),
-        ("var", op) => ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(&words.plain, words) }.into(),
-        ("root", "delete") => DeleteRootKey { key_id: root_key(words.plain[2]), unused_only: words.has("unused") }.into(),
-        ("root", state) => UpsertRootKey {
-            meta: RootKeyMeta {
-                key_id: words.plain.get(2).map_or(RootKeyId::NIL, |name| root_key(name)),
-                algorithm: words.get("algorithm").unwrap_or(ROOT_KEY_ALGORITHM).into(),
-                create_time: 5,
-                state: RootKeyState::from_word(state).expect("a state of keys"),
-                ..RootKeyMeta::default()
-            },
-            wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(words.get("material").unwrap_or("secret").into()) },
-            rekey: words.has("rekey"),
-        }
-        .into(),
+        ("var" | "root", _) => secrets::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
 }
@@ -693,7 +651,7 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
             deployment_status: words
                 .has("canary")
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
-            signing_key_id: words.get("signed").map(root_key),
+            signing_key_id: words.get("signed").map(secrets::root_key),
             previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
             client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
             modify_time: 50_000_000_000,
@@ -729,37 +687,6 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
         ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
         updated_at: 9_000_000_000,
         ..ApplyPlan::default()
-    }
-}
-
-fn root_key(name: &str) -> RootKeyId {
-    RootKeyId::from_bytes(id(name))
-}
-
-fn variable_key(path: &str) -> VariableKey {
-    match path.split_once(':') {
-        Some((namespace, path)) => VariableKey::new(namespace, path),
-        None => VariableKey::new(DEFAULT_NAMESPACE, path),
-    }
-}
-
-/// `var cas dev:a/b index=3 size=10 root=k1`: a variable in namespace dev, of ten bytes, by root key k1.
-fn variable(plain: &[&str], words: &Words<'_>) -> Variable {
-    let key = variable_key(plain[2]);
-    let time = words.number("time").unwrap_or(1).cast_signed();
-    Variable {
-        meta: VariableMetadata {
-            namespace: key.namespace,
-            path: key.path,
-            modify_index: words.number("index").unwrap_or(0),
-            create_time: time,
-            modify_time: time,
-            ..VariableMetadata::default()
-        },
-        encrypted: VariableData {
-            data: Sealed(vec![7; words.number("size").unwrap_or(1) as usize]),
-            key_id: root_key(words.get("root").unwrap_or("k1")),
-        },
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> Tx<'a> {
 
     /// Makes or replaces a row.
     pub(crate) fn put<T: TableType>(&mut self, row: impl Into<Arc<T::Row>>) {
-        let row = row.into();
+        let row = T::share(self.state, row.into());
         let key = T::key(&row);
         let entry = Entry { kept: T::Kept::keep(self.state, &row), hash: Digest::ZERO };
         let old = T::rows_mut(self.state).0.insert(key.clone(), entry);

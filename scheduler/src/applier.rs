@@ -119,22 +119,44 @@ fn stamped(alloc: &Arc<Allocation>, plan: &Plan, now: Time, sign: &mut impl FnMu
 fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
     let Some(wanted) = plan.node_allocation.get(&id) else { return Ok(()) };
     let Some(node) = view.node(id) else { return Err("node does not exist".into()) };
+    let known: Vec<Option<&Arc<Allocation>>> =
+        wanted.iter().map(|alloc| view.alloc(alloc.id).filter(|known| known.node_id == Some(id))).collect();
+    if wanted.iter().zip(&known).any(|(alloc, known)| known.is_some_and(|known| is_outdated(alloc, known, node))) {
+        return Err("an allocation has changed since".into());
+    }
+    let takes_nothing = wanted.iter().zip(&known).all(|(alloc, known)| known.is_some_and(|known| takes_no_more(alloc, known)));
     match node.status {
         NodeStatus::Disconnected => {
-            let only_unknown = wanted.iter().all(|alloc| alloc.client_status == AllocClientStatus::Unknown);
-            return if only_unknown { Ok(()) } else { Err("node is disconnected and contains invalid updates".into()) };
+            let said = wanted.iter().zip(&known).all(|(alloc, known)| {
+                alloc.client_status == AllocClientStatus::Unknown || known.is_some_and(|known| known.terminal()) && takes_nothing
+            });
+            return if said { Ok(()) } else { Err("node is disconnected and contains invalid updates".into()) };
         }
         NodeStatus::Ready => {}
+        // Rows that are there may still learn something: which evaluation looks at them again, or that they came back.
+        NodeStatus::Initializing | NodeStatus::Down if takes_nothing => return Ok(()),
         NodeStatus::Initializing | NodeStatus::Down => return Err("node is not ready for placements".into()),
     }
-    let only_known = wanted.iter().all(|alloc| view.alloc(alloc.id).is_some_and(|known| known.node_id == Some(id) && !known.terminal()));
-    if only_known {
+    if takes_nothing || known.iter().all(|known| known.is_some_and(|known| !known.terminal())) {
         return Ok(());
     }
     if node.scheduling_eligibility == Eligibility::Ineligible || node.drain_strategy.is_some() {
         return Err("node is not eligible".into());
     }
     resources_fit(view, plan, node, wanted)
+}
+
+/// Whether the plan's row of an allocation would undo what happened since the plan was made: another one stopped it, or its node came back.
+fn is_outdated(alloc: &Allocation, known: &Allocation, node: &Node) -> bool {
+    let revives = known.server_terminal() && !alloc.server_terminal();
+    let unknown = AllocClientStatus::Unknown;
+    let gives_up = alloc.client_status == unknown && known.client_status != unknown && node.status != NodeStatus::Disconnected;
+    revives || gives_up
+}
+
+/// Whether the plan's row leaves the allocation the room that it has.
+fn takes_no_more(alloc: &Allocation, known: &Allocation) -> bool {
+    alloc.allocated_resources == known.allocated_resources
 }
 
 fn resources_fit(view: &State, plan: &Plan, node: &Node, wanted: &[Arc<Allocation>]) -> Result<(), String> {

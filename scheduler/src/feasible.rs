@@ -154,21 +154,7 @@ fn check_network(ask: &songline_model::NetworkResource, node: &Node) -> Result<(
 
 /// Whether the node is in one of the datacenters, which may be patterns with `*`.
 pub fn in_datacenters(node: &Node, datacenters: &[Str]) -> bool {
-    datacenters.iter().any(|pattern| glob(pattern, &node.datacenter))
-}
-
-/// Whether the text is what the pattern says; `*` stands for any text.
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((before, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(before) else { return false };
-    let Some((middle, last)) = rest.rsplit_once('*') else { return left.ends_with(rest) };
-    for part in middle.split('*') {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(last)
+    node.is_in_datacenters(datacenters)
 }
 
 #[cfg(test)]

@@ -35,8 +35,7 @@ pub struct Decision {
     pub queued: BTreeMap<Str, i64>,
     /// The group of each new allocation of the plan.
     pub placed: BTreeMap<AllocId, Str>,
-    /// Evaluations that look again later, and earlier ones of that kind that need not any more. They have to be written before the plan is
-    /// applied.
+    /// Evaluations that look again later. They have to be written before the plan is applied.
     pub followups: Vec<Evaluation>,
     /// Classes of nodes with whether they could help; `None`: that cannot be told by class.
     pub class_eligibility: Option<BTreeMap<Str, bool>>,
@@ -73,7 +72,7 @@ pub enum Step {
     /// Write these evaluations, then submit this plan; then call again, with its result and a view that is at least as new as the
     /// result's `refresh_index`.
     Submit {
-        /// New ones, and pending ones that are canceled; in one entry, before the plan.
+        /// New ones; in one entry, before the plan.
         create: Vec<Evaluation>,
         /// To the plan queue.
         plan: Box<Plan>,

@@ -8,6 +8,7 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod reports;
 pub mod root_keys;
 pub mod services;
 pub mod work;

@@ -1,6 +1,7 @@
 //! Comparing what a job wants with what there is: what to place, to stop, to change, and what to look at again later. Where things are
 //! placed is decided in `generic`; nothing here looks at nodes beyond whether they answer.
 
+mod canaries;
 mod deploy;
 mod followup;
 mod group;
@@ -86,6 +87,8 @@ pub struct Placement {
     pub rescheduling: bool,
     /// Whether it takes over from a lost one.
     pub lost: bool,
+    /// Whether it is the first of a new version, or takes over from one.
+    pub canary: bool,
     /// Stops the previous one with this description, but only when a node is found.
     pub stop_previous: Option<&'static str>,
 }
@@ -169,6 +172,8 @@ struct Run<'a, 'u> {
     seed: &'a mut Seed,
     /// The deployment that goes on: the stored one or a new one. `None`: there is none, or it belongs to the past.
     deployment: Option<Deployment>,
+    /// The stored one when it belongs to the past.
+    old_deployment: Option<Deployment>,
     paused: bool,
     failed: bool,
     out: Reconciled,
@@ -176,7 +181,7 @@ struct Run<'a, 'u> {
 
 impl<'a, 'u> Run<'a, 'u> {
     fn new(input: &'a Reconciler<'a>, update_of: &'a mut UpdateOf<'u>, seed: &'a mut Seed) -> Self {
-        Self { input, update_of, seed, deployment: None, paused: false, failed: false, out: Reconciled::default() }
+        Self { input, update_of, seed, deployment: None, old_deployment: None, paused: false, failed: false, out: Reconciled::default() }
     }
 
     fn all(mut self) -> Reconciled {

@@ -9,6 +9,7 @@ use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, RegisterNode
 use songline_model::{AllocId, Allocation, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time};
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+use songline_scheduler::leader::reports;
 
 use super::{Core, nodes, services};
 
@@ -30,9 +31,7 @@ impl Servers for Core {
         node.status_updated_at = now.secs();
         node.computed_class = node.compute_class();
         let id = node.id;
-        let before = known.as_ref().map_or(NodeStatus::Initializing, |known| known.status);
-        let needs_evals = known.as_ref().is_some_and(|known| nodes::registration_needs_evals(known, &node))
-            || (known.is_none() && nodes::transition_needs_evals(before, node.status));
+        let needs_evals = songline_projections::node_registration_needs_evals(known.as_deref(), &node);
         let command = RegisterNode { node, create_node_pool: true };
         let index = self.propose_as(Actor::Node(id), None, command).await?;
         if needs_evals {
@@ -80,8 +79,8 @@ impl Servers for Core {
             return Err(RpcError::remote("must update at least one allocation"));
         }
         let (_, node) = self.authenticate(from)?;
-        if node.status.is_unresponsive() {
-            return Err(RpcError::remote(format!("node {} is not allowed to update allocs while in status {}", node.id, node.status)));
+        if let Some(refusal) = reports::refusal(&node) {
+            return Err(RpcError::remote(refusal));
         }
         self.updates.submit(from.id, allocs).await
     }
@@ -122,14 +121,19 @@ impl Core {
         }
         let command = UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() };
         let index = self.propose_as(actor, None, command).await?;
-        if nodes::transition_needs_evals(node.status, status) {
+        // The entry decides which status it became: something else may have come between.
+        let status = self.view().node(node.id).map_or(status, |after| after.status);
+        if songline_projections::node_transition_needs_evals(node.status, status) {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
         }
         Ok(index)
     }
 
     pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {
-        let evals = nodes::evals(&self.view(), node, cause.index, self.now(), || EvalId::from(uuid::Uuid::new_v4()));
+        let view = self.view();
+        let Some(row) = view.node(node) else { return Ok(()) };
+        let fresh = || EvalId::from(uuid::Uuid::new_v4());
+        let evals = songline_projections::node_evals(&view, row, cause.index, self.now(), fresh);
         if !evals.is_empty() {
             self.propose_as(Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
         }

@@ -17,6 +17,8 @@ use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
 use songline_scheduler::leader::heartbeats;
 use songline_scheduler::leader::services::Services;
 
+use tokio::sync::mpsc;
+
 use super::machine::{Reaction, Reactions};
 use super::{Core, lock, nodes};
 
@@ -32,6 +34,8 @@ struct Leader {
     deployments: Deployments,
     drains: Drains,
     services: Services,
+    /// Nodes whose drain's end could not be written.
+    drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
     times: TimeTable,
     retry_at: Time,
     gc_at: Time,
@@ -47,6 +51,7 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
         deployments: Deployments::new(),
         drains: Drains::new(),
         services: Services::new(),
+        drain_failures: mpsc::unbounded_channel(),
         times: TimeTable::default(),
         retry_at: now.plus(RETRY_INTERVAL),
         gc_at: now.plus(core.config.gc_interval),
@@ -88,6 +93,7 @@ impl Leader {
                 },
                 () = tokio::time::sleep(wait) => {}
                 () = self.core.deadlines.notified() => {}
+                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.now()),
                 () = self.core.shutdown.cancelled() => return,
             }
             while let Ok((view, batch)) = reactions.try_recv() {
@@ -125,10 +131,8 @@ impl Leader {
             self.services.on_changes(&reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
-                    Change::Node { after: None, before: Some(node) } => lock(&self.core.heartbeats).forget(node.id),
-                    Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => {
-                        lock(&self.core.heartbeats).forget(node.id);
-                    }
+                    Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
+                    Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => self.forget_silent(node.id),
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
                     Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
                     Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
@@ -138,6 +142,15 @@ impl Leader {
             }
         }
         self.core.work.notify_waiters();
+    }
+
+    /// Watches a node no longer that is down or gone. It may be back by the time that this loop hears of it; then its heartbeat has set its
+    /// deadline after the newest view said so, and the lock keeps the two in order.
+    fn forget_silent(&self, id: NodeId) {
+        let mut heartbeats = lock(&self.core.heartbeats);
+        if self.core.view().node(id).is_none_or(|node| node.status == NodeStatus::Down) {
+            heartbeats.forget(id);
+        }
     }
 
     /// The configuration may have paused the broker, or set it going again.
@@ -240,13 +253,18 @@ impl Leader {
         let Some(node) = view.node(id).cloned() else { return };
         let status = heartbeats::status_after_miss(view, &node, now);
         tracing::warn!(node = %id, name = %node.name, %status, "node missed its heartbeat");
+        let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(view, &node);
         let core = Arc::clone(&self.core);
         tokio::spawn(async move {
             let event = Some(nodes::missed_event(core.now()));
-            if let Err(error) = core.change_node_status(&node, status, event, Actor::Leader("heartbeats".into())).await {
-                tracing::warn!(node = %id, %error, "could not write that the node missed its heartbeat");
+            let written = core.change_node_status(&node, status, event, Actor::Leader("heartbeats".into())).await;
+            if let Err(error) = &written {
+                tracing::warn!(node = %id, %error, "could not write that the node missed its heartbeat; it is tried again");
             }
-            if status == NodeStatus::Disconnected {
+            if again && let Err(error) = core.propose_node_evals(id, Cause::new(node.modify_index, Kind::NodeUpdateStatus)).await {
+                tracing::warn!(node = %id, %error, "could not write the evaluations of a node that is away; it is tried again");
+            }
+            if written.is_err() || status == NodeStatus::Disconnected {
                 // It is looked at again: nothing may be left to wait for by then.
                 core.beat(id);
             }
@@ -283,7 +301,15 @@ impl Leader {
                 self.propose("drains", None, SetDesiredTransitions { allocs, evals });
             }
             drains::Effect::Complete { node, event } => {
-                self.propose("drains", None, FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() });
+                let command = FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() };
+                let (core, failures) = (Arc::clone(&self.core), self.drain_failures.0.clone());
+                tokio::spawn(async move {
+                    if let Err(error) = core.write(proposal("drains", None, command)).await {
+                        tracing::warn!(%node, %error, "could not write the end of a drain; it is tried again");
+                        // The loop is gone only when the server is going down.
+                        let _ = failures.send(node);
+                    }
+                });
             }
         }
     }

@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     plan_nodes_rejected: AtomicU64,
     allocs_placed: AtomicU64,
     evals_processed: AtomicU64,
+    alloc_updates_dropped: AtomicU64,
 }
 
 /// One measured value.
@@ -32,6 +33,10 @@ impl Metrics {
         self.plan_nodes_rejected.fetch_add(rejected as u64, Ordering::Relaxed);
         let placed: usize = result.node_allocation.values().map(Vec::len).sum();
         self.allocs_placed.fetch_add(placed as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_dropped_updates(&self, dropped: u64) {
+        self.alloc_updates_dropped.fetch_add(dropped, Ordering::Relaxed);
     }
 
     pub(crate) fn count_eval(&self) {
@@ -72,13 +77,14 @@ impl Core {
         text
     }
 
-    fn counters(&self) -> [(&'static str, u64); 4] {
+    fn counters(&self) -> [(&'static str, u64); 5] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("nomad.nomad.plan.evaluated", read(&self.metrics.plans)),
             ("nomad.nomad.plan.node_rejected", read(&self.metrics.plan_nodes_rejected)),
             ("nomad.nomad.plan.allocs_placed", read(&self.metrics.allocs_placed)),
             ("nomad.nomad.worker.evals_processed", read(&self.metrics.evals_processed)),
+            ("songline.alloc_updates.dropped", read(&self.metrics.alloc_updates_dropped)),
         ]
     }
 

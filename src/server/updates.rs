@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use songline_commands::{Actor, ClientAlloc, UpdateAllocsFromClient};
-use songline_model::{AllocClientStatus, Allocation, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, NodeId, Time};
-use songline_projections::State;
+use songline_commands::{Actor, ClientAlloc};
+use songline_model::{EvalId, NodeId};
 use songline_rpc::{AllocUpdate, RpcError};
+use songline_scheduler::leader::reports;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Core;
@@ -54,77 +54,42 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
         let Some(core) = core.upgrade() else { return };
         // The next batch gathers while this one is being written.
         tokio::spawn(async move {
-            let command = command(&core.view(), &batch, core.now());
+            let (entry, dropped) = reports::entry(&core.view(), reports(&batch), core.now(), || EvalId::from(uuid::Uuid::new_v4()));
+            if dropped > 0 {
+                tracing::debug!(dropped, "updates of allocations that their senders do not have");
+                core.metrics.count_dropped_updates(dropped);
+            }
+            let told: BTreeSet<NodeId> = entry.allocs.iter().map(|alloc| alloc.node_id).collect();
             let actor = if batch.len() == 1 { Actor::Node(batch[0].node) } else { Actor::Leader("alloc-updates".into()) };
-            let result = core.propose_as(actor, None, command).await;
+            let result = match entry.allocs.is_empty() {
+                true => Ok(core.view().applied_index()),
+                false => core.propose_as(actor, None, entry).await,
+            };
+            let view = core.view();
             for waiting in batch {
+                let answer = result.clone().and_then(|index| {
+                    let refused = told.contains(&waiting.node).then(|| reports::refused_at(&view, waiting.node, index)).flatten();
+                    refused.map_or(Ok(index), |why| Err(RpcError::remote(why)))
+                });
                 // Whoever no longer waits has lost interest, not the update.
-                let _ = waiting.done.send(result.clone());
+                let _ = waiting.done.send(answer);
             }
         });
     }
 }
 
-fn command(view: &State, batch: &[Waiting], now: Time) -> UpdateAllocsFromClient {
-    let mut command = UpdateAllocsFromClient::default();
-    let mut seen = BTreeSet::new();
-    for waiting in batch {
-        for update in &waiting.allocs {
-            // A node speaks for its own allocations only.
-            let Some(stored) = view.alloc(update.id).filter(|alloc| alloc.node_id == Some(waiting.node)) else { continue };
-            if let Some((trigger, kind, priority)) = trigger(view, stored, update, now)
-                && seen.insert(stored.job_key())
-            {
-                command.evals.push(evaluation(stored.job_key(), trigger, kind, priority, now));
-            }
-            command.allocs.push(ClientAlloc {
-                id: update.id,
-                node_id: waiting.node,
-                client_status: update.client_status,
-                client_description: update.client_description.clone(),
-                task_states: Some(Arc::new(update.task_states.clone())),
-                deployment_status: update.deployment_status.clone(),
-                network_status: update.network_status.clone(),
-                modify_time: now.nanos(),
-            });
-        }
-    }
-    command
-}
-
-/// Why a scheduler has to look because of an update, if it has to.
-fn trigger(view: &State, stored: &Allocation, update: &AllocUpdate, now: Time) -> Option<(EvalTrigger, JobType, i64)> {
-    let returning = stored.client_status == AllocClientStatus::Unknown;
-    if !update.client_status.is_terminal() && !returning {
-        return None;
-    }
-    let Some(job) = view.job(&stored.namespace, &stored.job_id) else {
-        let own = stored.job.as_ref();
-        let (kind, priority) = own.map_or((JobType::Service, 50), |job| (job.kind.clone(), job.priority));
-        return Some((EvalTrigger::JobDeregister, kind, priority));
-    };
-    let about = |trigger| Some((trigger, job.kind.clone(), job.priority));
-    if returning {
-        return about(EvalTrigger::Reconnect);
-    }
-    let failed = update.client_status == AllocClientStatus::Failed && stored.followup_eval_id.is_none();
-    if failed && songline_scheduler::reschedule::may_reschedule(stored, now) {
-        return about(EvalTrigger::RetryFailedAlloc);
-    }
-    None
-}
-
-fn evaluation(job: JobKey, trigger: EvalTrigger, kind: JobType, priority: i64, now: Time) -> Evaluation {
-    Evaluation {
-        id: EvalId::from(uuid::Uuid::new_v4()),
-        namespace: job.namespace,
-        priority,
-        kind,
-        triggered_by: trigger,
-        job_id: job.id,
-        status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
-        ..Evaluation::default()
-    }
+/// The reports of a batch as commands carry them.
+fn reports(batch: &[Waiting]) -> impl Iterator<Item = ClientAlloc> {
+    batch.iter().flat_map(|waiting| {
+        waiting.allocs.iter().map(|update| ClientAlloc {
+            id: update.id,
+            node_id: waiting.node,
+            client_status: update.client_status,
+            client_description: update.client_description.clone(),
+            task_states: Some(Arc::new(update.task_states.clone())),
+            deployment_status: update.deployment_status.clone(),
+            network_status: update.network_status.clone(),
+            modify_time: 0,
+        })
+    })
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use songline_commands::{DeregisterNode, UpdateEvals, UpdateNodeDrain, UpdateNodeEligibility};
 use songline_lang::go_json::Names;
-use songline_model::{
-    Allocation, DrainStrategy, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, Node, NodeEvent, NodeId, Str,
-};
+use songline_model::{Allocation, DrainStrategy, Eligibility, EvalId, Evaluation, Node, NodeEvent, NodeId, Str};
 use songline_projections::{State, Table};
 
 use crate::error::ApiError;
@@ -230,58 +228,8 @@ fn node_event(subsystem: &'static str, message: &'static str, at: songline_model
     NodeEvent { message: Str::new_static(message), subsystem: Str::new_static(subsystem), timestamp: Some(at), ..NodeEvent::default() }
 }
 
-/// One evaluation per job that has an allocation on the node, and per system job that could.
 fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) -> Vec<Evaluation> {
-    let mut jobs: std::collections::BTreeMap<JobKey, Arc<Job>> = std::collections::BTreeMap::new();
-    for alloc in view.allocs_of_node(node.id) {
-        if let Some(job) = &alloc.job {
-            jobs.entry(job.key()).or_insert_with(|| Arc::clone(job));
-        }
-    }
-    for job in view.jobs().filter(|job| job.kind == JobType::System && !job.stop && covers(job, node)) {
-        jobs.entry(job.key()).or_insert_with(|| Arc::clone(job));
-    }
-    let now = call.server.now().nanos();
-    let eval = |job: &Arc<Job>| Evaluation {
-        id: EvalId::from(call.fresh_uuid()),
-        namespace: job.namespace.clone(),
-        priority: job.priority,
-        kind: job.kind.clone(),
-        triggered_by: EvalTrigger::NodeUpdate,
-        job_id: job.id.clone(),
-        node_id: Some(node.id),
-        node_modify_index: index,
-        status: EvalStatus::Pending,
-        create_time: now,
-        modify_time: now,
-        ..Evaluation::default()
-    };
-    jobs.values().map(eval).collect()
-}
-
-/// Whether a job looks at nodes like this one.
-fn covers(job: &Job, node: &Node) -> bool {
-    let pool = job.node_pool == songline_model::ALL_NODE_POOL || job.node_pool == node.node_pool;
-    pool && job.datacenters.iter().flatten().any(|pattern| datacenter_matches(pattern, &node.datacenter))
-}
-
-/// A datacenter, or a pattern of one: `*` stands for any text.
-fn datacenter_matches(pattern: &str, name: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(mut left) = name.strip_prefix(head) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let tail = parts.pop().unwrap_or_default();
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(tail)
+    songline_projections::node_evals(view, node, index, call.server.now(), || EvalId::from(call.fresh_uuid()))
 }
 
 /// Writes evaluations, if there are any: their ids and their index.
@@ -292,17 +240,4 @@ async fn write_evals<S: Server>(call: &Call<S>, evals: Vec<Evaluation>) -> Resul
     let ids = evals.iter().map(|eval| eval.id).collect();
     let written = call.propose(UpdateEvals { evals }).await?;
     Ok((Some(ids), written.index))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::datacenter_matches;
-
-    #[test]
-    fn a_star_in_a_datacenter_stands_for_any_text() {
-        let yes = [("*", "dc1"), ("dc1", "dc1"), ("dc*", "dc1"), ("*1", "dc1"), ("d*1", "dc1"), ("a*b*c", "a1b2c")];
-        let no = [("dc2", "dc1"), ("dc*2", "dc1"), ("*x*", "dc1"), ("", "dc1")];
-        assert!(yes.iter().all(|(pattern, name)| datacenter_matches(pattern, name)));
-        assert!(!no.iter().any(|(pattern, name)| datacenter_matches(pattern, name)));
-    }
 }

@@ -89,6 +89,17 @@ impl AllocSync {
         self.pending.insert(update.id, update);
     }
 
+    /// The servers had given the node up: what they acknowledged before counts no more, so all of it is said again, `known` at once. They
+    /// take the node for ready only then.
+    pub fn say_again(&mut self, now: Time, known: impl IntoIterator<Item = AllocUpdate>) {
+        self.acknowledged.clear();
+        // What refused the last batch is over.
+        self.not_before = now;
+        for update in known {
+            self.put(now, update);
+        }
+    }
+
     /// The servers have dropped an allocation: nothing more is said of it.
     pub fn forget(&mut self, id: &AllocId) {
         self.pending.remove(id);

@@ -1,8 +1,13 @@
 //! What nodes say of allocations, in stories.
 
-use expect_test::expect;
+use std::sync::Arc;
 
-use crate::story::check;
+use expect_test::expect;
+use songline_commands::{Actor, ApplyPlan, Envelope};
+use songline_model::{AllocId, AllocatedResources, AllocatedSharedResources, Allocation, Time};
+
+use crate::story::{check, id, state_after};
+use crate::{State, apply};
 
 #[test]
 fn a_nodes_word_is_taken_over_and_counted() {
@@ -142,4 +147,30 @@ fn a_late_word_cannot_revive_a_job_that_is_gone() {
                alloc a1: run/running create=3 modify=5 alloc-modify=3 version=0
         "#]],
     );
+}
+
+#[test]
+fn allocs_of_a_group_share_equal_resources_and_do_so_again_after_a_restart() {
+    let mut state = state_after("job register web groups=g,h");
+    let job = Arc::clone(state.job("default", "web").expect("is registered"));
+    let alloc = |name: &str, group: &str, disk_mb| {
+        let shared = AllocatedSharedResources { disk_mb, ..AllocatedSharedResources::default() };
+        let allocated_resources = Some(Arc::new(AllocatedResources { shared, ..AllocatedResources::default() }));
+        let (namespace, job_id, task_group) = (job.namespace.clone(), job.id.clone(), group.into());
+        let id = AllocId::from_bytes(id(name));
+        Arc::new(Allocation { id, namespace, job_id, task_group, allocated_resources, ..Allocation::default() })
+    };
+    let updated = vec![alloc("a1", "g", 1), alloc("a2", "g", 1), alloc("a3", "g", 2), alloc("a4", "h", 1)];
+    let plan = ApplyPlan { job: Some(Arc::clone(&job)), updated, ..ApplyPlan::default() };
+    apply(&mut state, 3, &Envelope::new(Time::from_secs(3), Actor::Anonymous, plan)).result.expect("fits");
+    let mut bytes = Vec::new();
+    state.write_checkpoint(&mut bytes).expect("writes");
+    let again = State::read_checkpoint(&mut bytes.as_slice()).expect("reads");
+    for state in [&state, &again] {
+        let resources =
+            |name| state.alloc(AllocId::from_bytes(id(name))).and_then(|row| row.allocated_resources.clone()).expect("has some");
+        assert!(Arc::ptr_eq(&resources("a1"), &resources("a2")));
+        assert_eq!((resources("a3").shared.disk_mb, resources("a1").shared.disk_mb), (2, 1));
+        assert!(!Arc::ptr_eq(&resources("a1"), &resources("a4")));
+    }
 }

@@ -74,8 +74,7 @@ fn the_checkpoint_of_schema_1_still_reads() {
     let state = read(&frozen).expect("reads");
     crate::check::consistent(&state);
     expect![[r#"
-        index 24 at 1970-01-01T00:00:24Z
-        index 18 at 1970-01-01T00:00:18Z
+        index 28 at 1970-01-01T00:00:28Z
         nodes 11: 1 rows
         node_pools 3: 3 rows
         jobs 16: 2 rows
@@ -83,13 +82,12 @@ fn the_checkpoint_of_schema_1_still_reads() {
         job_version 16: 3 rows
         job_submission 13: 2 rows
         deployment 11: 1 rows
-        evals 18: 2 rows
+        evals 28: 2 rows
         allocs 14: 2 rows
         scaling_policy 0: 0 rows
         scaling_event 0: 0 rows
         service_registrations 0: 0 rows
-        scheduler_config 7: 1 rows
-        scheduler_config 17: 1 rows
+        scheduler_config 27: 1 rows
         cluster_meta 8: 1 rows
         csi_volumes 0: 0 rows
         csi_plugins 4: 0 rows
@@ -103,17 +101,12 @@ fn the_checkpoint_of_schema_1_still_reads() {
         acl_binding_rules 23: 1 rows
         autopilot-config 24: 1 rows
         periodic_launch 16: 1 rows
+        variables 26: 1 rows
+        variables_quota 26: 1 rows
+        root_key_meta 25: 1 rows
         idempotency 2: 1 rows
-        digest ee41fe3d6ba0d1d29610fc6d4ebcf19c
-        digest 3276409ac9cfdea11b4dc09a193b46a0
-        variables 18: 1 rows
-        variables_quota 18: 1 rows
-        root_key_meta 17: 1 rows
-        idempotency 2: 1 rows
-        digest e5dabaafaac9b6a1677b5710b9a736d7
-        digest 3276409ac9cfdea11b4dc09a193b46a0
-        pending_work 18: 1 rows
-        digest 30fc4a2d34def675a23c469e11e1088a
+        pending_work 28: 1 rows
+        digest 11e2db113ce4d1502cf2d57b07366229
     "#]]
     .assert_eq(&described(&state));
 }

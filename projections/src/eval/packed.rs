@@ -19,7 +19,6 @@ pub(crate) struct PackedEval(Arc<Packed>);
 #[derive(Debug)]
 struct Packed {
     job: Arc<JobKey>,
-    priority: i64,
     job_modify_index: u64,
     snapshot_index: u64,
     create_index: u64,
@@ -29,6 +28,8 @@ struct Packed {
     triggered_by: EvalTrigger,
     status: EvalStatus,
     kind: Kind,
+    /// `ODD_PRIORITY`: it is among the rest.
+    priority: i16,
     /// Pairs of a tag and a value.
     rest: Box<[u8]>,
 }
@@ -47,6 +48,9 @@ enum Kind {
     /// A word among the rest.
     Other,
 }
+
+/// Stands for a priority that is not a small number.
+const ODD_PRIORITY: i16 = i16::MIN;
 
 /// What stands among the rest, by the byte before it. Never written anywhere, so they may change.
 mod tag {
@@ -67,6 +71,7 @@ mod tag {
     pub const ANNOTATE_PLAN: u8 = 14;
     pub const QUEUED_ALLOCATIONS: u8 = 15;
     pub const LEADER_ACL: u8 = 16;
+    pub const PRIORITY: u8 = 17;
 }
 
 impl Kept<EvalId, Evaluation> for PackedEval {
@@ -138,6 +143,8 @@ impl Packed {
                 Kind::Other
             }
         };
+        let small = i16::try_from(*priority).ok().filter(|priority| *priority != ODD_PRIORITY);
+        rest.add_some(tag::PRIORITY, Some(priority).filter(|_| small.is_none()));
         rest.add_some(tag::NODE_ID, node_id.as_ref());
         rest.add_unless_default(tag::NODE_MODIFY_INDEX, node_modify_index);
         rest.add_some(tag::DEPLOYMENT_ID, deployment_id.as_ref());
@@ -156,7 +163,7 @@ impl Packed {
         rest.add_unless_default(tag::LEADER_ACL, leader_acl);
         Self {
             job,
-            priority: *priority,
+            priority: small.unwrap_or(ODD_PRIORITY),
             job_modify_index: *job_modify_index,
             snapshot_index: *snapshot_index,
             create_index: *create_index,
@@ -175,7 +182,7 @@ impl Packed {
             id,
             namespace: self.job.namespace.clone(),
             job_id: self.job.id.clone(),
-            priority: self.priority,
+            priority: i64::from(self.priority),
             job_modify_index: self.job_modify_index,
             snapshot_index: self.snapshot_index,
             create_index: self.create_index,
@@ -195,6 +202,7 @@ impl Packed {
         let mut rest = Unpack(rmp_serde::Deserializer::new(&self.rest[..]));
         while !rest.0.get_ref().is_empty() {
             match rest.next::<u8>() {
+                tag::PRIORITY => row.priority = rest.next(),
                 tag::KIND => row.kind = JobType::Other(rest.next()),
                 tag::NODE_ID => row.node_id = Some(rest.next()),
                 tag::NODE_MODIFY_INDEX => row.node_modify_index = rest.next(),
@@ -275,7 +283,8 @@ impl PlainFields for Looked<'_> {
         match field {
             "Namespace" => text(row.job.namespace.as_str()),
             "JobID" => text(row.job.id.as_str()),
-            "Priority" => signed(row.priority),
+            "Priority" if row.priority == ODD_PRIORITY => None,
+            "Priority" => signed(i64::from(row.priority)),
             "Type" => match row.kind {
                 Kind::Service => text("service"),
                 Kind::Batch => text("batch"),

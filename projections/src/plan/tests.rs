@@ -1,8 +1,13 @@
 //! Plan results in stories.
 
-use expect_test::expect;
+use std::sync::Arc;
 
-use crate::story::check;
+use expect_test::expect;
+use songline_commands::{Actor, ApplyPlan, Envelope};
+use songline_model::{AllocId, AllocState, Allocation, StopAlloc, Time};
+
+use crate::story::{check, id, state_after};
+use crate::{State, apply};
 
 #[test]
 fn placing_and_stopping() {
@@ -172,4 +177,43 @@ fn allocs_of_an_earlier_incarnation_count_for_nobody() {
                job web: running version=0 create=5 modify=5 job-modify=5 groups=g:1
         "#]],
     );
+}
+
+#[test]
+fn history_grows_and_is_never_replaced() {
+    let mut state = state_after(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g",
+    );
+    let words = |state: &State| -> String {
+        let row = state.alloc(AllocId::from_bytes(id("a1"))).unwrap();
+        row.alloc_states.iter().flatten().map(|state| state.value.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let mut plan = |states: Option<Vec<&str>>| {
+        let mut row = Allocation::clone(state.alloc(AllocId::from_bytes(id("a1"))).unwrap());
+        let said = |value: &str| AllocState { value: value.into(), ..AllocState::default() };
+        row.alloc_states = states.map(|states| states.into_iter().map(said).collect());
+        let index = state.raft_index() + 1;
+        let command = ApplyPlan { updated: vec![Arc::new(row)], ..ApplyPlan::default() };
+        apply(&mut state, index, &Envelope::new(Time::from_secs(9), Actor::Anonymous, command)).result.unwrap();
+        words(&state)
+    };
+    assert_eq!(plan(Some(vec!["unknown"])), "unknown");
+    assert_eq!(plan(Some(vec!["unknown", "running"])), "unknown running");
+    assert_eq!(plan(Some(vec!["unknown"])), "unknown running", "an older copy");
+    assert_eq!(plan(Some(vec!["unknown", "lost", "unknown"])), "unknown running", "a copy that knew otherwise");
+    assert_eq!(plan(None), "unknown running", "a copy without any");
+}
+
+#[test]
+fn an_empty_word_is_not_history() {
+    let mut state = state_after(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g",
+    );
+    let stop = StopAlloc { id: AllocId::from_bytes(id("a1")), append_state: Some(AllocState::default()), ..StopAlloc::default() };
+    let command = ApplyPlan { stopped: vec![stop], ..ApplyPlan::default() };
+    let index = state.raft_index() + 1;
+    apply(&mut state, index, &Envelope::new(Time::from_secs(9), Actor::Anonymous, command)).result.unwrap();
+    assert_eq!(state.alloc(AllocId::from_bytes(id("a1"))).unwrap().alloc_states, None);
 }

@@ -1,10 +1,10 @@
-//! Operands, targets, drivers, networks and datacenters.
+//! Operands, targets, drivers and networks.
 
 use std::sync::Arc;
 
 use songline_model::{Constraint, DriverInfo, Node, NodeId};
 
-use super::{Eligibility, Rule, glob, has_driver, resolve, satisfied};
+use super::{Eligibility, Rule, has_driver, resolve, satisfied};
 
 /// `lines`: left, operand, right; `-` is a missing value. Each must hold or not.
 #[track_caller]
@@ -100,23 +100,6 @@ fn rules_with_ready_expressions_answer_as_their_operands_do() {
 fn drivers_are_there_when_the_node_says_so() {
     let has = |driver| has_driver(&node(), driver);
     assert_eq!([has("well"), has("sick"), has("old"), has("none")], [true, false, true, false]);
-}
-
-#[test]
-fn patterns_of_datacenters() {
-    for (pattern, text, fits) in [
-        ("*", "dc1", true),
-        ("dc1", "dc1", true),
-        ("dc1", "dc12", false),
-        ("dc*", "dc12", true),
-        ("*-1", "eu-1", true),
-        ("eu-*-1", "eu-west-1", true),
-        ("a*b*c", "axxbyyc", true),
-        ("a*b*c", "axxc", false),
-        ("a*a", "a", false),
-    ] {
-        assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
-    }
 }
 
 #[test]

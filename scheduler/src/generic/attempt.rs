@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, Allocation, Deployment, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeStatus, Plan,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType, NodeStatus, Plan,
     PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
 };
 use songline_projections::State;
@@ -20,7 +20,6 @@ use crate::unbuilt;
 /// Which numbers of the seed are for what.
 const SEED_OF_NODES: u64 = 1;
 const SEED_OF_IDS: u64 = 2;
-const TIMEOUT_CANCELED: &str = "canceled because the allocations came back";
 
 pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
     let live = job.filter(|job| !job.stop);
@@ -40,7 +39,6 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
     let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
     let missing = live.map(|job| missing_features(job)).unwrap_or_default();
     let mut attempt = Attempt {
-        view,
         eval,
         job,
         stack,
@@ -73,7 +71,6 @@ fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
 }
 
 struct Attempt<'a> {
-    view: &'a State,
     eval: &'a Evaluation,
     job: Option<&'a Arc<Job>>,
     /// `None`: the job is stopped, nothing is placed.
@@ -122,7 +119,6 @@ impl Attempt<'_> {
         for stop in &found.stop {
             self.stop(stop);
         }
-        let came_back = !found.reconnect_updates.is_empty();
         let rows = [&mut found.disconnect_updates, &mut found.reconnect_updates, &mut found.attribute_updates];
         for row in rows.into_iter().flat_map(std::mem::take).map(|(_, row)| row) {
             self.write(row);
@@ -142,9 +138,6 @@ impl Attempt<'_> {
             plan.annotations = Some(PlanAnnotations { desired_tg_updates: std::mem::take(&mut found.desired) });
         }
         self.decision.followups = std::mem::take(&mut found.followups);
-        if came_back {
-            self.cancel_timeouts();
-        }
 
         let Some(job) = self.job else { return };
         if found.place.is_empty() && found.destructive.is_empty() {
@@ -157,25 +150,6 @@ impl Attempt<'_> {
             *self.decision.queued.entry(placement.group.clone()).or_insert(0) += 1;
             let Some(group) = job.group(&placement.group) else { continue };
             self.place(job, group, placement, &mut names);
-        }
-    }
-
-    /// Calls off the evaluations that would look at allocations which were away too long, once none is away any more.
-    fn cancel_timeouts(&mut self) {
-        let (namespace, id) = (&self.eval.namespace, &self.eval.job_id);
-        let away = |alloc: &&Arc<Allocation>| alloc.client_status == AllocClientStatus::Unknown && !alloc.server_terminal();
-        if self.view.allocs_of_job(namespace, id).any(|alloc| away(&alloc)) {
-            return;
-        }
-        for eval in self.view.evals_of_job(namespace, id) {
-            let waits = eval.status == EvalStatus::Pending && eval.triggered_by == EvalTrigger::MaxDisconnectTimeout;
-            if waits && eval.id != self.eval.id {
-                let mut canceled = (*eval).clone();
-                canceled.status = EvalStatus::Canceled;
-                canceled.status_description = TIMEOUT_CANCELED.into();
-                canceled.modify_time = self.now.nanos();
-                self.decision.followups.push(canceled);
-            }
         }
     }
 
@@ -246,6 +220,9 @@ impl Attempt<'_> {
             client_status: AllocClientStatus::Pending,
             previous_allocation: previous.map(|previous| previous.id),
             deployment_id: self.deployment.as_ref().filter(|deployment| deployment.is_active()).map(|deployment| deployment.id),
+            deployment_status: placement
+                .canary
+                .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
             reschedule_tracker: tracker,
             create_time: self.now.nanos(),
             modify_time: self.now.nanos(),
@@ -261,7 +238,15 @@ impl Attempt<'_> {
     }
 
     fn plan_stop(&mut self, stop: &Stop) {
-        let stops = self.decision.plan.node_update.entry(stop.alloc.node_id.unwrap_or_default()).or_default();
+        let node = stop.alloc.node_id.unwrap_or_default();
+        // Whatever else was to be written of it would come after the stop, and take it back.
+        if let Some(rows) = self.decision.plan.node_allocation.get_mut(&node) {
+            rows.retain(|row| row.id != stop.alloc.id);
+            if rows.is_empty() {
+                self.decision.plan.node_allocation.remove(&node);
+            }
+        }
+        let stops = self.decision.plan.node_update.entry(node).or_default();
         let planned: StopAlloc = stop.planned(self.now);
         match stops.iter_mut().find(|other| other.id == planned.id) {
             // The later reason is the more exact one.

@@ -1,5 +1,6 @@
 //! The scheduler as a whole on a real state, as stories: see [`cluster::tell`].
 
+mod away;
 mod changes;
 pub(crate) mod cluster;
 mod evals;

@@ -9,6 +9,8 @@ use songline_model::{
 };
 use songline_projections::{Change, State};
 
+/// How long after a failure the end of a drain is proposed again. Sooner would only hit whatever failed the first one.
+const RETRY_WAIT: Dur = Dur::from_secs(1);
 /// How long changes are gathered before the drains are looked at again.
 const LOOK_WAIT: Dur = Dur::from_millis(200);
 
@@ -72,6 +74,14 @@ impl Drains {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The end of this node's drain was proposed and is not known to be written: it is looked at again, a little later.
+    pub fn on_end_failed(&mut self, node: NodeId, now: Time) {
+        if self.ending.remove(&node) {
+            let again = now.plus(RETRY_WAIT);
+            self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
         }
     }
 

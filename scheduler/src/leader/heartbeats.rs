@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{AllocDesiredStatus, Dur, Node, NodeId, NodeStatus, Time};
+use songline_model::{AllocClientStatus, AllocDesiredStatus, Dur, Node, NodeId, NodeStatus, Time};
 use songline_projections::State;
 
 /// How often nodes have to show up.
@@ -104,12 +104,18 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
         let Some(window) = alloc.group().and_then(|group| group.max_client_disconnect).filter(|window| *window > Dur::ZERO) else {
             return false;
         };
-        let expired = alloc
-            .last_unknown()
-            .is_some_and(|since| alloc.client_status == songline_model::AllocClientStatus::Unknown && since.plus(window) <= now);
+        let expired =
+            alloc.last_unknown().is_some_and(|since| alloc.client_status == AllocClientStatus::Unknown && since.plus(window) <= now);
         alloc.desired_status == AllocDesiredStatus::Run && !expired
     });
     if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }
+}
+
+/// Whether a node is away and its allocations are still taken to run there: whoever wrote that it is away had no time to write the
+/// evaluations, so the next miss does.
+pub fn was_not_looked_at(view: &State, node: &Node) -> bool {
+    let live = |alloc: &songline_model::Allocation| !alloc.terminal() && alloc.client_status != AllocClientStatus::Unknown;
+    node.status == NodeStatus::Disconnected && view.allocs_of_node(node.id).any(|alloc| live(alloc))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::{deployments, drains, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
 /// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (what the machines want at that
-/// time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status).
+/// time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status),
+/// `unlooked NODE` (whether the evaluations of its absence are missing).
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     let start = Time::from_secs(1_000_000);
@@ -43,7 +44,11 @@ fn check(story: &str, expected: Expect) {
             ["gc"] => gc::collect(&cluster.state, &gc::Cutoffs::ALL, start, 6).iter().map(garbage).collect(),
             ["missed", node] => {
                 let node = cluster.state.node(node_of(&cluster, node)).unwrap();
-                vec![heartbeats::status_after_miss(&cluster.state, node, start).to_string()]
+                vec![heartbeats::status_after_miss(&cluster.state, node, cluster.now).to_string()]
+            }
+            ["unlooked", node] => {
+                let node = cluster.state.node(node_of(&cluster, node)).unwrap();
+                vec![heartbeats::was_not_looked_at(&cluster.state, node).to_string()]
             }
             _ => {
                 cluster.line(line);
@@ -186,6 +191,30 @@ fn the_end_of_a_drain_is_proposed_once() {
 }
 
 #[test]
+fn the_end_of_a_drain_that_could_not_be_written_is_proposed_again() {
+    let mut cluster = Cluster::new();
+    cluster.line("node n1");
+    let now = Time::from_secs(1_000_000);
+    let node_id = node_of(&cluster, "n1");
+    cluster.commit(UpdateNodeDrain { node_id, drain_strategy: Some(DrainStrategy::default()), ..UpdateNodeDrain::default() });
+    let mut machine = drains::Drains::new();
+    machine.restore(&cluster.state, now);
+    assert_eq!(machine.on_time(&cluster.state, now).len(), 1);
+    assert_eq!(machine.next_deadline(), None);
+    machine.on_end_failed(node_id, now);
+    let again = machine.next_deadline().expect("it looks again");
+    assert!(again > now, "not at once: whatever was in the way is still there");
+    let told: Vec<_> = machine.on_time(&cluster.state, again).iter().map(|effect| drain_effect(&cluster, effect)).collect();
+    assert_eq!(told, ["Node drain complete"]);
+    // What was called off meanwhile has no end to write.
+    machine.on_end_failed(node_id, again);
+    cluster.commit(UpdateNodeDrain { node_id, ..UpdateNodeDrain::default() });
+    assert_eq!(machine.on_time(&cluster.state, again.plus(Dur::from_secs(5))), []);
+    machine.on_end_failed(node_id, again);
+    assert_eq!(machine.next_deadline(), None, "a failure of something that nobody waits for");
+}
+
+#[test]
 fn at_the_deadline_of_a_drain_everything_moves() {
     check(
         "node n1
@@ -225,6 +254,72 @@ fn garbage_is_what_ended_and_what_hangs_on_it() {
 fn a_silent_node_without_patient_allocations_is_down() {
     check(
         "node n1
+         missed n1",
+        expect![[r#"
+            missed n1: down
+        "#]],
+    );
+}
+
+#[test]
+fn a_silent_node_is_disconnected_while_an_allocation_may_wait_for_it() {
+    check(
+        "node n1
+         job web count=1 disconnect=300
+         run web
+         missed n1
+         client web.web[0] running
+         missed n1
+         disconnect n1
+         missed n1
+         unlooked n1
+         run web
+         unlooked n1
+         missed n1
+         wait 299
+         missed n1
+         wait 1
+         missed n1",
+        expect![[r#"
+            missed n1: disconnected
+            missed n1: disconnected
+            missed n1: disconnected
+            unlooked n1: true
+            unlooked n1: false
+            missed n1: disconnected
+            missed n1: disconnected
+            missed n1: down
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_misses_while_it_is_initializing_or_down_is_down() {
+    check(
+        "node n1
+         job web count=1 disconnect=300
+         run web
+         client web.web[0] running
+         disconnect n1
+         connect n1
+         missed n1
+         down n1
+         missed n1",
+        expect![[r#"
+            missed n1: down
+            missed n1: down
+        "#]],
+    );
+}
+
+#[test]
+fn a_silent_node_whose_patient_allocations_were_stopped_is_down() {
+    check(
+        "node n1
+         job web count=1 disconnect=300
+         run web
+         stop web
+         run web
          missed n1",
         expect![[r#"
             missed n1: down

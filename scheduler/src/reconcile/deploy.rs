@@ -1,4 +1,4 @@
-//! The deployment of a job while it is compared: taken up, created, brought to its end. Canaries are not built yet.
+//! The deployment of a job while it is compared: taken up, created, brought to its end. Its canaries are in `canaries`.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ use super::set::Set;
 const CANCELLED_BY_STOP: &str = "Cancelled because job is stopped";
 const CANCELLED_BY_NEWER: &str = "Cancelled due to newer version of job";
 const RUNNING: &str = "Deployment is running";
+const WAITS_FOR_PROMOTION: &str = "Deployment is running but requires manual promotion";
+const PROMOTES_ITSELF: &str = "Deployment is running pending automatic promotion";
 const SUCCESSFUL: &str = "Deployment completed successfully";
 const WAITS_FOR_PEERS: &str = "Deployment is complete but waiting for peer region";
 const PENDING: &str = "Deployment is pending, waiting for peer region";
@@ -22,16 +24,21 @@ impl Run<'_, '_> {
             if stored.is_active() {
                 self.change_status(stored, DeploymentStatus::Cancelled, CANCELLED_BY_STOP);
             }
+            self.old_deployment = Some(stored.clone());
             return;
         };
         if stored.job_create_index != job.create_index || stored.job_version != job.version {
             if stored.is_active() {
                 self.change_status(stored, DeploymentStatus::Cancelled, CANCELLED_BY_NEWER);
             }
+            self.old_deployment = Some(stored.clone());
             return;
         }
         match stored.status {
-            DeploymentStatus::Successful => return,
+            DeploymentStatus::Successful => {
+                self.old_deployment = Some(stored.clone());
+                return;
+            }
             DeploymentStatus::Failed => self.failed = true,
             DeploymentStatus::Paused | DeploymentStatus::Pending => self.paused = true,
             DeploymentStatus::Initializing => self.paused = true,
@@ -104,6 +111,12 @@ impl Run<'_, '_> {
         if !deployment.is_active() {
             return;
         }
+        if let Some(created) = &mut self.out.deployment
+            && created.create_index == 0
+            && let Some(description) = promotion(created)
+        {
+            created.status_description = description.into();
+        }
         if complete && job.multiregion.is_some() {
             if deployment.status != DeploymentStatus::Unblocking {
                 self.change_status(&deployment, DeploymentStatus::Blocked, WAITS_FOR_PEERS);
@@ -125,4 +138,12 @@ impl Run<'_, '_> {
             status_description: description.into(),
         });
     }
+}
+
+/// What a new deployment waits for beside its allocations.
+fn promotion(deployment: &Deployment) -> Option<&'static str> {
+    let mut canaried =
+        deployment.task_groups.iter().flat_map(|groups| groups.values()).filter(|state| state.desired_canaries > 0).peekable();
+    canaried.peek()?;
+    Some(if canaried.all(|state| state.auto_promote) { PROMOTES_ITSELF } else { WAITS_FOR_PROMOTION })
 }

@@ -1,13 +1,14 @@
 //! One group of a job that is wanted: the steps in their order, from what there is to what has to happen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, AllocId, Allocation, DeploymentState, EvalId, Job, TaskGroup};
+use songline_model::{AllocClientStatus, AllocId, Allocation, DeploymentState, EvalId, Job, Str, TaskGroup};
 
+use super::canaries::is_canarying;
 use super::names::index_of;
 use super::set::{ByReschedule, Set};
-use super::{NameIndex, Placement, Run, Stop, Update, why};
+use super::{NameIndex, Placement, Run, Stop, Update, reconnect, why};
 
 /// What remains of a group's allocations after each step.
 struct Sets {
@@ -35,16 +36,22 @@ impl Run<'_, '_> {
         let all = if self.input.batch { all.without(|alloc| alloc.terminal() && is_older(alloc, job)) } else { all };
         let dropped = found - all.len();
         let (mut state, existing) = self.deployment_state(group);
+        let (canaries, all, not_needed) = self.canaries(all);
 
         let sorted = all.by_taint(self.input);
-        let mut ignored = dropped + sorted.ignored.len();
-        let ByReschedule { untainted, now, mut later } = sorted.untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
+        // Whoever is away and has a replacement is neither counted nor changed: its place is taken until it comes back.
+        let (stand_ins, untainted) = replaced_while_away(sorted.untainted, &all);
+        let mut ignored = dropped + sorted.ignored.len() + stand_ins;
+        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
         let mut sets = Sets { all, untainted, migrate: sorted.migrate, lost: sorted.lost, reschedule_now: now };
 
-        let mut stopped_count = 0;
+        let mut stopped_count = not_needed;
         if !sorted.reconnecting.is_empty() {
+            let stops = self.out.stop.len();
             let (goes_on, stopped) = self.reconnect(job, &sorted.reconnecting, &sets.all);
-            stopped_count += stopped.len();
+            let told = self.out.stop.len() - stops;
+            stopped_count += told;
+            ignored += stopped.len() - told;
             sets.drop_stopped(&stopped);
             later.retain(|later| !stopped.contains(later.alloc.id));
             sets.untainted.add(goes_on);
@@ -64,16 +71,25 @@ impl Run<'_, '_> {
         let in_use = [&sets.untainted, &sets.migrate, &sets.reschedule_now, &sets.lost];
         let in_use = in_use.into_iter().flat_map(|set| set.iter()).map(Arc::as_ref);
         let mut names = NameIndex::new(&self.input.eval.job_id, name, group.count, in_use);
-        let surplus = self.stop_surplus(group, &mut names, &mut sets, &lost_later);
+        let waiting = if is_canarying(&state) { canaries.clone() } else { Set::default() };
+        sets.untainted.minus(&waiting);
+        let promoted = if is_canarying(&state) { Set::default() } else { canaries.clone() };
+        let surplus = self.stop_surplus(group, &mut names, &mut sets, &lost_later, &promoted);
         stopped_count += surplus.len();
         sets.untainted.minus(&surplus);
 
         let (destructive, in_place, unchanged) = self.updates(group, &sets.untainted);
-        ignored += unchanged;
+        ignored += unchanged + waiting.len();
         if !existing {
             state.desired_total += (destructive.len() + in_place) as i64;
         }
-        let mut at_once = self.under_provisioned(group, &sets, &destructive);
+        let canary_count = group.update.as_ref().map_or(0, |update| usize::try_from(update.canary).unwrap_or(0));
+        let requires_canaries = !destructive.is_empty() && canaries.len() < canary_count && !state.promoted;
+        if requires_canaries {
+            self.place_canaries(group, &mut state, &mut names, &canaries, &destructive);
+        }
+        let canarying = is_canarying(&state);
+        let mut at_once = if canarying { 0 } else { self.under_provisioned(group, &sets, &destructive) };
         let place = if waits { Vec::new() } else { self.placements(group, &mut names, &sets) };
         if !existing {
             state.desired_total += place.len() as i64;
@@ -83,9 +99,10 @@ impl Run<'_, '_> {
             && place.is_empty()
             && sets.migrate.is_empty()
             && sets.reschedule_now.is_empty()
-            && !some_later;
+            && !some_later
+            && !requires_canaries;
 
-        let ready = !self.paused && !self.failed;
+        let ready = !self.paused && !self.failed && !canarying;
         let (placed, rescheduled) = self.replacements(place, ready, &mut at_once);
         stopped_count += rescheduled;
         let replaced = if ready { destructive.len().min(at_once) } else { 0 };
@@ -107,7 +124,14 @@ impl Run<'_, '_> {
     }
 
     /// Stops the lost ones and as many others as there are too many.
-    fn stop_surplus(&mut self, group: &TaskGroup, names: &mut NameIndex, sets: &mut Sets, followups: &BTreeMap<AllocId, EvalId>) -> Set {
+    fn stop_surplus(
+        &mut self,
+        group: &TaskGroup,
+        names: &mut NameIndex,
+        sets: &mut Sets,
+        followups: &BTreeMap<AllocId, EvalId>,
+        promoted: &Set,
+    ) -> Set {
         let mut stopped = Set::default();
         for alloc in sets.lost.iter() {
             let stop = Stop {
@@ -125,7 +149,21 @@ impl Run<'_, '_> {
         if surplus == 0 {
             return stopped;
         }
-        // Those that have to move anyhow go first, from the highest name down.
+        // Whose name a promoted canary has goes first: it is what the canary replaces.
+        let taken: BTreeSet<&Str> = promoted.iter().map(|alloc| &alloc.name).collect();
+        for alloc in sets.untainted.in_name_order() {
+            if surplus == 0 {
+                return stopped;
+            }
+            if taken.contains(&alloc.name) && !promoted.contains(alloc.id) && !alloc.terminal() {
+                self.stop(&alloc, None, why::NOT_NEEDED);
+                sets.untainted.remove(alloc.id);
+                names.release(index_of(&alloc));
+                stopped.insert(alloc);
+                surplus -= 1;
+            }
+        }
+        // Those that have to move anyhow go first of the others, from the highest name down.
         let migrating = sets.migrate.iter().map(Arc::as_ref);
         let highest = NameIndex::new(&self.input.eval.job_id, &group.name, group.count, migrating).highest(surplus);
         for alloc in sets.migrate.in_name_order().into_iter().filter(|alloc| highest.contains(&alloc.name)) {
@@ -159,11 +197,14 @@ impl Run<'_, '_> {
     fn updates(&mut self, group: &TaskGroup, untainted: &Set) -> (Set, usize, usize) {
         let (mut destructive, mut in_place, mut ignored) = (Set::default(), 0, 0);
         for alloc in untainted.iter() {
-            match (self.update_of)(alloc, group) {
+            // What is written of one that just went away is changed along with it: a row is written once.
+            let away = self.out.disconnect_updates.get(&alloc.id).map(|row| Arc::new(row.clone()));
+            match (self.update_of)(away.as_ref().unwrap_or(alloc), group) {
                 Update::Ignore => ignored += 1,
                 Update::Destructive => destructive.insert(alloc.clone()),
                 Update::InPlace(changed) => {
                     in_place += 1;
+                    self.out.disconnect_updates.remove(&alloc.id);
                     self.out.in_place.push(*changed);
                 }
             }
@@ -196,6 +237,7 @@ impl Run<'_, '_> {
                 previous: None,
                 rescheduling: false,
                 lost: false,
+                canary: false,
                 stop_previous: None,
             });
         }
@@ -223,7 +265,7 @@ impl Run<'_, '_> {
 
     fn destroy(&mut self, group: &TaskGroup, destructive: &Set, most: usize) {
         for alloc in destructive.in_name_order().into_iter().take(most) {
-            let placement = Placement { stop_previous: Some(why::UPDATING), ..after(group, &alloc) };
+            let placement = Placement { stop_previous: Some(why::UPDATING), canary: false, ..after(group, &alloc) };
             self.out.destructive.push(placement);
         }
     }
@@ -279,8 +321,17 @@ fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
         previous: Some(previous.clone()),
         rescheduling: false,
         lost: false,
+        canary: previous.is_canary(),
         stop_previous: None,
     }
+}
+
+/// Takes out those whose node is away and that somebody stands in for: how many, and the others.
+fn replaced_while_away(untainted: Set, all: &Set) -> (usize, Set) {
+    let found = untainted.len();
+    let others =
+        untainted.without(|alloc| alloc.client_status == AllocClientStatus::Unknown && !reconnect::replacements(alloc, all).is_empty());
+    (found - others.len(), others)
 }
 
 fn is_older(alloc: &Allocation, job: &Job) -> bool {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use songline_model::{Allocation, Str};
 
+use super::Set;
+
 /// The numbers in use. A number that several allocations use is counted for each.
 #[derive(Debug, Clone, Default)]
 pub struct NameIndex {
@@ -34,11 +36,32 @@ impl NameIndex {
             .collect()
     }
 
-    /// Takes `n` numbers: free ones below the group's count first, then 0, 1, 2 and so on again.
+    /// Takes `n` numbers: free ones below the group's count first, then those with the fewest users, lowest first.
     pub fn next(&mut self, n: usize) -> Vec<Str> {
         let mut taken: Vec<u64> = Vec::with_capacity(n);
         taken.extend((0..self.count).filter(|index| !self.used.contains_key(index)).take(n));
-        taken.extend(0..(n - taken.len()) as u64);
+        for index in &taken {
+            *self.used.entry(*index).or_insert(0) += 1;
+        }
+        while taken.len() < n {
+            let users = |index: &u64| self.used.get(index).copied().unwrap_or(0);
+            let index = (0..self.count.max(1)).min_by_key(users).unwrap_or(0);
+            *self.used.entry(index).or_insert(0) += 1;
+            taken.push(index);
+        }
+        taken.into_iter().map(|index| self.name(index)).collect()
+    }
+
+    /// Takes `n` numbers for canaries: those of allocations that they will replace and that no canary has, then free ones below the group's
+    /// count, then those from the count up.
+    pub(super) fn for_canaries(&mut self, n: usize, canaries: &Set, destructive: &Set) -> Vec<Str> {
+        let had: BTreeSet<u64> = canaries.iter().map(|alloc| index_of(alloc)).collect();
+        let replaced: BTreeSet<u64> = destructive.iter().map(|alloc| index_of(alloc)).filter(|index| *index < self.count).collect();
+        let mut taken: Vec<u64> = replaced.difference(&had).copied().take(n).collect();
+        let free = (0..self.count).filter(|index| !self.used.contains_key(index));
+        let free: Vec<u64> = free.filter(|index| !taken.contains(index)).take(n - taken.len()).collect();
+        taken.extend(free);
+        taken.extend((self.count..).take(n - taken.len()));
         for index in &taken {
             *self.used.entry(*index).or_insert(0) += 1;
         }
@@ -98,6 +121,13 @@ mod tests {
     fn the_highest_go_first() {
         let highest: Vec<_> = names(5, &[0, 2, 9]).highest(2).into_iter().collect();
         assert_eq!(highest, ["j.g[2]", "j.g[9]"]);
+    }
+
+    #[test]
+    fn fixed_names_that_two_use_each_are_given_once_each() {
+        let mut names = names(2, &[0, 0, 1, 1]);
+        assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[0]");
+        assert_eq!(names.unique(&"j.g[1]".into(), 1), "j.g[1]");
     }
 
     #[test]

@@ -21,6 +21,11 @@ impl Run<'_, '_> {
                 stopped.insert(alloc.clone());
                 continue;
             }
+            if alloc.server_terminal() {
+                // It was told to stop already; its node has yet to do it.
+                stopped.insert(alloc.clone());
+                continue;
+            }
             if is_outdated(alloc, job) {
                 self.stop(alloc, None, why::NOT_NEEDED);
                 stopped.insert(alloc.clone());
@@ -50,6 +55,8 @@ impl Run<'_, '_> {
             if runs && !is_outdated(alloc, job) {
                 let mut update = (**alloc).clone();
                 update.alloc_states.get_or_insert_default().push(state_of(alloc.client_status, self.input.now));
+                // Nothing looks at it later any more: when it fails, that is news.
+                update.followup_eval_id = None;
                 self.out.reconnect_updates.insert(alloc.id, update);
             }
         }
@@ -68,7 +75,7 @@ fn is_outdated(alloc: &Allocation, job: &Job) -> bool {
 }
 
 /// The allocations that took its place one after another, as far as the servers still want them.
-fn replacements(alloc: &Allocation, all: &Set) -> Vec<Arc<Allocation>> {
+pub(super) fn replacements(alloc: &Allocation, all: &Set) -> Vec<Arc<Allocation>> {
     let mut found: Vec<Arc<Allocation>> = Vec::new();
     let mut next = alloc.next_allocation;
     while let Some(replacement) = next.and_then(|id| all.get(id)) {

@@ -181,6 +181,8 @@ fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
     }
     match node_status {
         Some(Some(NodeStatus::Disconnected)) if !supported => return Taint::Lost,
+        // What was told to stop is not waited for: it ends with its node, or at its limit.
+        Some(Some(NodeStatus::Disconnected)) if alloc.server_terminal() && !expired => return Taint::Ignored,
         Some(Some(NodeStatus::Disconnected)) if status == AllocClientStatus::Running => return Taint::Disconnecting,
         Some(Some(NodeStatus::Disconnected)) if status == AllocClientStatus::Pending => return Taint::Lost,
         Some(Some(NodeStatus::Ready)) if came_back => return if expired { Taint::Lost } else { Taint::Reconnecting },
@@ -241,8 +243,10 @@ fn due(alloc: &Allocation, input: &Reconciler<'_>, deployment: Option<&Deploymen
     let asked = alloc.followup_eval_id == expected && !input.eval.id.is_nil();
     let at = if disconnecting {
         reschedule::at_after(alloc, input.now)
-    } else if alloc.client_status == AllocClientStatus::Unknown && asked {
-        alloc.last_unknown().and_then(|since| reschedule::at_after(alloc, since))
+    } else if alloc.client_status == AllocClientStatus::Unknown {
+        // Its follow-up comes at that time; when that finds no room, whoever comes later goes on.
+        let at = alloc.last_unknown().and_then(|since| reschedule::at_after(alloc, since));
+        at.filter(|at| asked || *at <= input.now)
     } else {
         reschedule::at(alloc)
     };

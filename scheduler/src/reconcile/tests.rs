@@ -1,5 +1,6 @@
-//! The reconciler's golden cases, as stories. Canaries come with what builds them.
+//! The reconciler's golden cases, as stories.
 
+mod canaries;
 mod deployments;
 mod disconnect;
 mod nodes;

@@ -32,6 +32,10 @@ fn check(story: &str, expected: Expect) {
                 sync.forget(&AllocId::from_bytes([id.parse().expect("an id"); 16]));
                 String::new()
             }
+            ["again", id, status] => {
+                sync.say_again(at, [update(id.parse().expect("an id"), status)]);
+                String::new()
+            }
             ["ok"] => format!("{} acknowledged", sync.on_sent(at, true).len()),
             ["refused"] => format!("{} acknowledged", sync.on_sent(at, false).len()),
             ["tick"] => match sync.on_time(at) {
@@ -165,4 +169,66 @@ fn only_the_client_status_is_urgent() {
     for (acknowledged, update, expected) in cases {
         assert_eq!(priority(acknowledged, &update), expected, "{acknowledged:?} -> {update:?}");
     }
+}
+
+#[test]
+fn after_an_absence_everything_is_said_again() {
+    check(
+        "0 contact
+         10 put 1 running
+         20 put 2 running
+         200 tick
+         210 ok
+         300 put 1 running
+         400 tick
+         1200 tick
+         2000 again 1 running
+         2200 tick
+         2210 ok
+         2300 put 2 running
+         2400 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 running: (next 200ms)
+            20 put 2 running: (next 200ms)
+            200 tick: send 1=running 2=running (next never)
+            210 ok: 2 acknowledged (next never)
+            300 put 1 running: (next 400ms)
+            400 tick: nothing (next 600ms)
+            1200 tick: nothing (next never)
+            2000 again 1 running: (next 2.2s)
+            2200 tick: send 1=running (next never)
+            2210 ok: 1 acknowledged (next never)
+            2300 put 2 running: (next 2.4s)
+            2400 tick: send 2=running (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_refused_to_a_node_that_was_away_is_said_with_the_rest() {
+    check(
+        "0 contact
+         10 put 1 running
+         200 tick
+         210 ok
+         300 put 1 failed
+         400 tick
+         410 refused
+         500 again 2 running
+         6000 tick
+         10000 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 running: (next 200ms)
+            200 tick: send 1=running (next never)
+            210 ok: 1 acknowledged (next never)
+            300 put 1 failed: (next 400ms)
+            400 tick: send 1=failed (next never)
+            410 refused: 0 acknowledged (next 9.610822465s)
+            500 again 2 running: (next 600ms)
+            6000 tick: send 1=failed 2=running (next never)
+            10000 tick: nothing (next never)
+        "#]],
+    );
 }

@@ -45,6 +45,9 @@ fn rows() -> Vec<Evaluation> {
     let mut rows = vec![full(), Evaluation::default()];
     // An empty map is something else than none.
     rows.push(Evaluation { queued_allocations: Some(Arc::new(BTreeMap::new())), ..Evaluation::default() });
+    for priority in [i64::MIN, i64::MAX, -32768, -32767, 32767, 32768] {
+        rows.push(Evaluation { priority, ..Evaluation::default() });
+    }
     for kind in [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch] {
         rows.push(Evaluation { kind, priority: 50, status: EvalStatus::Complete, job_id: "web".into(), ..Evaluation::default() });
     }

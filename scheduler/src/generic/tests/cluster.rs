@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, AddNodeEvents, ApplyPlan, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
+    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
     SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
 };
 use songline_model::{
@@ -17,6 +17,7 @@ use songline_model::{
 };
 use songline_projections::{State, apply};
 
+use crate::applier;
 use crate::generic::{Done, Scheduler, Step};
 
 const SECOND: i64 = 1_000_000_000;
@@ -24,7 +25,7 @@ const SECOND: i64 = 1_000_000_000;
 /// A cluster as a story builds it.
 pub(crate) struct Cluster {
     pub(crate) state: State,
-    now: Time,
+    pub(crate) now: Time,
     nodes: BTreeMap<String, NodeId>,
     evals: u8,
     /// What is left of the blocked evaluation of each job.
@@ -62,12 +63,14 @@ impl Cluster {
                 let job = job(words[1], &map(2));
                 self.register(job);
             }
-            "stop" => self.stop(words[1]),
+            "stop" => self.stop(words[1], false),
+            "purge" => self.stop(words[1], true),
             "run" => self.run(words[1], words.get(2).copied()),
             "client" => self.client(words[1], words[2]),
             "down" => self.node_status(words[1], NodeStatus::Down),
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
             "connect" => self.node_status(words[1], NodeStatus::Ready),
+            "evals" => self.tell_evals(words[1]),
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
@@ -124,8 +127,8 @@ impl Cluster {
         self.commit(RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() });
     }
 
-    fn stop(&mut self, id: &str) {
-        self.commit(DeregisterJob { job: JobKey::new("default", id), versions_max: 6, ..DeregisterJob::default() });
+    fn stop(&mut self, id: &str, purge: bool) {
+        self.commit(DeregisterJob { job: JobKey::new("default", id), purge, versions_max: 6, ..DeregisterJob::default() });
     }
 
     fn node_status(&mut self, name: &str, status: NodeStatus) {
@@ -178,11 +181,17 @@ impl Cluster {
     }
 
     /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `due` one that had to
-    /// wait, `refused` has a planner that accepts nothing.
+    /// wait, `later` the next one that an earlier run made for later, `refused` has a planner that accepts nothing.
     fn run(&mut self, id: &str, how: Option<&str>) {
         let job = self.state.job("default", id).cloned();
         let eval = if how == Some("blocked") {
             self.blocked.remove(id).expect("a blocked evaluation")
+        } else if how == Some("later") {
+            let waits =
+                self.state.evals_of_job("default", id).filter(|eval| eval.status == EvalStatus::Pending && eval.wait_until.is_some());
+            let next = waits.min_by_key(|eval| eval.wait_until).expect("something looks at it later");
+            self.now = self.now.max(next.wait_until.unwrap());
+            Evaluation::clone(&next)
         } else {
             self.evals += 1;
             Evaluation {
@@ -218,6 +227,18 @@ impl Cluster {
         }
     }
 
+    /// The evaluations of a job that look at it later.
+    fn tell_evals(&mut self, id: &str) {
+        writeln!(self.told, "evals {id}:").unwrap();
+        let tell = |eval: Arc<Evaluation>| {
+            let in_secs = eval.wait_until?.since(self.now).0 / SECOND;
+            Some(format!("  {} {} in {in_secs}s: {}\n", eval.triggered_by, eval.status, eval.status_description))
+        };
+        let mut lines: Vec<String> = self.state.evals_of_job("default", id).filter_map(tell).collect();
+        lines.sort();
+        self.told.extend(lines);
+    }
+
     fn created(&mut self, evals: Vec<Evaluation>) {
         for eval in &evals {
             let wait = eval.wait_until.map_or(String::new(), |at| format!(" in {}s", at.since(self.now).0 / SECOND));
@@ -246,24 +267,16 @@ impl Cluster {
             return PlanResult { refresh_index: self.state.applied_index(), ..PlanResult::default() };
         }
         self.tell_plan(&plan);
-        let result = PlanResult {
-            node_update: plan.node_update,
-            node_allocation: plan.node_allocation,
-            deployment: plan.deployment,
-            deployment_updates: plan.deployment_updates,
-            alloc_index: self.state.applied_index() + 1,
-            ..PlanResult::default()
-        };
-        self.commit(ApplyPlan {
-            job: plan.job,
-            stopped: result.node_update.values().flatten().cloned().collect(),
-            updated: result.node_allocation.values().flatten().cloned().collect(),
-            deployment: result.deployment.clone(),
-            deployment_updates: result.deployment_updates.clone(),
-            eval_id: plan.eval_id,
-            updated_at: self.now.nanos(),
-            ..ApplyPlan::default()
-        });
+        let (mut result, refused) = applier::evaluate(&self.state, &plan);
+        for (node, reason) in refused {
+            let name = &self.state.node(node).unwrap().name;
+            writeln!(self.told, "  refused on {name}: {reason}").unwrap();
+        }
+        if !applier::is_no_op(&result) {
+            let placed = applier::placed(&plan, &result, self.now, |_| ());
+            self.commit(applier::command(&self.state, &plan, &result, placed, self.now, || unreachable!("nothing is preempted")));
+            result.alloc_index = self.state.applied_index();
+        }
         result
     }
 

@@ -73,6 +73,7 @@ fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
          run j
          connect a
          client j.web[0] running
+         evals j
          run j",
         expect![[r#"
             run j:
@@ -83,8 +84,10 @@ fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
               new eval alloc-failure pending in 60s
               update j.web[0] on a
               eval complete, queued web 0
+            evals j:
+              alloc-failure pending in 60s: created for delayed rescheduling
+              max-disconnect-timeout canceled in 300s: allocs reconnected
             run j:
-              new eval max-disconnect-timeout canceled in 300s
               update j.web[0] on a
               eval complete, queued web 0
         "#]],

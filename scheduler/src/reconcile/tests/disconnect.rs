@@ -295,3 +295,181 @@ fn fixed_failed_allocs_with_max_client_disconnect_follow_their_policy() {
         "#]],
     );
 }
+
+#[test]
+fn fixed_a_follow_up_that_runs_again_places_nothing_twice() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0-1 node=disconnected client=unknown states=unknown@-5 followup=this next=r
+         alloc 0-1 as=r client=pending",
+        expect![[r#"
+            web: ignore 4
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_what_a_follow_up_found_no_room_for_is_placed_by_whoever_comes_later() {
+    check(
+        "job count=2 disconnect=300 delay=5
+         alloc 0 node=disconnected client=unknown states=unknown@-60 followup=other
+         alloc 1 node=disconnected client=unknown states=unknown@-2 followup=other",
+        expect![[r#"
+            place again: 0
+            web: ignore 1, place 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_a_lost_replacement_is_replaced_though_the_one_before_may_come_back() {
+    check(
+        "job count=1 disconnect=300
+         alloc 0 node=disconnected client=unknown states=unknown@-5 next=r
+         alloc 0 as=r node=down client=pending",
+        expect![[r#"
+            place after lost: 0
+            stop as lost, alloc is lost since its node is down: 0
+            web: ignore 1, place 1, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_a_change_replaces_one_side_of_a_pair() {
+    check(
+        "job count=1 disconnect=300 version=1
+         alloc 0 node=disconnected version=0 client=unknown states=unknown@-5 next=r change=old
+         alloc 0 as=r version=0 change=old",
+        expect![[r#"
+            replace: 0
+            web: ignore 1, destructive 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_one_that_goes_away_while_its_job_changes_in_place_is_written_once() {
+    check(
+        "job count=1 disconnect=300 delay=5 version=1
+         alloc 0 node=disconnected version=0 change=inplace",
+        expect![[r#"
+            change in place: 0
+            look again in 300s: max-disconnect-timeout
+            look again in 5s: alloc-failure
+            web: in place 1
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_one_that_came_back_and_was_told_to_stop_is_not_told_again() {
+    check(
+        "job count=1 disconnect=300
+         alloc 0 desired=stop states=unknown next=r
+         alloc 0 as=r",
+        expect![[r#"
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn fixed_one_that_was_told_to_stop_does_not_disconnect() {
+    check(
+        "job count=1 disconnect=300
+         alloc 0 node=disconnected desired=stop states=unknown next=r
+         alloc 0 as=r",
+        expect![[r#"
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_second_absence_is_dealt_with_as_the_first() {
+    check(
+        "job count=2 disconnect=300 delay=5
+         alloc 0 node=disconnected states=unknown@-90,running@-60
+         alloc 1 states=unknown@-90,running@-60,unknown@-30",
+        expect![[r#"
+            unknown: 0
+            back: 1
+            look again in 300s: max-disconnect-timeout
+            look again in 5s: alloc-failure
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn history_that_ends_in_running_asks_for_nothing() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0 states=unknown@-90,running@-60
+         alloc 1",
+        expect![[r#"
+            web: ignore 2
+        "#]],
+    );
+}
+
+#[test]
+fn without_max_client_disconnect_history_decides_nothing() {
+    check(
+        "job count=2
+         alloc 0 states=unknown@-90
+         alloc 1 node=disconnected states=unknown@-90",
+        expect![[r#"
+            place after lost: 1
+            stop as lost, alloc is lost since its node is down: 1
+            web: ignore 1, place 1, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn on_a_down_node_the_unknown_keep_their_limit_and_the_running_are_lost() {
+    check(
+        "job count=3 disconnect=300
+         alloc 0 node=down client=unknown states=unknown@-90 followup=other
+         alloc 1 node=down client=unknown states=unknown@-300
+         alloc 2 node=down states=unknown@-90",
+        expect![[r#"
+            place again: 0
+            place after lost: 1-2
+            stop as lost, alloc is lost since its node is down: 1-2
+            web: place 3, stop 2
+        "#]],
+    );
+}
+
+#[test]
+fn one_that_comes_back_to_a_draining_node_is_dealt_with_first() {
+    check(
+        "job count=2 disconnect=300
+         alloc 0 node=drain states=unknown@-90
+         alloc 1 node=drain migrate states=unknown@-90",
+        expect![[r#"
+            place: 1
+            stop, alloc not needed due to job update: 1
+            back: 0
+            web: ignore 1, place 1, stop 1
+        "#]],
+    );
+}
+
+#[test]
+fn outdated_ones_that_come_back_stop() {
+    check(
+        "job count=2 disconnect=300 version=2
+         alloc 0 version=1 states=unknown@-90 next=r
+         alloc 0 as=r version=2
+         alloc 1 version=1 states=unknown@-90",
+        expect![[r#"
+            place: 1
+            stop, alloc not needed due to job update: 0-1
+            web: ignore 1, place 1, stop 2
+        "#]],
+    );
+}

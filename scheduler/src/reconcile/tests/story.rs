@@ -107,7 +107,8 @@ impl World {
     }
 
     fn group(&self, name: &str, words: &Words<'_>) -> TaskGroup {
-        let update = words.number("parallel").map(|max_parallel| UpdateStrategy { max_parallel, ..UpdateStrategy::default() });
+        let canary = words.number("canary").unwrap_or(0);
+        let update = words.number("parallel").map(|max_parallel| UpdateStrategy { max_parallel, canary, ..UpdateStrategy::default() });
         TaskGroup {
             name: name.into(),
             count: words.number("count").unwrap_or(10),
@@ -193,7 +194,8 @@ impl World {
                 "unhealthy" => Some(false),
                 _ => None,
             };
-            alloc.deployment_status = Some(Arc::new(AllocDeploymentStatus { healthy, ..AllocDeploymentStatus::default() }));
+            let canary = words.has("canary");
+            alloc.deployment_status = Some(Arc::new(AllocDeploymentStatus { healthy, canary, ..AllocDeploymentStatus::default() }));
         }
         let change = match words.text("change") {
             Some("old") => "old",
@@ -225,6 +227,8 @@ impl World {
         let state = |words: &Words<'_>| DeploymentState {
             desired_total: words.number("total").unwrap_or(10),
             healthy_allocs: words.number("healthy").unwrap_or(0),
+            desired_canaries: words.number("canaries").unwrap_or(0),
+            promoted: words.has("promoted"),
             ..DeploymentState::default()
         };
         let with_groups = !words.has("bare");
@@ -245,6 +249,10 @@ impl World {
             for alloc in self.allocs.iter_mut().filter(|alloc| alloc.id == *id) {
                 alloc.next_allocation = Some(next);
             }
+        }
+        let canaries: Vec<AllocId> = self.allocs.iter().filter(|alloc| alloc.is_canary()).map(|alloc| alloc.id).collect();
+        if let Some(state) = self.deployment.as_mut().and_then(|deployment| deployment.task_groups.as_mut()?.get_mut("web")) {
+            state.placed_canaries = Some(canaries);
         }
         let job = Arc::new(self.job);
         let eval = eval();
@@ -280,6 +288,7 @@ fn told(found: &Reconciled) -> String {
     let mut lines = Lines::default();
     for placement in &found.place {
         let how = match (&placement.previous, placement.rescheduling, placement.lost) {
+            (None, ..) if placement.canary => "place canary",
             (Some(_), true, _) => "place again",
             (Some(_), false, true) => "place after lost",
             (Some(_), false, false) => "place after migrating",
@@ -319,6 +328,7 @@ fn told(found: &Reconciled) -> String {
         let counts = [
             ("ignore", desired.ignore),
             ("place", desired.place),
+            ("canary", desired.canary),
             ("migrate", desired.migrate),
             ("stop", desired.stop),
             ("in place", desired.in_place_update),

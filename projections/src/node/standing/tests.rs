@@ -1,0 +1,221 @@
+//! Nodes that go away and come back, with what they say on the way.
+
+use expect_test::expect;
+
+use crate::story::check;
+
+#[test]
+fn a_node_that_comes_back_is_ready_once_it_has_told_of_its_allocs() {
+    check(
+        "node register n1
+         node status n1 ready
+         job register web groups=g
+         plan job=web create=4 place=a1@n1:g
+         client a1@n1 running
+         node status n1 disconnected event=missed
+         show node n1
+         node status n1 ready
+         node status n1 ready
+         show node n1
+         client a1@n1 running
+         show node n1
+         node status n1 ready
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=4 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~node:n1]
+            node status n1 disconnected event=missed: ok [~node:n1]
+               node n1: disconnected eligible pool=default create=2 modify=7 missed=7 told=6 events=["Node registered@0", "missed@7"]
+            node status n1 ready: ok [~node:n1]
+            node status n1 ready: ok [~node:n1]
+               node n1: initializing eligible pool=default create=2 modify=9 missed=7 told=6 events=["Node registered@0", "missed@7"]
+            client a1@n1 running: ok [~alloc:a1 ~node:n1]
+               node n1: initializing eligible pool=default create=2 modify=9 missed=7 told=10 events=["Node registered@0", "missed@7"]
+            node status n1 ready: ok [~node:n1]
+               node n1: ready eligible pool=default create=2 modify=11 missed=0 told=10 events=["Node registered@0", "missed@7"]
+        "#]],
+    );
+}
+
+#[test]
+fn registering_changes_no_status_on_the_way_back() {
+    check(
+        "node register n1
+         node status n1 ready
+         job register web groups=g
+         plan job=web create=4 place=a1@n1:g
+         node status n1 disconnected event=missed
+         node register n1 status=ready
+         show node n1
+         node status n1 ready
+         node register n1 status=ready
+         show node n1
+         client a1@n1 running
+         node register n1 status=ready
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=4 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            node status n1 disconnected event=missed: ok [~node:n1]
+            node register n1 status=ready: ok [~node:n1]
+               node n1: disconnected eligible pool=default create=2 modify=7 missed=6 told=0 events=["Node registered@0", "missed@6"]
+            node status n1 ready: ok [~node:n1]
+            node register n1 status=ready: ok [~node:n1]
+               node n1: initializing eligible pool=default create=2 modify=9 missed=6 told=0 events=["Node registered@0", "missed@6"]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~node:n1]
+            node register n1 status=ready: ok [~node:n1]
+               node n1: initializing eligible pool=default create=2 modify=11 missed=6 told=10 events=["Node registered@0", "missed@6"]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_is_believed_unless_it_is_down_or_disconnected() {
+    check(
+        "node register n1
+         job register web groups=g
+         plan job=web create=3 place=a1@n1:g
+         client a1@n1 pending
+         node status n1 disconnected
+         client a1@n1 running
+         node status n1 down
+         client a1@n1 failed
+         show alloc a1
+         show node n1
+         node status n1 ready
+         client a1@n1 running
+         show alloc a1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=3 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 pending: ok [~alloc:a1 ~node:n1]
+            node status n1 disconnected: ok [~node:n1]
+            client a1@n1 running: ok
+            node status n1 down: ok [~node:n1]
+            client a1@n1 failed: ok
+               alloc a1: run/pending create=4 modify=5 alloc-modify=4 version=0
+               node n1: down eligible pool=default create=2 modify=8 missed=6 told=5 events=["Node registered@0"]
+            node status n1 ready: ok [~node:n1]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~node:n1]
+               alloc a1: run/running create=4 modify=11 alloc-modify=4 version=0
+        "#]],
+    );
+}
+
+#[test]
+fn a_report_from_before_the_miss_does_not_count() {
+    check(
+        "node register n1
+         node status n1 ready
+         job register web groups=g
+         plan job=web create=4 place=a1@n1:g
+         client a1@n1 running
+         node status n1 disconnected
+         node status n1 initializing
+         node status n1 ready
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=4 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            client a1@n1 running: ok [~summary:web ~alloc:a1 ~node:n1]
+            node status n1 disconnected: ok [~node:n1]
+            node status n1 initializing: ok [~node:n1]
+            node status n1 ready: ok [~node:n1]
+               node n1: initializing eligible pool=default create=2 modify=9 missed=7 told=6 events=["Node registered@0"]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_with_nothing_left_on_it_need_not_tell_of_anything() {
+    check(
+        "node register n1
+         node status n1 ready
+         job register web groups=g
+         plan job=web create=4 place=a1@n1:g
+         node status n1 disconnected
+         plan job=web lose=a1
+         node status n1 ready
+         node status n1 ready
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=4 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            node status n1 disconnected: ok [~node:n1]
+            plan job=web lose=a1: ok [~summary:web ~alloc:a1 ~job:web]
+            node status n1 ready: ok [~node:n1]
+            node status n1 ready: ok [~node:n1]
+               node n1: ready eligible pool=default create=2 modify=9 missed=0 told=0 events=["Node registered@0"]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_was_down_is_ready_at_once() {
+    check(
+        "node register n1
+         node status n1 ready
+         job register web groups=g
+         plan job=web create=4 place=a1@n1:g
+         node status n1 down
+         node status n1 ready
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            plan job=web create=4 place=a1@n1:g: ok [~summary:web +alloc:a1 ~job:web]
+            node status n1 down: ok [~node:n1]
+            node status n1 ready: ok [~node:n1]
+               node n1: ready eligible pool=default create=2 modify=7 missed=0 told=0 events=["Node registered@0"]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_waits_for_its_pool() {
+    check(
+        "node register n1 pool=gpu
+         node status n1 ready
+         show node n1
+         pool upsert gpu
+         node status n1 ready
+         show node n1",
+        expect![[r#"
+            node register n1 pool=gpu: ok [+node:n1]
+            node status n1 ready: ok [~node:n1]
+               node n1: initializing eligible pool=gpu create=2 modify=3 missed=0 told=0 events=["Node registered@0"]
+            pool upsert gpu: ok [+pool:gpu]
+            node status n1 ready: ok [~node:n1]
+               node n1: ready eligible pool=gpu create=2 modify=5 missed=0 told=0 events=["Node registered@0"]
+        "#]],
+    );
+}
+
+#[test]
+fn the_end_of_a_drain_that_is_over_changes_nothing() {
+    check(
+        "node register n1
+         node drain n1 event=set
+         node drained n1 event=complete at=20
+         node drained n1 event=complete at=21
+         show node n1",
+        expect![[r#"
+            node register n1: ok [+node:n1]
+            node drain n1 event=set: ok [~node:n1]
+            node drained n1 event=complete at=20: ok [~node:n1]
+            node drained n1 event=complete at=21: ok
+               node n1: initializing ineligible pool=default create=2 modify=4 missed=0 told=0 drain=complete by="" meta=[] events=["Node registered@0", "set@3", "complete@4"]
+        "#]],
+    );
+}

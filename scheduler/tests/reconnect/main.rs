@@ -1,0 +1,37 @@
+//! A node goes away and comes back: everything that can be said meanwhile, in every order. The tables are the real ones, and so are the
+//! scheduler, the applier and the rules of node calls; only clients and the order of events are made up. See [`world`] for the steps.
+
+mod explore;
+mod key;
+mod rest;
+mod world;
+
+use explore::Explored;
+use world::{Step, World};
+
+#[expect(clippy::disallowed_macros, reason = "how much was seen is worth telling")]
+fn check(name: &str, start: World, steps: &[Step], depth: usize) {
+    let Explored { paths, states, failure } = explore::every_order(start, steps, depth);
+    println!("{name}: depth {depth}, {paths} paths, {states} different states, each brought to rest");
+    if let Some((path, what)) = failure {
+        let story: Vec<String> = path.iter().map(Step::to_string).collect();
+        panic!("{name}: {what}\n  after: {}", story.join(", "));
+    }
+}
+
+#[test]
+fn in_every_order_a_returning_node_leaves_neither_too_many_nor_too_few() {
+    check("replaced at once", World::disconnected(1, 0), Step::RETURN, 8);
+    check("two replaced at once", World::disconnected(2, 0), Step::RETURN, 6);
+}
+
+#[test]
+fn in_every_order_a_node_may_be_back_before_its_allocations_are_replaced() {
+    check("replaced later", World::disconnected(1, 60), Step::RETURN, 8);
+}
+
+#[test]
+fn in_every_order_a_node_may_go_away_again_and_its_work_may_fail() {
+    check("replaced at once", World::disconnected(1, 0), Step::ALL, 5);
+    check("replaced later", World::disconnected(1, 60), Step::ALL, 5);
+}
