@@ -218,7 +218,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         ];
         let name = known.iter().find(|(root, _)| path.starts_with(root)).map_or("web", |(_, id)| id);
         let target = path.replace("{}", name);
-        let answer = fleet.ask(&Request::new("GET", &format!("{target}?at_index={index}&version=0")))?;
+        let answer = fleet.ask(&Request::new("GET", &format!("{target}?at_index={index}&version=0&type=csi")))?;
         if answer.text().contains("this request is none") {
             without.push_str(&format!("{path}\n"));
         } else if answer.head.status == 200 {
@@ -250,6 +250,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/client/fs/stream/{}
         /v1/client/fs/{}
         /v1/client/gc
+        /v1/client/metadata
         /v1/client/stats
         /v1/event/stream
         /v1/metrics
