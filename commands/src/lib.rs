@@ -18,7 +18,7 @@ mod plan;
 pub use alloc::*;
 pub use codec::{DecodeError, EncodeError};
 pub use deployment::*;
-pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
+pub use envelope::{Actor, Cause, Envelope, Idempotency};
 pub use eval::*;
 pub use job::*;
 pub use namespace::*;
@@ -53,6 +53,11 @@ macro_rules! commands {
             /// The number in the log.
             pub const fn number(self) -> u16 {
                 self as u16
+            }
+
+            /// The newest version of its body's shape: the one that is written.
+            pub fn schema(self) -> u16 {
+                songline_migrations::command_schema(self.number())
             }
 
             /// The kind of a number, if this version knows it.

@@ -31,7 +31,7 @@ pub struct Remembered {
     /// Index of the entry that ran.
     pub index: u64,
     /// When it ran.
-    pub at: Time,
+    pub ran_at: Time,
     /// What a compare-and-set answered.
     pub cas: Option<bool>,
 }
@@ -56,7 +56,7 @@ impl Rules<Str, Remembered> for tables::Idempotency {
 impl State {
     /// The write that ran under this key, if it is still remembered at `at`.
     pub fn remembered(&self, key: &str, at: Time) -> Option<&Arc<Remembered>> {
-        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.at) < KEPT_FOR)
+        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.ran_at) < KEPT_FOR)
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn repeated(tx: &Tx<'_>, sent: &Idempotency) -> Result<Option<(u64, O
 /// Remembers a write that ran. A refused one may be tried again under its key.
 pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
     let cas = if let Outcome::Cas(set) = outcome { Some(*set) } else { None };
-    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index: tx.index(), at: tx.at(), cas });
+    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index: tx.index(), ran_at: tx.at(), cas });
     for _ in 0..DROPPED_PER_ENTRY_MAX {
         let Some((_, oldest)) = tx.by.idempotency_by_index.get_min().cloned() else {
             return;
