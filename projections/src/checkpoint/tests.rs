@@ -1,5 +1,10 @@
 //! Checkpoints of today read back, those of every released schema too, and none that is damaged.
 
+use std::collections::BTreeMap;
+
+use songline_migrations::SCHEMA;
+use songline_model::Time;
+
 use crate::story::state_after;
 use crate::{CheckpointError, State, Table};
 
@@ -126,12 +131,25 @@ fn no_flipped_bit_and_no_missing_end_passes() {
     }
 }
 
+/// An empty state that says it has this schema.
+fn with_schema(schema: u16) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let header = super::Header { schema, raft_index: 1, base: 0, at: Time::from_secs(1), table_index: BTreeMap::new() };
+    crate::digest::encode(&header, &mut payload);
+    let head = super::head(super::HEADER, u32::try_from(payload.len()).expect("is short"));
+    [&super::MAGIC[..], &head, &payload, super::seal(&head, &payload).as_bytes()].concat()
+}
+
 #[test]
 fn a_newer_schema_and_other_bytes_are_refused_with_a_reason() {
     let message = |bytes: &[u8]| read(bytes).map_err(|error| error.to_string()).expect_err("is refused");
-    assert_eq!(message(b"this is something else, a text perhaps"), "the bytes are no checkpoint");
+    assert_eq!(message(b"this is something else, a text perhaps"), "this is not a state that Songline wrote");
     assert_eq!(message(b""), "reading the checkpoint");
     let mut cut = bytes(&State::new());
     cut.truncate(40);
     assert_eq!(message(&cut), "reading the checkpoint");
+    assert_eq!(
+        message(&with_schema(SCHEMA + 1)),
+        format!("the state has schema {}, this version knows up to {SCHEMA}: upgrade first", SCHEMA + 1)
+    );
 }
