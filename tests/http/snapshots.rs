@@ -68,7 +68,7 @@ fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing()
     let send = |path: &str, body: Vec<u8>| {
         let mut request = Request::new("PUT", path);
         request.body = Some(body);
-        new.agent.send(&request)
+        new.ask(&request)
     };
 
     let report = send("/v1/operator/snapshot?dry_run=true", archive.clone())?.json()?;
@@ -97,7 +97,7 @@ fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing()
         for path in ["/v1/operator/snapshot", "/v1/operator/snapshot?dry_run=true"] {
             let answer = send(path, body.clone())?;
             let text = String::from_utf8_lossy(&answer.body).into_owned();
-            ensure!(answer.status == 500 && text.starts_with(&format!("failed to restore from snapshot: {reason}")), "{path}: {text}");
+            ensure!(answer.head.status == 500 && text.starts_with(&format!("failed to restore from snapshot: {reason}")), "{path}: {text}");
             ensure!(text.lines().count() == 1, "{text}");
         }
     }
