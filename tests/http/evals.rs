@@ -35,7 +35,7 @@ fn count_of(story: &Story, query: &str) -> Result<u64> {
 
 fn delete(story: &Story, filter: &str) -> Result<Value> {
     let answer = story.call(&Request::new("DELETE", "/v1/evaluations").json(&json!({ "Filter": filter })))?;
-    answer.json()
+    Ok(answer.json()?)
 }
 
 #[test]
