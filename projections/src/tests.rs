@@ -2,6 +2,7 @@
 //! every state the indexes, counts and invariants agree with the rows. Entries are random from a seed, which a failure prints.
 
 mod csi;
+mod recorded;
 mod secrets;
 
 use std::collections::BTreeMap;
