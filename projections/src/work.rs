@@ -119,7 +119,7 @@ pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(),
     Ok(())
 }
 
-/// Does the next slice. Of ended work nothing is left to do: slices are proposed before the one before them is applied.
+/// Does the next slice. Of ended work nothing is left to do: it may have been stopped after the slice was proposed.
 pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejected> {
     let work = tx.work(cmd.work).ok_or(Rejected::WorkNotUnderWay(cmd.work.0))?;
     if work.ended.is_none() {
