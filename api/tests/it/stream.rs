@@ -174,7 +174,7 @@ async fn topics_keys_and_namespaces_choose() {
 async fn what_cannot_be_asked_for_is_refused() {
     let server = Memory::new();
     let mut seen = String::new();
-    for query in ["topic=Job:a:b", "index=x", "after_index=x", "from=then", "region=mars", "snapshot=true"] {
+    for query in ["topic=Job:a:b", "index=x", "after_index=x", "from=then", "region=mars", "snapshot=maybe", "filter=Nothing == 1"] {
         let response = answer(&server, &format!("GET /v1/event/stream?{query}")).await;
         seen.push_str(&format!("{query}: {} {}\n", response.status().as_u16(), crate::server::text(response).await));
     }
@@ -184,7 +184,8 @@ async fn what_cannot_be_asked_for_is_refused() {
         after_index=x: 400 Unable to parse after_index: "x"
         from=then: 400 Expect `now` for `from` query string parameter, got then
         region=mars: 500 No path to region
-        snapshot=true: 400 the event stream does not know the parameter snapshot yet
+        snapshot=maybe: 400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe"
+        filter=Nothing == 1: 400 failed to read filter expression: 1:8 (7): no match found, expected: "!=", ".", "==", "[", [ \t\r\n] or [a-zA-Z0-9_/]
     "#]]
     .assert_eq(&seen);
 }
@@ -233,6 +234,7 @@ async fn shutdown_ends_streams() {
     server.shutdown().cancel();
     assert_eq!(plain.line().await.as_deref(), Some("subscription closed by server, client should resubscribe"));
     assert_eq!(plain.line().await, None);
+    assert_eq!(ours.line().await.as_deref(), Some(r#"{"Index":1,"Closed":"subscription closed by server, client should resubscribe"}"#));
     assert_eq!(ours.line().await, None);
 }
 
@@ -242,6 +244,7 @@ async fn a_quiet_stream_beats_and_a_filtered_one_tells_how_far_it_is() {
     let mut reader = subscribe(&server, "?from=now&topic=Job").await;
     let mut seen = reader.lines(2).await;
     server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
+    settled(&server).await;
     seen.push_str(&reader.lines(2).await);
     expect![[r#"
         {}
