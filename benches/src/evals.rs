@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::load::Load;
 use crate::http::Connection;
+use crate::memory::processor_seconds;
 use crate::report::Latencies;
 
 pub mod load;
@@ -73,7 +74,7 @@ async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Re
     });
     server.apply_times().reset();
     let mut connection = Connection::open(addr).await?;
-    let started = Instant::now();
+    let (started, processor) = (Instant::now(), processor_seconds()?);
     let body = json!({ "Filter": options.filter }).to_string();
     let answer: Value = serde_json::from_slice(&connection.ok("DELETE", "/v1/evaluations", body.as_bytes()).await?)?;
     let took = started.elapsed();
@@ -81,7 +82,12 @@ async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Re
     end.cancel();
     beside.await??.print("writes during", took);
     let deleted = answer["Count"].as_u64().context("an answer has a count")?;
-    println!("evals: {deleted} deleted in {:.2} s, {:.0}/s", took.as_secs_f64(), deleted as f64 / took.as_secs_f64());
+    println!(
+        "evals: {deleted} deleted in {:.2} s, {:.0}/s; {:.2} s of processor time, writes and tool included",
+        took.as_secs_f64(),
+        deleted as f64 / took.as_secs_f64(),
+        processor_seconds()? - processor,
+    );
     let view = server.view();
     let remaining = view.evals().filter(|eval| eval.priority == 50).count();
     println!("evals: {} are left, {remaining} of them should have gone", view.evals().count());

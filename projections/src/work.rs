@@ -119,10 +119,13 @@ pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(),
     Ok(())
 }
 
-/// Does the next slice.
+/// Does the next slice. Of ended work nothing is left to do: it may have been stopped after the slice was proposed.
 pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejected> {
-    let work = under_way(tx, cmd.work)?;
-    step(tx, work, cmd.slice);
+    let work = tx.work(cmd.work).ok_or(Rejected::WorkNotUnderWay(cmd.work.0))?;
+    if work.ended.is_none() {
+        let work = Work::clone(work);
+        step(tx, work, cmd.slice);
+    }
     Ok(())
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     });
 }
 
+/// One at a time: two of them in one batch would hold everybody up for twice as long.
 async fn run(core: &Core) {
     let mut pacer = Pacer::new();
     loop {
@@ -37,7 +38,7 @@ async fn run(core: &Core) {
         let proposal = Proposal { actor: Actor::Leader("work".into()), cause, idempotency: None, command: next.into() };
         match core.write_timed(proposal).await {
             Ok((_, took)) => pacer.on_applied(took),
-            // It was ended meanwhile.
+            // It is so old that nothing is known of it.
             Err(ProposeError::Rejected(_)) => {}
             Err(error) => {
                 tracing::debug!(%error, "a slice of long work could not be written; it is tried again");

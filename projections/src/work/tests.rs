@@ -43,7 +43,7 @@ fn a_deletion_by_filter_goes_on_slice_by_slice_with_other_entries_between() {
             work continue 8 rows=10: ok [-eval:e4 ~work:8]
                work 8: 4 of 4 looked at, 3 deleted, ended at 12
                evals: e3 e5 e6
-            work continue 8: refused: work 8 is not under way
+            work continue 8: ok
         "#]],
     );
 }
@@ -96,7 +96,7 @@ fn nothing_is_deleted_by_hand_while_the_broker_runs() {
             config set: ok [~config:]
             work continue 6: ok [~work:6]
                work 6: 1 of 2 looked at, 1 deleted, ended at 8: eval broker is enabled; eval broker must be paused to delete evals
-            work continue 6: refused: work 6 is not under way
+            work continue 6: ok
                evals: e2
         "#]],
     );

@@ -49,8 +49,8 @@ fn slices_follow_the_time_that_they_take() {
         pacer.next(&state).expect("is under way").slice.rows_max
     };
     let close = |rows: u32, wanted: u32| assert!(rows.abs_diff(wanted) <= wanted / 50, "{rows}, wanted {wanted}");
-    close(settle(&mut pacer, 2_500), 1000);
-    close(settle(&mut pacer, 25_000), 100);
+    close(settle(&mut pacer, 1_500), 1000);
+    close(settle(&mut pacer, 15_000), 100);
     assert_eq!(settle(&mut pacer, 1), ROWS_MAX);
     assert_eq!(settle(&mut pacer, 1_000_000), ROWS_MIN);
     // One slice that took far too long halves the next, not more.
