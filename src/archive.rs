@@ -3,6 +3,7 @@
 //! The container is the reference's: a gzip-compressed tar of exactly `meta.json`, `state.bin` and `SHA256SUMS`. The content of
 //! `state.bin` is a checkpoint of ours, which carries its own digests. What the state means is not known here.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 
@@ -18,8 +19,8 @@ const META: &str = "meta.json";
 const STATE: &str = "state.bin";
 const SUMS: &str = "SHA256SUMS";
 
-/// The largest member that is read: a bound for archives that claim nonsense.
-const MEMBER_BYTES_MAX: u64 = 64 << 30;
+/// The largest description and list of sums that is read: a bound for archives that claim nonsense.
+const SMALL_BYTES_MAX: u64 = 16 << 20;
 
 /// What an archive says about itself, in the reference's shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,98 +69,171 @@ pub struct Member {
 /// Why bytes are not an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Not gzip, or cut short.
+    /// Not gzip.
     #[error("failed to decompress snapshot: {0}")]
     Compression(String),
-    /// The tar inside is damaged.
-    #[error("failed to read snapshot archive: {0}")]
-    Container(#[source] io::Error),
+    /// The bytes inside end too early or are damaged.
+    #[error("failed to read snapshot file: failed to read or write snapshot data: {0}")]
+    Content(String),
     /// A member that does not belong there.
-    #[error("failed to read snapshot: unexpected file {0:?} in snapshot")]
+    #[error("failed to read snapshot file: unexpected file {0:?} in snapshot")]
     Unexpected(String),
-    /// A member is not there.
-    #[error("failed to read snapshot: {0} is missing")]
-    Missing(&'static str),
-    /// A member is not what was written.
-    #[error("failed to read snapshot: checksum of {0} does not match")]
-    Checksum(String),
+    /// A member is not there, or not what was written.
+    #[error("failed to read snapshot file: failed checking integrity of snapshot: {0}")]
+    Integrity(String),
     /// `meta.json` is none.
-    #[error("failed to read snapshot: meta.json: {0}")]
+    #[error("failed to read snapshot file: failed to decode snapshot metadata: {0}")]
     Meta(#[from] serde_json::Error),
+    /// The content could not be kept.
+    #[error("keeping the content of the snapshot")]
+    Keep(#[source] io::Error),
 }
 
-/// Writes an archive. `state` is what goes into `state.bin`; `meta` its description without the size.
-pub fn write(mut meta: Meta, state: &[u8], unix_secs: u64, out: impl Write) -> io::Result<()> {
-    meta.size = state.len() as u64;
+/// Passes bytes on and sums them up.
+pub struct Summed<W> {
+    inner: W,
+    sha256: Sha256,
+    bytes: u64,
+}
+
+impl<W> Summed<W> {
+    /// Around a writer or a reader.
+    pub fn new(inner: W) -> Self {
+        Self { inner, sha256: Sha256::new(), bytes: 0 }
+    }
+
+    /// How many bytes passed, and their sum.
+    pub fn finish(self) -> (W, Sum) {
+        (self.inner, Sum { bytes: self.bytes, sha256: self.sha256.finalize().into() })
+    }
+}
+
+/// What some bytes were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sum {
+    /// How many.
+    pub bytes: u64,
+    /// Their SHA-256.
+    pub sha256: [u8; 32],
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sha256.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Writes an archive. `state` gives what goes into `state.bin`, which was summed before: an archive names the size of a member before its
+/// bytes. `meta` is its description without the size.
+pub fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, out: impl Write) -> io::Result<()> {
+    meta.size = sum.bytes;
     let mut description = serde_json::to_vec(&meta)?;
     description.push(b'\n');
-    let mut sums = String::new();
-    for (name, bytes) in [(META, &description[..]), (STATE, state)] {
-        // Writing to a String does not fail.
-        let _ = writeln!(sums, "{}  {name}", hex(&Sha256::digest(bytes)));
-    }
+    let sums = format!("{}  {META}\n{}  {STATE}\n", hex(&Sha256::digest(&description)), hex(&sum.sha256));
     let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::new(1)));
-    for (name, bytes) in [(META, &description[..]), (STATE, state), (SUMS, sums.as_bytes())] {
+    let header = |bytes: u64| {
         let mut header = tar::Header::new_ustar();
-        header.set_size(bytes.len() as u64);
+        header.set_size(bytes);
         header.set_mode(0o600);
         header.set_mtime(unix_secs);
         header.set_entry_type(tar::EntryType::Regular);
-        tar.append_data(&mut header, name, bytes)?;
-    }
+        header
+    };
+    tar.append_data(&mut header(description.len() as u64), META, &description[..])?;
+    tar.append_data(&mut header(sum.bytes), STATE, state.take(sum.bytes))?;
+    tar.append_data(&mut header(sums.len() as u64), SUMS, sums.as_bytes())?;
     tar.into_inner()?.finish()?.flush()
 }
 
-/// Reads and verifies an archive: its description and its state.
-pub fn read(bytes: &[u8]) -> Result<(Meta, Vec<u8>), ArchiveError> {
-    if bytes.is_empty() {
-        return Err(ArchiveError::Compression("EOF".into()));
+/// Reads and verifies an archive: answers its description, and writes its state to `state`, which is worth nothing when this fails.
+pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveError> {
+    let mut magic = Vec::new();
+    // Go reads the ten bytes of the header before it looks at them.
+    input.by_ref().take(10).read_to_end(&mut magic).map_err(|error| ArchiveError::Compression(error.to_string()))?;
+    match magic.len() {
+        0 => return Err(ArchiveError::Compression("EOF".into())),
+        1..10 => return Err(ArchiveError::Compression("unexpected EOF".into())),
+        _ if !magic.starts_with(&[0x1f, 0x8b]) => return Err(ArchiveError::Compression("gzip: invalid header".into())),
+        _ => {}
     }
-    let mut plain = Vec::new();
-    let mut gzip = GzDecoder::new(bytes);
-    gzip.by_ref().take(MEMBER_BYTES_MAX).read_to_end(&mut plain).map_err(|error| ArchiveError::Compression(gzip_text(bytes, &error)))?;
-    let (mut meta, mut state, mut sums) = (None, None, None);
-    let mut tar = tar::Archive::new(&plain[..]);
-    for entry in tar.entries().map_err(ArchiveError::Container)? {
-        let mut entry = entry.map_err(ArchiveError::Container)?;
-        let name = entry.path().map_err(ArchiveError::Container)?.to_string_lossy().into_owned();
+    let content = |error: io::Error| ArchiveError::Content(content_text(&error));
+    let mut state = Some(state);
+    let (mut meta, mut sums) = (None, None);
+    let mut found = BTreeMap::new();
+    let mut tar = tar::Archive::new(GzDecoder::new(magic.chain(input)));
+    for entry in tar.entries().map_err(content)? {
+        let mut entry = entry.map_err(content)?;
+        let name = entry.path().map_err(content)?.to_string_lossy().into_owned();
         let slot = match name.as_str() {
             META => &mut meta,
-            STATE => &mut state,
             SUMS => &mut sums,
+            STATE => {
+                // A second one is as foreign as any other file.
+                let state = state.take().ok_or(ArchiveError::Unexpected(name))?;
+                found.insert(STATE, pour(entry, state)?);
+                continue;
+            }
             _ => return Err(ArchiveError::Unexpected(name)),
         };
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(ArchiveError::Container)?;
-        *slot = Some(content);
+        if slot.is_some() || entry.size() > SMALL_BYTES_MAX {
+            return Err(ArchiveError::Unexpected(name));
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(content)?;
+        *slot = Some(bytes);
     }
-    let meta = meta.ok_or(ArchiveError::Missing(META))?;
-    let state = state.ok_or(ArchiveError::Missing(STATE))?;
-    let sums = sums.ok_or(ArchiveError::Missing(SUMS))?;
+    // What a tar is filled up with, and the checksum of the gzip stream: only its end tells whether it is whole.
+    let mut rest = Vec::new();
+    tar.into_inner().take(SMALL_BYTES_MAX).read_to_end(&mut rest).map_err(content)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(ArchiveError::Integrity(format!("{} unread uncompressed bytes remain", rest.len())));
+    }
+    let meta = meta.ok_or_else(|| ArchiveError::Integrity(format!("file missing for {META:?}")))?;
+    found.insert(META, hex(&Sha256::digest(&meta)));
+    let sums = sums.ok_or_else(|| ArchiveError::Integrity(format!("file missing for {SUMS:?}")))?;
     let sums = String::from_utf8_lossy(&sums);
-    for (name, bytes) in [(META, &meta), (STATE, &state)] {
-        let sum = hex(&Sha256::digest(bytes));
-        if !sums.lines().any(|line| line.split_once("  ") == Some((sum.as_str(), name))) {
-            return Err(ArchiveError::Checksum(name.to_owned()));
+    for name in [META, STATE] {
+        let sum = found.get(name).ok_or_else(|| ArchiveError::Integrity(format!("file missing for {name:?}")))?;
+        let listed = sums.lines().filter_map(|line| line.split_once("  ")).find(|(_, listed)| *listed == name);
+        let (listed, _) = listed.ok_or_else(|| ArchiveError::Integrity(format!("list missing hash for {name:?}")))?;
+        if listed != sum {
+            return Err(ArchiveError::Integrity(format!("hash check failed for {name:?}")));
         }
     }
-    Ok((serde_json::from_slice(&meta)?, state))
+    Ok(serde_json::from_slice(&meta)?)
 }
 
-/// The value of the `Digest` header of an archive.
-pub fn digest_header(archive: &[u8]) -> String {
-    format!("sha-256={}", STANDARD.encode(Sha256::digest(archive)))
+/// Copies a member and answers its sum in hexadecimal.
+fn pour(mut from: impl Read, to: impl Write) -> Result<String, ArchiveError> {
+    let mut to = Summed::new(to);
+    let mut block = vec![0; 256 * 1024];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => break,
+            Ok(read) => to.write_all(&block[..read]).map_err(ArchiveError::Keep)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(ArchiveError::Content(content_text(&error))),
+        }
+    }
+    let (mut to, sum) = to.finish();
+    to.flush().map_err(ArchiveError::Keep)?;
+    Ok(hex(&sum.sha256))
 }
 
-/// Go's texts for what is wrong with a gzip stream: clients show them.
-fn gzip_text(bytes: &[u8], error: &io::Error) -> String {
-    // Go reads the ten bytes of the header before it looks at them.
-    if bytes.len() < 10 {
-        return "unexpected EOF".into();
-    }
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return "gzip: invalid header".into();
-    }
+/// The value of the `Digest` header of an archive with this SHA-256.
+pub fn digest_header(sha256: &[u8; 32]) -> String {
+    format!("sha-256={}", STANDARD.encode(sha256))
+}
+
+/// Go's word for a stream that ends too early: clients show it.
+fn content_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
         _ => error.to_string(),
@@ -179,8 +253,8 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn sample() -> Vec<u8> {
-        let meta = Meta {
+    fn meta() -> Meta {
+        Meta {
             version: 1,
             id: "1-7-5".into(),
             index: 7,
@@ -189,40 +263,77 @@ mod tests {
             configuration: Configuration { servers: Vec::new() },
             configuration_index: 1,
             size: 0,
-        };
+        }
+    }
+
+    fn sample() -> Vec<u8> {
+        let state = &b"the state"[..];
+        let sum = Sum { bytes: state.len() as u64, sha256: Sha256::digest(state).into() };
         let mut out = Vec::new();
-        write(meta, b"the state", 5, &mut out).expect("writes to memory");
+        write(meta(), state, sum, 5, &mut out).expect("writes to memory");
         out
+    }
+
+    fn read_all(bytes: &[u8]) -> Result<(Meta, Vec<u8>), ArchiveError> {
+        let mut state = Vec::new();
+        read(bytes, &mut state).map(|meta| (meta, state))
+    }
+
+    /// An archive of these members, whatever they are.
+    fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::new(1)));
+        for (name, bytes) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            tar.append_data(&mut header, name, *bytes).expect("packs");
+        }
+        tar.into_inner().and_then(GzEncoder::finish).expect("packs")
     }
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let (meta, state) = read(&sample()).expect("reads");
+        let (meta, state) = read_all(&sample()).expect("reads");
         assert_eq!((meta.index, meta.size, &state[..]), (7, 9, &b"the state"[..]));
     }
 
     #[test]
-    fn no_damaged_byte_passes_unseen() {
+    fn no_damaged_byte_and_no_missing_end_passes_unseen() {
         let good = sample();
-        let (meta, state) = read(&good).expect("reads");
+        let (meta, state) = read_all(&good).expect("reads");
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            if let Ok(found) = read(&bad) {
+            if let Ok(found) = read_all(&bad) {
                 assert_eq!(found, (meta.clone(), state.clone()), "byte {at} changed what was read");
             }
+            assert!(read_all(&good[..at]).is_err(), "cut at {at}");
         }
     }
 
     #[test]
     fn what_is_no_archive_says_so_as_clients_expect() {
+        let sums = "00  meta.json\n00  state.bin\n";
         for (bytes, text) in [
-            (&b""[..], "failed to decompress snapshot: EOF"),
-            (&b"hello, world"[..], "failed to decompress snapshot: gzip: invalid header"),
-            (&b"hello"[..], "failed to decompress snapshot: unexpected EOF"),
-            (&sample()[..40], "failed to decompress snapshot: unexpected EOF"),
+            (b"".to_vec(), "failed to decompress snapshot: EOF"),
+            (b"hello, world".to_vec(), "failed to decompress snapshot: gzip: invalid header"),
+            (b"hello".to_vec(), "failed to decompress snapshot: unexpected EOF"),
+            (sample()[..40].to_vec(), "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
+            (packed(&[("x", b"y")]), "failed to read snapshot file: unexpected file \"x\" in snapshot"),
+            (packed(&[(STATE, b"y"), (STATE, b"y")]), "failed to read snapshot file: unexpected file \"state.bin\" in snapshot"),
+            (
+                packed(&[(META, b"{}"), (STATE, b"y")]),
+                "failed to read snapshot file: failed checking integrity of snapshot: file missing for \"SHA256SUMS\"",
+            ),
+            (
+                packed(&[(META, b"{}"), (SUMS, sums.as_bytes())]),
+                "failed to read snapshot file: failed checking integrity of snapshot: hash check failed for \"meta.json\"",
+            ),
+            (
+                packed(&[(META, b"{}"), (STATE, b""), (SUMS, b"")]),
+                "failed to read snapshot file: failed checking integrity of snapshot: list missing hash for \"meta.json\"",
+            ),
         ] {
-            assert_eq!(read(bytes).expect_err("is no archive").to_string(), text);
+            assert_eq!(read_all(&bytes).expect_err("is no archive").to_string(), text);
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod archive;
 pub mod cli;
+mod compare;
 pub mod config;
 pub mod server;
 

@@ -134,6 +134,9 @@ pub enum StartError {
         #[source]
         source: songline_api::touches::TouchesError,
     },
+    /// This program's migrations cannot be right.
+    #[error("checking the migrations of this version")]
+    Migrations(#[from] songline_migrations::ChainError),
     /// Nobody leads, though this server is alone.
     #[error("becoming leader: {0}")]
     Lead(String),
@@ -143,6 +146,7 @@ impl Core {
     /// Opens or makes the server's directory, replays the log and starts to lead.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, rpc_port } = setup;
+        songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;

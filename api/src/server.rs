@@ -1,11 +1,12 @@
 //! What HTTP needs of the server behind it. The shell implements it; nothing of a log, a scheduler or a node agent is known here.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
 use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time};
 use songline_projections::{Outcome, Rejected, State};
@@ -56,10 +57,18 @@ pub trait Server: Send + Sync + 'static {
     fn local_node(&self) -> Option<NodeId>;
 
     /// A snapshot archive of the newest state.
-    fn snapshot_save(&self) -> impl Future<Output = Result<Bytes, ProposeError>> + Send;
+    fn snapshot_save(&self) -> impl Future<Output = Result<SavedArchive, ProposeError>> + Send;
 
-    /// Replaces the state by an archive's. Returns once it is applied.
-    fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), RestoreError>> + Send;
+    /// A file without a name, for a body that is too large for memory.
+    fn spool(&self) -> std::io::Result<File>;
+
+    /// Replaces the state by an archive's. Returns once it is applied. A dry run verifies the archive and changes nothing.
+    fn snapshot_restore(
+        &self,
+        archive: File,
+        idempotency: Option<Idempotency>,
+        dry_run: bool,
+    ) -> impl Future<Output = Result<RestoreReport, RestoreError>> + Send;
 
     /// Drops everything that a garbage collection may drop, whatever its age.
     fn force_gc(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
@@ -137,6 +146,48 @@ pub enum ProposeError {
     /// The server is going down, or broken; the text says which. The command may or may not be applied.
     #[error("{0}")]
     Unavailable(String),
+}
+
+/// A snapshot archive that was just written.
+#[derive(Debug)]
+pub struct SavedArchive {
+    /// At its start. It has no name, so it is gone when it is closed.
+    pub file: File,
+    /// Its length.
+    pub bytes: u64,
+    /// Its sum.
+    pub sha256: [u8; 32],
+}
+
+/// What an archive holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestoreReport {
+    /// As `meta.json` has it.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Index of its state, as its users saw it.
+    pub index: u64,
+    /// Term of that entry.
+    pub term: u64,
+    /// Whether it was only verified.
+    pub dry_run: bool,
+    /// Digest over all tables.
+    pub digest: String,
+    /// One a table.
+    pub tables: Vec<RestoredTable>,
+}
+
+/// A table of an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RestoredTable {
+    /// Its name.
+    pub name: &'static str,
+    /// How many.
+    pub rows: usize,
+    /// Over its rows.
+    pub digest: String,
 }
 
 /// Why an archive was not restored.

@@ -25,12 +25,22 @@ pub enum DecodeError {
     #[error("unknown command {0}: a newer version wrote it, upgrade this server")]
     UnknownKind(u16),
     /// A newer version wrote the entry.
-    #[error("command {kind} has schema {schema}, this version knows up to {}", crate::SCHEMA)]
+    #[error("command {kind} has schema {schema}, this version knows up to {newest}")]
     UnknownSchema {
         /// Name of the command.
         kind: &'static str,
         /// What the entry says.
         schema: u16,
+        /// The newest that is known.
+        newest: u16,
+    },
+    /// The body has an older shape that cannot be brought up to date.
+    #[error("migrating the body of command {kind}")]
+    Migration {
+        /// Name of the command.
+        kind: &'static str,
+        #[source]
+        source: songline_migrations::MigrationError,
     },
     /// The body is not one of this command.
     #[error("the body of command {kind} cannot be read")]
@@ -77,7 +87,7 @@ impl Envelope {
         let fail = |source| EncodeError { kind: kind.name(), source };
         let body = self.command.encode_body().map_err(fail)?;
         let frame = Frame {
-            schema: self.schema,
+            schema: kind.schema(),
             kind: kind.number(),
             at: self.at,
             actor: &self.actor,
@@ -92,10 +102,12 @@ impl Envelope {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let frame: ReadFrame<'_> = rmp_serde::from_slice(bytes).map_err(DecodeError::Envelope)?;
         let kind = Kind::from_number(frame.kind).ok_or(DecodeError::UnknownKind(frame.kind))?;
-        if frame.schema > crate::SCHEMA {
-            return Err(DecodeError::UnknownSchema { kind: kind.name(), schema: frame.schema });
+        if frame.schema > kind.schema() {
+            return Err(DecodeError::UnknownSchema { kind: kind.name(), schema: frame.schema, newest: kind.schema() });
         }
-        let command = Command::decode_body(kind, frame.body).map_err(|source| DecodeError::Body { kind: kind.name(), source })?;
+        let body = songline_migrations::command(frame.kind, frame.schema, frame.body)
+            .map_err(|source| DecodeError::Migration { kind: kind.name(), source })?;
+        let command = Command::decode_body(kind, &body).map_err(|source| DecodeError::Body { kind: kind.name(), source })?;
         Ok(Envelope { schema: frame.schema, at: frame.at, actor: frame.actor, cause: frame.cause, idempotency: frame.idempotency, command })
     }
 }

@@ -5,13 +5,10 @@ use songline_model::{NodeId, Str, Time};
 
 use crate::{Command, Kind};
 
-/// The version of the commands' shapes that this code writes.
-pub const SCHEMA: u16 = 1;
-
 /// One entry of the log, typed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// Version of the body's shape.
+    /// Version of the body's shape when it was proposed. What is written has the newest one.
     pub schema: u16,
     /// The leader's clock when it proposed the entry. Apply uses this and no clock.
     pub at: Time,
@@ -26,9 +23,10 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// An envelope of the current schema without cause and key.
+    /// An envelope of the newest schema without cause and key.
     pub fn new(at: Time, actor: Actor, command: impl Into<Command>) -> Self {
-        Self { schema: SCHEMA, at, actor, cause: None, idempotency: None, command: command.into() }
+        let command = command.into();
+        Self { schema: command.kind().schema(), at, actor, cause: None, idempotency: None, command }
     }
 
     /// The same with a cause.

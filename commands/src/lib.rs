@@ -29,7 +29,7 @@ pub use autopilot::*;
 pub use codec::{DecodeError, EncodeError};
 pub use csi::*;
 pub use deployment::*;
-pub use envelope::{Actor, Cause, Envelope, Idempotency, SCHEMA};
+pub use envelope::{Actor, Cause, Envelope, Idempotency};
 pub use eval::*;
 pub use job::*;
 pub use namespace::*;
@@ -69,6 +69,11 @@ macro_rules! commands {
             /// The number in the log.
             pub const fn number(self) -> u16 {
                 self as u16
+            }
+
+            /// The newest version of its body's shape: the one that is written.
+            pub fn schema(self) -> u16 {
+                songline_migrations::command_schema(self.number())
             }
 
             /// The kind of a number, if this version knows it.

@@ -1,5 +1,7 @@
 //! Commands about the cluster as a whole.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use songline_model::{Blob, SchedulerConfiguration, Str};
 
@@ -39,8 +41,10 @@ pub struct RestoreArchive {
 pub struct CheckDigest {
     /// Version of the rows' shapes.
     pub schema: u16,
-    /// The index up to which the digest counts.
-    pub index: u64,
+    /// The last index that the digest counts.
+    pub through: u64,
     /// The 16 bytes of the digest over all tables.
     pub total: Blob,
+    /// The digests of the tables by name, so that a difference can be narrowed down. Entries of schema 1 have none.
+    pub tables: BTreeMap<Str, Blob>,
 }

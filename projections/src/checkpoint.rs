@@ -2,7 +2,7 @@
 //!
 //! Frames follow one another: kind (1 byte), length (4 bytes, little endian), payload, and 16 bytes of BLAKE3 of all that. First a header,
 //! then every distinct job once, then the rows of each table in blocks, last the digests. Rows pass through `songline-migrations` when
-//! read. Compression and the archive around it are the caller's.
+//! read. Blocks of jobs and rows are compressed, each for itself, so that a reader holds one of them. The archive around it is the caller's.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +28,8 @@ const HEADER: u8 = 1;
 const JOBS: u8 = 2;
 const ROWS: u8 = 3;
 const END: u8 = 4;
+/// Added to the kind of a frame whose payload is compressed: its length as it was (4 bytes, little endian), then an LZ4 block.
+const COMPRESSED: u8 = 0x80;
 
 /// Why a checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +46,14 @@ pub enum CheckpointError {
     #[error("reading the checkpoint")]
     Read(#[source] io::Error),
     /// The bytes are something else.
-    #[error("the bytes are no checkpoint")]
+    #[error("this is not a state that Songline wrote")]
     NotACheckpoint,
+    /// A newer version wrote it.
+    #[error("the state has schema {schema}, this version knows up to {SCHEMA}: upgrade first")]
+    Newer {
+        /// What it says.
+        schema: u16,
+    },
     /// A frame is not as it was written.
     #[error("frame {frame} of the checkpoint is damaged")]
     Damaged {
@@ -121,8 +129,16 @@ struct TableEnd {
 impl State {
     /// Writes the state. It is a view, so whatever is applied meanwhile does not show.
     pub fn write_checkpoint(&self, out: &mut dyn io::Write) -> Result<CheckpointSummary, CheckpointError> {
-        let mut writer =
-            Writer { state: self, out, bytes: 0, block: Vec::new(), row: Vec::new(), jobs: JobIds::default(), ends: BTreeMap::new() };
+        let mut writer = Writer {
+            state: self,
+            out,
+            bytes: 0,
+            block: Vec::new(),
+            packed: Vec::new(),
+            row: Vec::new(),
+            jobs: JobIds::default(),
+            ends: BTreeMap::new(),
+        };
         writer.write_all().map_err(|source| CheckpointError::Write { index: self.applied_index(), source })?;
         let rows = Table::ALL.iter().map(|&table| (table, self.table_len(table) as u64)).collect();
         Ok(CheckpointSummary { applied_index: self.applied_index(), bytes: writer.bytes, rows, digest: self.digest() })
@@ -130,8 +146,17 @@ impl State {
 
     /// Reads a state back. What follows the checkpoint is left unread.
     pub fn read_checkpoint(input: &mut dyn io::Read) -> Result<State, CheckpointError> {
-        Reader { input, state: State::empty(), frame: 0, schema: SCHEMA, jobs: Vec::new(), block: Vec::new(), scratch: Vec::new() }
-            .read_all()
+        Reader {
+            input,
+            state: State::empty(),
+            frame: 0,
+            schema: SCHEMA,
+            jobs: Vec::new(),
+            block: Vec::new(),
+            unpacked: Vec::new(),
+            scratch: Vec::new(),
+        }
+        .read_all()
     }
 }
 
@@ -147,6 +172,7 @@ struct Writer<'a> {
     out: &'a mut dyn io::Write,
     bytes: u64,
     block: Vec<u8>,
+    packed: Vec<u8>,
     row: Vec<u8>,
     jobs: JobIds,
     ends: BTreeMap<String, TableEnd>,
@@ -185,7 +211,18 @@ impl Writer<'_> {
         if self.block.is_empty() {
             return Ok(());
         }
+        let length = u32::try_from(self.block.len()).map_err(io::Error::other)?;
+        self.packed.clear();
+        let compressed = matches!(kind, JOBS | ROWS);
+        if compressed {
+            self.packed.resize(4 + lz4_flex::block::get_maximum_output_size(self.block.len()), 0);
+            self.packed[..4].copy_from_slice(&length.to_le_bytes());
+            let written = lz4_flex::block::compress_into(&self.block, &mut self.packed[4..]).map_err(io::Error::other)?;
+            self.packed.truncate(4 + written);
+            std::mem::swap(&mut self.block, &mut self.packed);
+        }
         let payload = std::mem::take(&mut self.block);
+        let kind = if compressed { kind | COMPRESSED } else { kind };
         let head = head(kind, u32::try_from(payload.len()).map_err(io::Error::other)?);
         self.raw(&head)?;
         self.raw(&payload)?;
@@ -285,6 +322,7 @@ struct Reader<'a> {
     schema: u16,
     jobs: Vec<Arc<Job>>,
     block: Vec<u8>,
+    unpacked: Vec<u8>,
     scratch: Vec<u8>,
 }
 
@@ -333,8 +371,28 @@ impl Reader<'_> {
             return Err(CheckpointError::Damaged { frame: self.frame });
         }
         self.block.truncate(length as usize);
+        if kind & COMPRESSED != 0 {
+            self.unpack()?;
+        }
         self.frame += 1;
-        Ok(kind)
+        Ok(kind & !COMPRESSED)
+    }
+
+    /// Makes the block what it was before it was compressed.
+    fn unpack(&mut self) -> Result<(), CheckpointError> {
+        let malformed = |what: &str| CheckpointError::Malformed { frame: self.frame, what: what.to_owned() };
+        let (length, packed) = self.block.split_first_chunk().ok_or_else(|| malformed("it has no length"))?;
+        let length = u32::from_le_bytes(*length);
+        if length > FRAME_BYTES_MAX {
+            return Err(malformed("it is too long"));
+        }
+        self.unpacked.resize(length as usize, 0);
+        match lz4_flex::block::decompress_into(packed, &mut self.unpacked) {
+            Ok(written) if written == length as usize => {}
+            Ok(_) | Err(_) => return Err(malformed("it cannot be decompressed")),
+        }
+        std::mem::swap(&mut self.block, &mut self.unpacked);
+        Ok(())
     }
 
     fn message<M: serde::de::DeserializeOwned>(&self) -> Result<M, CheckpointError> {
@@ -344,8 +402,7 @@ impl Reader<'_> {
     fn header(&mut self) -> Result<(), CheckpointError> {
         let header: Header = self.message()?;
         if header.schema > SCHEMA {
-            let text = format!("schema {}, this version knows up to {SCHEMA}", header.schema);
-            return Err(self.malformed(text));
+            return Err(CheckpointError::Newer { schema: header.schema });
         }
         self.schema = header.schema;
         self.state.raft_index = header.raft_index;

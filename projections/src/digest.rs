@@ -37,7 +37,9 @@ impl Digest {
         Self(*first)
     }
 
-    pub(crate) fn plus(self, other: Digest) -> Digest {
+    /// The digest of both together.
+    #[must_use]
+    pub fn plus(self, other: Digest) -> Digest {
         Self(u128::from_le_bytes(self.0).wrapping_add(u128::from_le_bytes(other.0)).to_le_bytes())
     }
 

@@ -31,7 +31,7 @@ pub struct Remembered {
     /// Index of the entry that ran.
     pub index: u64,
     /// When it ran.
-    pub at: Time,
+    pub ran_at: Time,
     /// What a compare-and-set answered.
     pub cas: Option<bool>,
     /// What a written variable showed.
@@ -62,7 +62,7 @@ impl Rules<Str, Remembered> for tables::Idempotency {
 impl State {
     /// The write that ran under this key, if it is still remembered at `at`.
     pub fn remembered(&self, key: &str, at: Time) -> Option<&Arc<Remembered>> {
-        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.at) < KEPT_FOR)
+        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.ran_at) < KEPT_FOR)
     }
 }
 
@@ -85,8 +85,8 @@ pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
             (None, None)
         }
     };
-    let (index, at) = (tx.index(), tx.at());
-    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index, at, cas, variable });
+    let (index, ran_at) = (tx.index(), tx.at());
+    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index, ran_at, cas, variable });
     for _ in 0..DROPPED_PER_ENTRY_MAX {
         let Some((_, oldest)) = tx.by.idempotency_by_index.get_min().cloned() else {
             return;

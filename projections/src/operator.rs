@@ -74,9 +74,9 @@ pub(crate) fn check_digest(tx: &Tx<'_>, cmd: &CheckDigest) -> Outcome {
     let Ok(theirs) = <[u8; 16]>::try_from(cmd.total.0.as_slice()).map(Digest::from_bytes) else {
         return Outcome::DigestNotCompared;
     };
-    match tx.digest_at(cmd.index) {
+    match tx.digest_at(cmd.through) {
         Some(ours) if cmd.schema == SCHEMA && ours == theirs => Outcome::DigestMatches,
-        Some(ours) if cmd.schema == SCHEMA => Outcome::DigestDiffers { index: cmd.index, ours, theirs },
+        Some(ours) if cmd.schema == SCHEMA => Outcome::DigestDiffers { index: cmd.through, ours, theirs },
         Some(_) | None => Outcome::DigestNotCompared,
     }
 }

@@ -515,13 +515,17 @@ fn digests_are_compared_at_the_index_they_were_taken() {
     apply(&mut state, 3, &namespace("b"));
     let mut ask = |schema, index, total: &Blob| {
         let raft_index = state.raft_index() + 1;
-        let entry = Envelope::new(Time::from_secs(1), Actor::Anonymous, CheckDigest { schema, index, total: total.clone() });
+        let entry = Envelope::new(
+            Time::from_secs(1),
+            Actor::Anonymous,
+            CheckDigest { schema, through: index, total: total.clone(), ..CheckDigest::default() },
+        );
         apply(&mut state, raft_index, &entry).result.expect("is never refused")
     };
-    assert_eq!(ask(1, 2, &total), Outcome::DigestMatches);
-    assert!(matches!(ask(1, 3, &total), Outcome::DigestDiffers { index: 3, .. }));
-    assert_eq!(ask(2, 2, &total), Outcome::DigestNotCompared);
-    assert_eq!(ask(1, 1, &total), Outcome::DigestNotCompared);
+    assert_eq!(ask(crate::SCHEMA, 2, &total), Outcome::DigestMatches);
+    assert!(matches!(ask(crate::SCHEMA, 3, &total), Outcome::DigestDiffers { index: 3, .. }));
+    assert_eq!(ask(crate::SCHEMA + 1, 2, &total), Outcome::DigestNotCompared);
+    assert_eq!(ask(crate::SCHEMA, 1, &total), Outcome::DigestNotCompared);
 }
 
 #[test]

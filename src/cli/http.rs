@@ -38,8 +38,9 @@ impl Api {
         answer(response).await
     }
 
-    /// A write of raw bytes.
-    pub(crate) async fn put_bytes(&self, path: &str, body: Vec<u8>) -> anyhow::Result<Value> {
+    /// A write of a file, piece by piece.
+    pub(crate) async fn put_file(&self, path: &str, file: tokio::fs::File) -> anyhow::Result<Value> {
+        let body = reqwest::Body::wrap_stream(tokio_util::io::ReaderStream::new(file));
         let response = self.send(self.client.put(self.url(path)).body(body)).await?;
         answer(response).await
     }

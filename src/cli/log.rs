@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::json;
-use songline_commands::Envelope;
+use songline_commands::{CheckDigest, Envelope};
 use songline_log::{Committed, Payload, Reader};
 use songline_projections::State;
 
 use super::table;
+use crate::compare::Comparison;
 use crate::server;
 
 #[derive(Subcommand)]
@@ -79,33 +80,43 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
     println!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
     let server_dir = data_dir.join("server");
     let mut state = State::new();
-    let mut waiting: Vec<(u64, State)> = Vec::new();
+    let mut checkpoints: Vec<(u64, State)> = Vec::new();
     for info in &report.checkpoints {
         let position = info.position.clone().map_err(|error| anyhow::anyhow!("{}: {error}", info.path.display()))?;
         let mut content = reader.checkpoint(&info.path)?;
         let checkpoint = State::read_checkpoint(&mut content).with_context(|| format!("reading {}", info.path.display()))?;
-        waiting.push((position.index, checkpoint));
+        checkpoints.push((position.index, checkpoint));
     }
-    waiting.sort_by_key(|(index, _)| *index);
+    checkpoints.sort_by_key(|(index, _)| *index);
     if reader.oldest_index() > 1 {
-        let Some((index, oldest)) = waiting.first().filter(|(index, _)| *index + 1 >= reader.oldest_index()) else {
+        let Some((index, oldest)) = checkpoints.first().filter(|(index, _)| *index + 1 >= reader.oldest_index()) else {
             bail!("the log begins at entry {}, and no checkpoint reaches that far", reader.oldest_index());
         };
         println!("replaying from the checkpoint at entry {index}: older entries are gone");
         state = oldest.clone();
     }
-    let mut compared = 0;
+    let mut comparison = Comparison::new(&state);
+    let mut agreeing = 0;
     for entry in reader.entries(state.raft_index() + 1..u64::MAX)? {
         let entry = entry?;
         server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
-        for (index, checkpoint) in waiting.iter().filter(|(index, _)| *index == entry.position.index) {
-            if checkpoint.table_digests() != state.table_digests() {
-                bail!("the checkpoint at entry {index} is not what the log says");
-            }
-            compared += 1;
+        comparison.replayed(&state);
+        for (index, checkpoint) in checkpoints.iter().filter(|(index, _)| *index == entry.position.index) {
+            comparison.compare(checkpoint.applied_index(), &checkpoint.table_digests(), &format!("the checkpoint at entry {index}"))?;
+            agreeing += 1;
+        }
+        if let Some(told) = digest_told(&entry)
+            && told.schema == songline_projections::SCHEMA
+        {
+            comparison.compare_told(&told)?;
         }
     }
-    println!("replayed up to entry {}, index {}; {compared} checkpoints agree", state.raft_index(), state.applied_index());
+    println!(
+        "replayed up to entry {}, index {}; {agreeing} checkpoints and {} digests in the log agree",
+        state.raft_index(),
+        state.applied_index(),
+        comparison.told
+    );
     let rows: Vec<_> = state
         .table_digests()
         .into_iter()
@@ -114,4 +125,13 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
     table::print(&["Table", "Rows", "Digest"], &rows);
     println!("total digest {}", state.digest());
     Ok(())
+}
+
+/// The digest that the leader wrote, if this is the entry of one.
+fn digest_told(entry: &Committed) -> Option<CheckDigest> {
+    let Payload::Command(bytes) = &entry.payload else { return None };
+    match Envelope::decode(bytes).ok()?.command {
+        songline_commands::Command::Digest(told) => Some(told),
+        _ => None,
+    }
 }

@@ -1,14 +1,17 @@
-//! `snapshot save`, `snapshot restore`, `snapshot inspect`.
+//! `snapshot save`, `snapshot restore`, `snapshot inspect`. Archives go through files, never into memory as a whole.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Subcommand;
+use serde_json::Value;
 use songline_projections::State;
 
-use super::http::Api;
+use super::http::{Api, text};
 use super::{Target, table};
-use crate::archive;
+use crate::archive::{self, Meta, Summed};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -23,6 +26,9 @@ pub(crate) enum Command {
     Restore {
         #[command(flatten)]
         target: Target,
+        /// Let the servers verify the file and say what is in it; nothing changes.
+        #[arg(long)]
+        dry_run: bool,
         /// The file.
         file: PathBuf,
     },
@@ -35,53 +41,91 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Save { target, file } => {
-            let response = Api::new(&target).open("/v1/operator/snapshot").await?;
-            let promised = response.headers().get("digest").and_then(|value| value.to_str().ok()).map(str::to_owned);
-            let bytes = response.bytes().await?;
-            if promised.is_some_and(|promised| promised != archive::digest_header(&bytes)) {
-                anyhow::bail!("the archive was damaged on its way: its digest does not match");
-            }
-            let (meta, _) = archive::read(&bytes)?;
-            write_new(&file, &bytes)?;
-            println!("State up to index {} saved to {} ({} bytes)", meta.index, file.display(), bytes.len());
-        }
-        Command::Restore { target, file } => {
-            let bytes = read(&file)?;
-            archive::read(&bytes)?;
-            Api::new(&target).put_bytes("/v1/operator/snapshot", bytes).await?;
-            println!("State of {} restored", file.display());
-        }
-        Command::Inspect { file } => {
-            let (meta, content) = archive::read(&read(&file)?)?;
-            let state = State::read_checkpoint(&mut &content[..]).with_context(|| format!("reading the state in {}", file.display()))?;
-            table::pairs(&[
-                ("ID", meta.id),
-                ("Index", meta.index.to_string()),
-                ("Term", meta.term.to_string()),
-                ("Size", meta.size.to_string()),
-                ("Digest", state.digest().to_string()),
-            ]);
-            println!();
-            let rows: Vec<_> = state
-                .table_digests()
-                .into_iter()
-                .map(|(name, digest)| vec![name.name().to_owned(), state.table_len(name).to_string(), digest.to_string()])
-                .collect();
-            table::print(&["Table", "Rows", "Digest"], &rows);
-        }
+        Command::Save { target, file } => save(&target, &file).await,
+        Command::Restore { target, dry_run, file } => restore(&target, &file, dry_run).await,
+        Command::Inspect { file } => inspect(&file),
     }
+}
+
+async fn save(target: &Target, file: &Path) -> anyhow::Result<()> {
+    let mut response = Api::new(target).open("/v1/operator/snapshot").await?;
+    let promised = response.headers().get("digest").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let out = File::create_new(file).with_context(|| format!("making {}", file.display()))?;
+    let mut out = Summed::new(BufWriter::new(out));
+    let taken = async {
+        while let Some(piece) = response.chunk().await? {
+            out.write_all(&piece)?;
+        }
+        let (out, sum) = out.finish();
+        out.into_inner()?.sync_all()?;
+        if promised.is_some_and(|promised| promised != archive::digest_header(&sum.sha256)) {
+            anyhow::bail!("the archive was damaged on its way: its digest does not match");
+        }
+        let (meta, _) = verified(file)?;
+        println!("State up to index {} saved to {} ({} bytes)", meta.index, file.display(), sum.bytes);
+        Ok(())
+    };
+    let taken = taken.await;
+    if taken.is_err() {
+        // What is there is no archive; whoever finds it later must not take it for one.
+        std::fs::remove_file(file).with_context(|| format!("removing the unfinished {}", file.display()))?;
+    }
+    taken
+}
+
+async fn restore(target: &Target, file: &Path, dry_run: bool) -> anyhow::Result<()> {
+    // What cannot be restored is not sent.
+    verified(file)?;
+    let bytes = tokio::fs::File::open(file).await.with_context(|| format!("reading {}", file.display()))?;
+    let path = if dry_run { "/v1/operator/snapshot?dry_run=true" } else { "/v1/operator/snapshot" };
+    let report = Api::new(target).put_file(path, bytes).await?;
+    if !dry_run {
+        println!("State of {} restored", file.display());
+        return Ok(());
+    }
+    println!("{} would be restored; nothing was changed", file.display());
+    show(&[("ID", text(&report["ID"]).to_owned()), ("Index", report["Index"].to_string()), ("Term", report["Term"].to_string())], &report);
     Ok(())
 }
 
-fn read(file: &PathBuf) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| format!("reading {}", file.display()))
+fn show(head: &[(&str, String)], report: &Value) {
+    let mut pairs = head.to_vec();
+    pairs.push(("Digest", text(&report["Digest"]).to_owned()));
+    table::pairs(&pairs);
+    println!();
+    let tables = report["Tables"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<_> =
+        tables.iter().map(|row| vec![text(&row["Name"]).to_owned(), row["Rows"].to_string(), text(&row["Digest"]).to_owned()]).collect();
+    table::print(&["Table", "Rows", "Digest"], &rows);
 }
 
-fn write_new(file: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = std::fs::File::create_new(file).with_context(|| format!("making {}", file.display()))?;
-    out.write_all(bytes)?;
-    out.sync_all()?;
+fn inspect(file: &Path) -> anyhow::Result<()> {
+    let (meta, state) = verified(file)?;
+    table::pairs(&[
+        ("ID", meta.id),
+        ("Index", meta.index.to_string()),
+        ("Term", meta.term.to_string()),
+        ("Size", meta.size.to_string()),
+        ("Digest", state.digest().to_string()),
+    ]);
+    println!();
+    let rows: Vec<_> = state
+        .table_digests()
+        .into_iter()
+        .map(|(name, digest)| vec![name.name().to_owned(), state.table_len(name).to_string(), digest.to_string()])
+        .collect();
+    table::print(&["Table", "Rows", "Digest"], &rows);
     Ok(())
+}
+
+/// Reads a file to its end: every sum in it, and every row.
+fn verified(file: &Path) -> anyhow::Result<(Meta, State)> {
+    let archive = File::open(file).with_context(|| format!("reading {}", file.display()))?;
+    let mut content = tempfile::tempfile().context("making a file for the content of the archive")?;
+    let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
+    content.rewind()?;
+    let mut content = BufReader::new(content);
+    let state = State::read_checkpoint(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
+    anyhow::ensure!(content.read(&mut [0])? == 0, "bytes follow the state in {}", file.display());
+    Ok((meta, state))
 }

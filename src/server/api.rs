@@ -1,15 +1,16 @@
 //! What HTTP asks of this server.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use songline_api::event::EventHub;
 use songline_api::keyring::Keyring;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written,
+    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server,
+    Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -77,12 +78,21 @@ impl Server for Core {
         self.local_nodes().keys().next().copied()
     }
 
-    async fn snapshot_save(&self) -> Result<Bytes, ProposeError> {
+    async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
         self.save_archive().await
     }
 
-    async fn snapshot_restore(&self, archive: Bytes, idempotency: Option<Idempotency>) -> Result<(), RestoreError> {
-        self.restore_archive(archive, Actor::Anonymous, idempotency).await
+    fn spool(&self) -> std::io::Result<File> {
+        tempfile::tempfile_in(&self.dir)
+    }
+
+    async fn snapshot_restore(
+        &self,
+        archive: File,
+        idempotency: Option<Idempotency>,
+        dry_run: bool,
+    ) -> Result<RestoreReport, RestoreError> {
+        self.restore_archive(archive, Actor::Anonymous, idempotency, dry_run).await
     }
 
     async fn force_gc(&self) -> Result<(), ProposeError> {

@@ -2,48 +2,64 @@
 //!
 //! An entry of the log only names the archive that it restores; its content lies in the server's directory, durable before the entry is.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek};
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use songline_api::{Proposal, ProposeError, RestoreError};
+use songline_api::{Proposal, ProposeError, RestoreError, RestoreReport, RestoredTable, SavedArchive};
 use songline_commands::{Actor, Idempotency, RestoreArchive};
-use songline_model::Blob;
+use songline_model::{Blob, Time};
 use songline_projections::State;
 
 use super::Core;
-use crate::archive::{self, Configuration, Member, Meta};
+use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
+
+/// Files are read and written in pieces of this size.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// What is known of an archive that was read to its end.
+struct Kept {
+    meta: Meta,
+    state: State,
+    /// Lower-case hexadecimal BLAKE3 of its content.
+    digest: String,
+}
 
 impl Core {
-    /// An archive of the newest state. Apply goes on meanwhile.
-    pub(crate) async fn save_archive(&self) -> Result<Bytes, ProposeError> {
+    /// An archive of the newest state, in a file without a name. Apply goes on meanwhile.
+    pub(crate) async fn save_archive(&self) -> Result<SavedArchive, ProposeError> {
         let view = self.view();
         let term = self.log().leadership().borrow().term;
         let address = self.rpc_addr();
         let now = self.now();
-        let written = tokio::task::spawn_blocking(move || {
-            let mut state = Vec::new();
-            view.write_checkpoint(&mut state).map_err(|error| error.to_string())?;
-            let meta = describe(&view, term, address, now.nanos() / 1_000_000);
-            let mut out = Vec::new();
-            let secs = u64::try_from(now.secs()).unwrap_or(0);
-            archive::write(meta, &state, secs, &mut out).map_err(|error| error.to_string())?;
-            Ok::<_, String>(Bytes::from(out))
-        });
+        let dir = self.dir.clone();
+        let written = tokio::task::spawn_blocking(move || save(&view, &dir, term, address, now).map_err(|error| error.to_string()));
         let result = written.await.map_err(|error| error.to_string());
         result.and_then(|inner| inner).map_err(|error| ProposeError::Unavailable(format!("failed to save snapshot: {error}")))
     }
 
-    /// Verifies an archive, keeps its content and writes the entry that restores it.
-    pub(crate) async fn restore_archive(&self, bytes: Bytes, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), RestoreError> {
+    /// Verifies an archive, keeps its content and writes the entry that restores it. A dry run only verifies.
+    pub(crate) async fn restore_archive(
+        &self,
+        archive: File,
+        actor: Actor,
+        idempotency: Option<Idempotency>,
+        dry_run: bool,
+    ) -> Result<RestoreReport, RestoreError> {
         let dir = self.archives_dir();
-        let stored = tokio::task::spawn_blocking(move || keep(&dir, &bytes)).await;
-        let digest = stored.map_err(|error| RestoreError::Archive(error.to_string()))?.map_err(RestoreError::Archive)?;
-        let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
-        self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
-        Ok(())
+        let stored = tokio::task::spawn_blocking(move || keep(&dir, archive, dry_run)).await;
+        let Kept { meta, state, digest } =
+            stored.map_err(|error| RestoreError::Archive(error.to_string()))?.map_err(RestoreError::Archive)?;
+        let report = report(&meta, &state, dry_run);
+        // Millions of rows are freed: not on a thread that answers requests.
+        tokio::task::spawn_blocking(move || drop(state));
+        if !dry_run {
+            let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
+            self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
+        }
+        Ok(report)
     }
 
     /// The content of an archive that an entry names.
@@ -57,28 +73,92 @@ impl Core {
 }
 
 /// The content of an archive that an entry names, from a server's directory.
-pub fn load(server_dir: &std::path::Path, digest: &str) -> Option<Vec<u8>> {
+pub fn load(server_dir: &Path, digest: &str) -> Option<Vec<u8>> {
     // The digest comes from the log, where only `keep` put it: it is hexadecimal.
     let content = std::fs::read(server_dir.join("archives").join(format!("{digest}.state"))).ok()?;
     (blake3::hash(&content).to_hex().as_str() == digest).then_some(content)
 }
 
-fn keep(dir: &std::path::Path, bytes: &[u8]) -> Result<String, String> {
-    let (_, state) = archive::read(bytes).map_err(|error| error.to_string())?;
-    State::read_checkpoint(&mut &state[..]).map_err(|error| format!("failed to read snapshot: {error}"))?;
-    let digest = blake3::hash(&state).to_hex().to_string();
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(dir)?;
-        let path = dir.join(format!("{digest}.state"));
-        let unfinished = path.with_extension("tmp");
-        let mut file = std::fs::File::create(&unfinished)?;
-        file.write_all(&state)?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, &path)?;
-        std::fs::File::open(dir)?.sync_all()
+/// Two files, because an archive names the size of its content before the content, and HTTP the sum of the archive before the archive.
+fn save(view: &State, dir: &Path, term: u64, address: String, now: Time) -> io::Result<SavedArchive> {
+    let mut content = Summed::new(BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(dir)?));
+    view.write_checkpoint(&mut content).map_err(io::Error::other)?;
+    let (content, sum) = content.finish();
+    let mut content = content.into_inner()?;
+    content.rewind()?;
+    let meta = describe(view, term, address, now.nanos() / 1_000_000);
+    let mut out = Summed::new(BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(dir)?));
+    let unix_secs = u64::try_from(now.secs()).unwrap_or(0);
+    archive::write(meta, BufReader::with_capacity(BUFFER_BYTES, content), sum, unix_secs, &mut out)?;
+    let (out, Sum { bytes, sha256 }) = out.finish();
+    let mut file = out.into_inner()?;
+    file.rewind()?;
+    Ok(SavedArchive { file, bytes, sha256 })
+}
+
+/// Reads an archive to its end and puts its content where the log can name it. A dry run leaves nothing.
+fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
+    let failed = |error: io::Error| format!("keeping the snapshot: {error}");
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let mut content = tempfile::Builder::new().suffix(".tmp").tempfile_in(dir).map_err(failed)?;
+    archive.rewind().map_err(failed)?;
+    let meta =
+        archive::read(BufReader::with_capacity(BUFFER_BYTES, archive), BufWriter::with_capacity(BUFFER_BYTES, content.as_file_mut()))
+            .map_err(|error| with_sources(&error))?;
+    content.as_file_mut().rewind().map_err(failed)?;
+    let mut hashed = Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content.as_file_mut()), hasher: blake3::Hasher::new() };
+    let state = State::read_checkpoint(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
+    if io::copy(&mut hashed, &mut io::sink()).map_err(failed)? > 0 {
+        return Err("failed to read snapshot: bytes follow the state".to_owned());
+    }
+    let digest = hashed.hasher.finalize().to_hex().to_string();
+    if !dry_run {
+        content.as_file().sync_all().map_err(failed)?;
+        content.persist(dir.join(format!("{digest}.state"))).map_err(|error| failed(error.error))?;
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+    }
+    Ok(Kept { meta, state, digest })
+}
+
+/// An error in one line with what led to it.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// Passes bytes on and hashes them.
+struct Hashed<R> {
+    inner: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.hasher.update(&out[..read]);
+        Ok(read)
+    }
+}
+
+fn report(meta: &Meta, state: &State, dry_run: bool) -> RestoreReport {
+    let table = |(table, digest): (songline_projections::Table, songline_projections::Digest)| RestoredTable {
+        name: table.name(),
+        rows: state.table_len(table),
+        digest: digest.to_string(),
     };
-    write().map_err(|error| format!("keeping the snapshot: {error}"))?;
-    Ok(digest)
+    RestoreReport {
+        id: meta.id.clone(),
+        index: state.applied_index(),
+        term: meta.term,
+        dry_run,
+        digest: state.digest().to_string(),
+        tables: state.table_digests().into_iter().map(table).collect(),
+    }
 }
 
 fn describe(view: &State, term: u64, address: String, unix_ms: i64) -> Meta {

@@ -240,9 +240,14 @@ impl Leader {
         if view.applied_index() / DIGEST_INTERVAL >= self.digest_at {
             self.digest_at = view.applied_index() / DIGEST_INTERVAL + 1;
             let digest = CheckDigest {
-                schema: songline_commands::SCHEMA,
-                index: view.applied_index(),
+                schema: songline_projections::SCHEMA,
+                through: view.applied_index(),
                 total: Blob(view.digest().as_bytes().to_vec()),
+                tables: view
+                    .table_digests()
+                    .into_iter()
+                    .map(|(table, digest)| (table.name().into(), Blob(digest.as_bytes().to_vec())))
+                    .collect(),
             };
             self.propose("digest", None, digest);
         }

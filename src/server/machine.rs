@@ -111,7 +111,8 @@ impl StateMachine for Machine {
             };
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
                 panic!(
-                    "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads",
+                    "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads; \
+                     `songline log verify` names the table",
                     applied.index
                 );
             }
@@ -170,8 +171,9 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
 }
 
 /// Applies entries in order to a state, without anybody who lives on changes: for checking a log against a state.
-pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) {
-    apply_entry(state, entry, archive);
+/// Answers what a command gave.
+pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<Applied> {
+    apply_entry(state, entry, archive).map(|(_, applied)| applied)
 }
 
 struct Frozen {

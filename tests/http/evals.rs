@@ -49,7 +49,7 @@ fn a_deletion_in_slices_leaves_nothing_behind_and_counts_exactly() -> Result<()>
     let answer = delete(&story, &format!("ID != \"{one}\""))?;
     ensure!(answer["Count"] == EVALS - 1, "{answer}");
     ensure!(count_of(&story, "")? == 1);
-    let work = story.get("/v1/operator/work")?;
+    let work = story.get("/v1/operator/pending-work")?;
     ensure!(work[0]["Status"] == "complete" && work[0]["Deleted"] == EVALS - 1 && work[0]["Total"] == EVALS, "{work}");
     ensure!(work[0]["ModifyIndex"] == answer["Index"], "{work} {answer}");
     // More than one entry did it, unless a slice was larger than all of them.
@@ -57,7 +57,7 @@ fn a_deletion_in_slices_leaves_nothing_behind_and_counts_exactly() -> Result<()>
 
     story.agent.interrupt()?;
     let again = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir) })? };
-    ensure!(again.get("/v1/operator/work")?[0]["Status"] == "complete");
+    ensure!(again.get("/v1/operator/pending-work")?[0]["Status"] == "complete");
     ensure!(count_of(&again, "")? == 1);
     pause(&again, false)?;
     again.wait(&format!("/v1/evaluation/{one}"), |eval| eval["Status"] == "complete")?;

@@ -1,7 +1,12 @@
-//! A snapshot saved on one agent and restored on an empty one. Not here: damaged archives, which the recorded conversations have.
+//! A snapshot saved on one agent and restored on an empty one; what is no archive of ours is refused and changes nothing.
+
+use std::io::Write as _;
 
 use anyhow::{Context, Result, ensure};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::http::{Answer, Request};
 use crate::story::{Story, texts};
@@ -29,5 +34,74 @@ fn a_snapshot_restores_on_an_empty_agent() -> Result<()> {
     let index = |answer: &Answer| answer.index().context("a list tells its index");
     let written = new.call(&Request::new("PUT", "/v1/namespace").json(&json!({"Name": "after"})))?;
     ensure!(index(&written)? > index(&before)?, "the index went back at the restore");
+    Ok(())
+}
+
+/// An archive in the right container, with right sums, around these members.
+fn packed(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    let sums: String = members
+        .iter()
+        .map(|(name, bytes)| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "  " + name + "\n")
+        .collect();
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (name, bytes) in members.iter().copied().chain([("SHA256SUMS", sums.as_bytes())]) {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o600);
+        tar.append_data(&mut header, name, bytes)?;
+    }
+    let mut gzip = tar.into_inner()?;
+    gzip.flush()?;
+    Ok(gzip.finish()?)
+}
+
+#[test]
+fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing() -> Result<()> {
+    let old = Story::begin()?;
+    old.put("/v1/namespace", &json!({"Name": "one"}))?;
+    let archive = old.call(&Request::new("GET", "/v1/operator/snapshot"))?.body;
+    let index = old.call(&Request::new("GET", "/v1/namespaces"))?.index().context("a list tells its index")?;
+
+    let new = Story::begin()?;
+    new.put("/v1/namespace", &json!({"Name": "kept"}))?;
+    let before = new.call(&Request::new("GET", "/v1/namespaces"))?;
+    let send = |path: &str, body: Vec<u8>| {
+        let mut request = Request::new("PUT", path);
+        request.body = Some(body);
+        new.ask(&request)
+    };
+
+    let report = send("/v1/operator/snapshot?dry_run=true", archive.clone())?.json()?;
+    ensure!(report["DryRun"] == true && report["Index"].as_u64() >= Some(index), "{report}");
+    let rows =
+        |name: &str| report["Tables"].as_array().and_then(|tables| tables.iter().find(|table| table["Name"] == name)?["Rows"].as_u64());
+    ensure!(rows("namespaces") == Some(2), "{report}");
+
+    let meta = json!({"Version": 1, "ID": "2-7-5", "Index": 7, "Term": 2, "Peers": "", "Configuration": {"Servers": []}, "ConfigurationIndex": 1, "Size": 1});
+    let meta = meta.to_string().into_bytes();
+    let mut cut = archive.clone();
+    cut.truncate(archive.len() / 2);
+    let mut flipped = archive.clone();
+    flipped[archive.len() / 2] ^= 4;
+    let refused = [
+        (cut, "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
+        (flipped, "failed to read snapshot file: "),
+        (packed(&[("meta.json", &meta), ("state.bin", b"\x80\x05")])?, "failed to read snapshot: reading the checkpoint"),
+        (packed(&[("meta.json", &meta), ("state.bin", &[0x80; 64])])?, "failed to read snapshot: this is not a state that Songline wrote"),
+        (
+            packed(&[("meta.json", &meta), ("state.bin", b""), ("more", b"")])?,
+            "failed to read snapshot file: unexpected file \"more\" in snapshot",
+        ),
+    ];
+    for (body, reason) in refused {
+        for path in ["/v1/operator/snapshot", "/v1/operator/snapshot?dry_run=true"] {
+            let answer = send(path, body.clone())?;
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            ensure!(answer.head.status == 500 && text.starts_with(&format!("failed to restore from snapshot: {reason}")), "{path}: {text}");
+            ensure!(text.lines().count() == 1, "{text}");
+        }
+    }
+    let after = new.call(&Request::new("GET", "/v1/namespaces"))?;
+    ensure!(after.index() == before.index() && after.json()? == before.json()?, "a refused archive changed the state");
     Ok(())
 }

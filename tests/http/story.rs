@@ -27,8 +27,13 @@ impl Story {
         self.agent.http
     }
 
+    /// An answer, whatever its status.
+    pub fn ask(&self, request: &Request) -> Result<Answer> {
+        Ok(http::call(self.http(), request, Instant::now() + WITHIN)?)
+    }
+
     pub fn call(&self, request: &Request) -> Result<Answer> {
-        let answer = http::call(self.http(), request, Instant::now() + WITHIN)?;
+        let answer = self.ask(request)?;
         ensure!(answer.head.status == 200, "{} {}: {} {}", request.method, request.target, answer.head.status, answer.text());
         Ok(answer)
     }

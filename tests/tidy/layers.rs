@@ -11,7 +11,7 @@ use crate::tree::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("lang", &["model"]),
-    ("commands", &["model"]),
+    ("commands", &["model", "migrations"]),
     ("projections", &["model", "lang", "commands", "migrations"]),
     ("scheduler", &["model", "lang", "commands", "projections"]),
     ("migrations", &[]),

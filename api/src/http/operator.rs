@@ -6,21 +6,26 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use songline_commands::SetSchedulerConfig;
 use songline_lang::go_json;
 use songline_model::{PreemptionConfig, SchedulerAlgorithm, SchedulerConfiguration, Str};
 use songline_projections::{Outcome, Table};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
+use tokio_stream::StreamExt as _;
+use tokio_util::io::ReaderStream;
 
 use crate::error::ApiError;
-use crate::http::call::{Call, Meta, empty, read_body};
+use crate::http::call::{Call, Meta, empty};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::cas;
 use crate::server::Server;
 use crate::wire::responses::QueryMeta;
 
-/// Largest snapshot archive, in bytes.
-const ARCHIVE_BYTES_MAX: usize = 4 << 30;
+/// Largest snapshot archive, in bytes. It goes to a file, never into memory as a whole.
+const ARCHIVE_BYTES_MAX: u64 = 64 << 30;
+/// An archive is sent in pieces of this size.
+const SPOOL_PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let config = "/v1/operator/scheduler/configuration";
@@ -129,23 +134,45 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         call.server.read_barrier().await?;
     }
     let archive = call.server.snapshot_save().await?;
-    let digest = format!("sha-256={}", STANDARD.encode(Sha256::digest(&archive)));
-    let mut response = Response::new(Body::from(archive));
+    let digest = format!("sha-256={}", STANDARD.encode(archive.sha256));
+    let mut response = Response::new(Body::from_stream(ReaderStream::with_capacity(File::from_std(archive.file), SPOOL_PIECE_BYTES)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-gzip"));
     headers.insert("digest", HeaderValue::from_str(&digest).map_err(|error| ApiError::internal(error.to_string()))?);
     Ok(response)
 }
 
+/// Also ours: `dry_run=true` verifies the archive, answers what is in it and changes nothing.
 async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    let archive = read_body(call.take_body(), ARCHIVE_BYTES_MAX).await?;
+    let dry_run = call.query().boolean("dry_run")?.unwrap_or(false);
+    let body = call.take_body();
+    let (archive, sum) = spool(&*call.server, body).await?;
     let once = call.once.as_mut().map(|once| {
-        once.hash_body(&archive);
+        once.hash_body(&sum);
         once.next()
     });
-    call.server.snapshot_restore(archive, once).await?;
-    Ok(empty())
+    let report = call.server.snapshot_restore(archive, once, dry_run).await?;
+    if dry_run { call.plain(&report) } else { Ok(empty()) }
+}
+
+/// Takes a body into a file. Answers it, and the BLAKE3 of what came.
+async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8; 32]), ApiError> {
+    let failed = |error: std::io::Error| ApiError::internal(format!("failed to restore from snapshot: taking the archive: {error}"));
+    let mut file = File::from_std(server.spool().map_err(failed)?);
+    let mut pieces = body.into_data_stream();
+    let (mut taken, mut hasher) = (0, blake3::Hasher::new());
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| ApiError::bad_request(format!("failed to read the archive: {error}")))?;
+        taken += piece.len() as u64;
+        if taken > ARCHIVE_BYTES_MAX {
+            return Err(ApiError::bad_request(format!("the archive is larger than {ARCHIVE_BYTES_MAX} bytes")));
+        }
+        hasher.update(&piece);
+        file.write_all(&piece).await.map_err(failed)?;
+    }
+    file.flush().await.map_err(failed)?;
+    Ok((file.into_std().await, hasher.finalize().into()))
 }
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

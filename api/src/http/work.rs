@@ -15,9 +15,9 @@ use crate::watch::WatchKey;
 use crate::wire::work::WorkView;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/operator/work", "", Capability::Operator("read"), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/operator/work/", "{}", Capability::Operator("read"), |call| Box::pin(read(call)));
-    mux.add(Methods::Delete, "/v1/operator/work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
+    mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator("read"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Delete, "/v1/operator/pending-work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -40,11 +40,11 @@ async fn small_deletions_end_with_the_entry_that_opens_them() {
         DELETE /v1/evaluations {"Filter":"Status =="}
         DELETE /v1/evaluations {"EvalIDs":["00024040-4040-4040-4040-404040404040"]}
         GET /v1/evaluations/count
-        GET /v1/operator/work
-        GET /v1/operator/work/4
-        GET /v1/operator/work/77
-        DELETE /v1/operator/work/4
-        DELETE /v1/operator/work/x"#,
+        GET /v1/operator/pending-work
+        GET /v1/operator/pending-work/4
+        GET /v1/operator/pending-work/77
+        DELETE /v1/operator/pending-work/4
+        DELETE /v1/operator/pending-work/x"#,
         expect![[r#"
             GET /v1/evaluations/count?filter=Status==complete
                 200 @3 {"Count":2,"Index":3,"LastContact":0,"KnownLeader":true,"NextToken":""}
@@ -58,15 +58,15 @@ async fn small_deletions_end_with_the_entry_that_opens_them() {
                 200 @6 {"Count":1,"Index":6}
             GET /v1/evaluations/count
                 200 @6 {"Count":0,"Index":6,"LastContact":0,"KnownLeader":true,"NextToken":""}
-            GET /v1/operator/work
+            GET /v1/operator/pending-work
                 200 @6 [{"ID":4,"Kind":"eval-delete","Filter":"Status == complete","Status":"complete","StatusDescription":"","Actor":"anonymous","Total":3,"Looked":3,"Deleted":2,"OpenedAt":"2023-11-14T22:13:22Z","EndedAt":"2023-11-14T22:13:22Z","CreateIndex":4,"ModifyIndex":4},{"ID":5,"Kind":"eval-delete","Filter":"Status == complete","Status":"complete","StatusDescription":"","Actor":"anonymous","Total":1,"Looked":1,"Deleted":0,"OpenedAt":"2023-11-14T22:13:23Z","EndedAt":"2023-11-14T22:13:23Z","CreateIndex":5,"ModifyIndex":5},{"ID":6,"Kind":"eval-delete","Filter":"","Status":"complete","StatusDescription":"","Actor":"anonymous","Total":1,"Looked":1,"Deleted":1,"OpenedAt":"2023-11-14T22:13:24Z","EndedAt":"2023-11-14T22:13:24Z","CreateIndex":6,"ModifyIndex":6}]
-            GET /v1/operator/work/4
+            GET /v1/operator/pending-work/4
                 200 @4 {"ID":4,"Kind":"eval-delete","Filter":"Status == complete","Status":"complete","StatusDescription":"","Actor":"anonymous","Total":3,"Looked":3,"Deleted":2,"OpenedAt":"2023-11-14T22:13:22Z","EndedAt":"2023-11-14T22:13:22Z","CreateIndex":4,"ModifyIndex":4}
-            GET /v1/operator/work/77
+            GET /v1/operator/pending-work/77
                 404 @6 work not found
-            DELETE /v1/operator/work/4
+            DELETE /v1/operator/pending-work/4
                 404 work 4 is not under way
-            DELETE /v1/operator/work/x
+            DELETE /v1/operator/pending-work/x
                 400 invalid id of work: "x"
         "#]],
     )
@@ -90,9 +90,9 @@ async fn a_request_waits_for_the_end_of_the_work_that_it_opens() {
     }
     check(
         &server,
-        &format!("GET /v1/operator/work/{}", work.0),
+        &format!("GET /v1/operator/pending-work/{}", work.0),
         expect![[r#"
-            GET /v1/operator/work/4
+            GET /v1/operator/pending-work/4
                 200 @4 {"ID":4,"Kind":"eval-delete","Filter":"Priority == 50","Status":"running","StatusDescription":"","Actor":"anonymous","Total":1000,"Looked":256,"Deleted":256,"OpenedAt":"2023-11-14T22:13:22Z","EndedAt":null,"CreateIndex":4,"ModifyIndex":4}
         "#]],
     )
@@ -118,11 +118,11 @@ async fn work_that_is_stopped_is_an_error_for_whoever_waits() {
     }
     check(
         &server,
-        &format!("DELETE /v1/operator/work/{}\nGET /v1/operator/work", made + 1),
+        &format!("DELETE /v1/operator/pending-work/{}\nGET /v1/operator/pending-work", made + 1),
         expect![[r#"
-            DELETE /v1/operator/work/4
+            DELETE /v1/operator/pending-work/4
                 200 @5 
-            GET /v1/operator/work
+            GET /v1/operator/pending-work
                 200 @5 [{"ID":4,"Kind":"eval-delete","Filter":"Priority == 50","Status":"stopped","StatusDescription":"stopped by anonymous","Actor":"anonymous","Total":1000,"Looked":256,"Deleted":256,"OpenedAt":"2023-11-14T22:13:22Z","EndedAt":"2023-11-14T22:13:23Z","CreateIndex":4,"ModifyIndex":5}]
         "#]],
     )

@@ -11,11 +11,15 @@ use bytes::Bytes;
 use expect_test::Expect;
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use sha2::Digest as _;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::watch::Watches;
-use songline_api::{AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, Server, Wellness, Written};
+use songline_api::{
+    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
+    Written,
+};
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
     AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Str,
@@ -210,10 +214,22 @@ impl Server for Memory {
     fn local_node(&self) -> Option<NodeId> {
         None
     }
-    async fn snapshot_save(&self) -> Result<Bytes, ProposeError> {
-        Ok(Bytes::from_static(b"archive"))
+    async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
+        let failed = |error: std::io::Error| ProposeError::Unavailable(error.to_string());
+        let mut file = self.spool().map_err(failed)?;
+        std::io::Write::write_all(&mut file, b"archive").map_err(failed)?;
+        std::io::Seek::rewind(&mut file).map_err(failed)?;
+        Ok(SavedArchive { file, bytes: 7, sha256: sha2::Sha256::digest(b"archive").into() })
     }
-    async fn snapshot_restore(&self, _: Bytes, _: Option<songline_commands::Idempotency>) -> Result<(), RestoreError> {
+    fn spool(&self) -> std::io::Result<std::fs::File> {
+        tempfile::tempfile()
+    }
+    async fn snapshot_restore(
+        &self,
+        _: std::fs::File,
+        _: Option<songline_commands::Idempotency>,
+        _: bool,
+    ) -> Result<RestoreReport, RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
     async fn force_gc(&self) -> Result<(), ProposeError> {

@@ -41,7 +41,7 @@ impl Load {
     fn eval(&mut self) -> Evaluation {
         let n = self.made;
         self.made += 1;
-        let matches = n % 10 != 0;
+        let matches = !n.is_multiple_of(10);
         let now = 1_700_000_000_000_000_000 + n.cast_signed() * 1_000_000;
         Evaluation {
             id: EvalId::from_bytes(spread(n)),

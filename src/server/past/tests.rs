@@ -33,7 +33,9 @@ fn entry(index: u64) -> Committed {
 
 fn state_after(index: u64) -> State {
     let mut state = State::new();
-    (0..=index).for_each(|index| replay(&mut state, &entry(index), |_| None));
+    for index in 0..=index {
+        replay(&mut state, &entry(index), |_| None);
+    }
     state
 }
 
