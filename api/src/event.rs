@@ -35,6 +35,7 @@ pub use permit::Permit;
 pub use subscription::{Start, Subscription};
 
 use inbox::{Inbox, Item};
+use lens::Lenses;
 use tail::Tail;
 
 use crate::wire;
@@ -87,6 +88,7 @@ struct Shared {
     news: watch::Sender<News>,
     history: Option<Arc<dyn History>>,
     history_turns: Arc<Semaphore>,
+    lenses: Mutex<Lenses>,
     /// What the history has not written yet.
     unwritten: Inbox,
     /// First index after the last restored archive: what is before it is another history, even while it has not been dropped yet.
@@ -111,6 +113,7 @@ impl EventHub {
             unwritten: Inbox::new(applied),
             floor: AtomicU64::new(0),
             history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
+            lenses: Mutex::default(),
             history,
         });
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];

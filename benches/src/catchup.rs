@@ -127,8 +127,8 @@ async fn fill(addr: &str, events: u64) -> anyhow::Result<()> {
                 let name = format!("fill-{n}-{}", i % 8);
                 let meta =
                     format!("{i:08} some text that is not all the same, as metadata is not: {:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                let body = format!(r#"{{"NodePool":{{"Name":"{name}","Description":"{meta}","Meta":{{"a":"{}"}}}}}}"#, meta.repeat(6));
-                connection.ok("PUT", &format!("/v1/node/pool/{name}"), body.as_bytes()).await?;
+                let body = format!(r#"{{"Name":"{name}","Description":"{meta}","Meta":{{"a":"{}"}}}}"#, meta.repeat(6));
+                connection.ok("PUT", "/v1/node/pools", body.as_bytes()).await?;
             }
             anyhow::Ok(())
         }));

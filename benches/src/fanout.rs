@@ -1,13 +1,19 @@
 //! Many subscribers of the event stream while jobs are written at a steady rate: does everybody get everything, and how soon.
 
+use std::io::BufRead;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::http::{Connection, Lines};
+use crate::http::Connection;
 use crate::report::Latencies;
+
+/// Connections that write.
+const WRITERS: u64 = 16;
 
 #[derive(Args)]
 pub struct Options {
@@ -30,26 +36,40 @@ pub struct Options {
 
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let total = options.rate * options.seconds;
-    let prefix = format!("fanout-{:x}-", std::process::id());
+    let sent: Arc<[AtomicU64]> = (0..total).map(|_| AtomicU64::new(0)).collect();
+    let prefix: Arc<str> = format!("fanout-{:x}-", std::process::id()).into();
     let give_up = tokio::time::Instant::now() + Duration::from_secs(options.seconds + 30);
     let before = options.pid.map(resident_bytes).transpose()?;
     let mut subscribers = Vec::new();
     for _ in 0..options.subscribers {
         let mut stream = Connection::open(&options.addr).await?;
         stream.subscribe("/v1/event/stream?topic=Job&from=now").await?;
-        subscribers.push(tokio::spawn(follow(stream, prefix.clone(), total, give_up)));
+        subscribers.push(tokio::spawn(follow(stream, Arc::clone(&prefix), Arc::clone(&sent), give_up)));
     }
     if let (Some(pid), Some(before)) = (options.pid, before) {
         let each = (resident_bytes(pid)? - before) / options.subscribers.max(1) as i64;
         println!("fanout: a subscriber that waits costs {each} bytes of the agent's memory");
     }
-    let mut writer = Connection::open(&options.addr).await?;
-    let started = Instant::now();
-    for n in 0..total {
-        let due = started + Duration::from_nanos(1_000_000_000 * n / options.rate.max(1));
-        tokio::time::sleep_until(due.into()).await;
-        writer.ok("PUT", "/v1/jobs", job(&format!("{prefix}{n}")).to_string().as_bytes()).await?;
+    // Several, so that a write that is answered late does not hold up the next one: the rate is what was asked for.
+    let (started, mut writers) = (Instant::now(), Vec::new());
+    for first in 0..WRITERS.min(total) {
+        let (mut writer, prefix, sent, rate) =
+            (Connection::open(&options.addr).await?, Arc::clone(&prefix), Arc::clone(&sent), options.rate);
+        writers.push(tokio::spawn(async move {
+            for n in (first..total).step_by(WRITERS as usize) {
+                let due = started + Duration::from_nanos(1_000_000_000 * n / rate.max(1));
+                tokio::time::sleep_until(due.into()).await;
+                let body = job(&format!("{prefix}{n}")).to_string();
+                sent[usize::try_from(n)?].store(unix_nanos(), Ordering::Relaxed);
+                writer.ok("PUT", "/v1/jobs", body.as_bytes()).await?;
+            }
+            anyhow::Ok(())
+        }));
     }
+    for writer in writers {
+        writer.await??;
+    }
+    println!("fanout: {total} writes took {:.2} s", started.elapsed().as_secs_f64());
     let took = started.elapsed();
     if let (Some(pid), Some(before)) = (options.pid, before) {
         let each = (resident_bytes(pid)? - before) / options.subscribers.max(1) as i64;
@@ -74,40 +94,48 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn follow(mut stream: Connection, prefix: String, total: u64, give_up: tokio::time::Instant) -> anyhow::Result<(Latencies, u64)> {
-    let (mut lines, mut latencies, mut seen) = (Lines::default(), Latencies::new(), 0);
-    while seen < total {
+/// Reads until every job's event has come, once each; how often, and how soon after its write was sent.
+async fn follow(
+    mut stream: Connection,
+    prefix: Arc<str>,
+    sent: Arc<[AtomicU64]>,
+    give_up: tokio::time::Instant,
+) -> anyhow::Result<(Latencies, u64)> {
+    let (mut line, mut latencies, mut missing) = (Vec::new(), Latencies::new(), sent.len());
+    let mut seen = vec![false; sent.len()];
+    while missing > 0 {
         let Ok(chunk) = tokio::time::timeout_at(give_up, stream.chunk()).await else { break };
         let chunk = chunk?.context("the stream ended")?;
         let now = unix_nanos();
-        for line in lines.push(&chunk) {
-            if line.len() < 4 {
-                continue;
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            rest.read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                break;
             }
-            // Looking for the marks in the text costs the tool far less than reading the whole event.
-            let text = String::from_utf8_lossy(&line);
-            if !text.contains(&prefix) || !text.contains("\"Type\":\"JobRegistered\"") {
-                continue;
+            // A frame of one event begins with its key: reading the whole of it would cost the tool more than the agent spends on it.
+            if let Some(n) = job_of(&line, &prefix) {
+                ensure!(!std::mem::replace(&mut seen[n], true), "the event of job {n} came twice");
+                latencies.record(Duration::from_nanos(now.saturating_sub(sent[n].load(Ordering::Relaxed))));
+                missing -= 1;
             }
-            let frame: Value = serde_json::from_slice(&line)?;
-            for event in frame["Events"].as_array().into_iter().flatten() {
-                let job = &event["Payload"]["Job"];
-                if event["Type"] == "JobRegistered"
-                    && job["Version"] == 0
-                    && let Some(sent) = job["Meta"]["sent"].as_str().and_then(|text| text.parse::<u64>().ok())
-                {
-                    latencies.record(Duration::from_nanos(now.saturating_sub(sent)));
-                    seen += 1;
-                }
-            }
+            line.clear();
         }
     }
-    Ok((latencies, seen))
+    Ok((latencies, (sent.len() - missing) as u64))
+}
+
+/// The number of the job whose event a frame is.
+fn job_of(line: &[u8], prefix: &str) -> Option<usize> {
+    let head = std::str::from_utf8(line.get(..line.len().min(200))?).ok()?;
+    let (_, key) = head.split_once("\"Key\":\"")?;
+    let (number, _) = key.strip_prefix(prefix)?.split_once('"')?;
+    number.parse().ok()
 }
 
 fn job(id: &str) -> Value {
     json!({ "Job": {
-        "ID": id, "Name": id, "Type": "batch", "Datacenters": ["nowhere"], "Meta": { "sent": unix_nanos().to_string() },
+        "ID": id, "Name": id, "Type": "batch", "Datacenters": ["nowhere"],
         "ParameterizedJob": {},
         "TaskGroups": [{ "Name": "g", "Count": 1, "Tasks": [{ "Name": "t", "Driver": "mock_driver" }] }],
     }})

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 use songline_commands::Kind;
@@ -14,6 +15,9 @@ use songline_projections::Change;
 
 use super::json;
 use crate::wire::event::{self, Audience, Event};
+
+/// For so many different wishes of readers an entry keeps frames.
+const SHARED_LENSES_MAX: usize = 8;
 
 /// How frames are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub struct Batch {
     frame: Bytes,
     /// Frames of all events that a dialect shows, by format and dialect.
     frames: [OnceLock<Vec<Bytes>>; 6],
+    /// Frames of what some readers want to see, by the number of their lens, while the entry is new: those who want the same share them.
+    shared: Mutex<Vec<(u64, Vec<Bytes>)>>,
 }
 
 /// One event and what it is found by.
@@ -149,7 +155,7 @@ impl Batch {
     /// A batch of events that are encoded already: their frame, and where each of them is in it.
     pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
         let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at), json: OnceLock::new() });
-        Self { index, kind, events: events.collect(), frame, frames: std::array::from_fn(|_| OnceLock::new()) }
+        Self { index, kind, events: events.collect(), frame, frames: std::array::from_fn(|_| OnceLock::new()), shared: Mutex::default() }
     }
 
     /// All of its events as one frame of msgpack.
@@ -193,6 +199,26 @@ impl Batch {
             }],
             Dialect::Plain | Dialect::Ours | Dialect::Full => self.frames_of(format, dialect, |_| true),
         })
+    }
+
+    /// What `make` gives for the lens of this number, made once for all who look through it.
+    pub(super) fn shared_frames(&self, lens: u64, make: impl FnOnce() -> Vec<Bytes>) -> Vec<Bytes> {
+        let mut shared = self.shared.lock();
+        if let Some((_, frames)) = shared.iter().find(|(number, _)| *number == lens) {
+            return frames.clone();
+        }
+        if shared.len() == SHARED_LENSES_MAX {
+            drop(shared);
+            return make();
+        }
+        let frames = make();
+        shared.push((lens, frames.clone()));
+        frames
+    }
+
+    /// Forgets what readers shared: most of them have read it.
+    pub(super) fn forget_shared(&self) {
+        *self.shared.lock() = Vec::new();
     }
 
     /// The frames of those of its events that the dialect shows and that are wanted.

@@ -16,7 +16,7 @@ use super::batch::{EncodedEvent, Format};
 pub struct InvalidTopic(pub String);
 
 /// What a subscriber wants to see.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interest {
     /// `None`: all of them.
     namespace: Option<Str>,
@@ -81,6 +81,7 @@ fn matches(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
 /// A filter over events.
 #[derive(Debug, Clone)]
 pub struct Expression {
+    text: String,
     filter: Filter,
     reads_payload: bool,
 }
@@ -109,6 +110,14 @@ struct WithPayload {
     payload: Value,
 }
 
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Expression {}
+
 impl Expression {
     /// Reads a filter over events. What could never match because it asks for a field that no event has is an error, as is a regular
     /// expression that does not compile.
@@ -125,7 +134,7 @@ impl Expression {
             }
             reads_payload |= field == "Payload";
         }
-        Ok(Self { filter, reads_payload })
+        Ok(Self { text: text.to_owned(), filter, reads_payload })
     }
 
     /// Whether the event passes. One that the expression cannot be answered for does not: it asks for a field that payloads of other

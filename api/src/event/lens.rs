@@ -1,6 +1,8 @@
 //! What one reader sees of entries: which of their events, in which format and dialect. Where the entries come from, and when, is the
 //! subscription's.
 
+use std::sync::{Arc, Weak};
+
 use bytes::{Bytes, BytesMut};
 
 use super::batch::{Batch, Dialect, Format};
@@ -15,6 +17,31 @@ pub(super) struct Lens {
     pub(super) format: Format,
     pub(super) dialect: Dialect,
     everything: bool,
+    /// Which of all lenses; readers who want the same look through the same one.
+    number: u64,
+}
+
+/// The lenses that are in use.
+#[derive(Debug, Default)]
+pub(super) struct Lenses {
+    known: Vec<Weak<Lens>>,
+    made: u64,
+}
+
+impl Lenses {
+    /// The lens for this wish.
+    pub(super) fn get(&mut self, interest: Interest, format: Format, dialect: Dialect) -> Arc<Lens> {
+        self.known.retain(|lens| lens.strong_count() > 0);
+        let same = |lens: &Arc<Lens>| lens.format == format && lens.dialect == dialect && lens.interest == interest;
+        if let Some(lens) = self.known.iter().filter_map(Weak::upgrade).find(same) {
+            return lens;
+        }
+        self.made += 1;
+        let everything = interest.is_everything();
+        let lens = Arc::new(Lens { interest, format, dialect, everything, number: self.made });
+        self.known.push(Arc::downgrade(&lens));
+        lens
+    }
 }
 
 /// What a reader sees of some entries.
@@ -29,21 +56,24 @@ pub(super) struct Sight {
 }
 
 impl Lens {
-    pub(super) fn new(interest: Interest, format: Format, dialect: Dialect) -> Self {
-        let everything = interest.is_everything();
-        Self { interest, format, dialect, everything }
-    }
-
-    /// The frames of an entry.
-    fn frames(&self, batch: &Batch, mut add: impl FnMut(&Bytes)) -> bool {
+    /// The frames of an entry of the tail.
+    fn frames(&self, batch: &Batch, add: impl FnMut(&Bytes)) -> bool {
         if self.everything {
             let frames = batch.frames(self.format, self.dialect);
             frames.iter().for_each(add);
             return !frames.is_empty();
         }
-        let frames = batch.frames_of(self.format, self.dialect, |event| self.interest.wants(batch.index, event));
-        frames.iter().for_each(&mut add);
+        let frames = batch.shared_frames(self.number, || self.own_frames(batch));
+        frames.iter().for_each(add);
         !frames.is_empty()
+    }
+
+    /// The frames of an entry that nobody else looks at now.
+    fn own_frames(&self, batch: &Batch) -> Vec<Bytes> {
+        if self.everything {
+            return batch.frames(self.format, self.dialect).to_vec();
+        }
+        batch.frames_of(self.format, self.dialect, |event| self.interest.wants(batch.index, event))
     }
 
     /// What is seen of entries of the tail, up to about `bytes_max`.
@@ -85,7 +115,8 @@ impl Lens {
                     if let Some(run) = run.take() {
                         pile.add(&block.frames(run));
                     }
-                    if self.frames(&block.batch(entry)?, |frame| pile.add(frame)) {
+                    for frame in self.own_frames(&block.batch(entry)?) {
+                        pile.add(&frame);
                         sight.told = entry.index;
                     }
                 }

@@ -31,6 +31,8 @@ const CHECKPOINT: Duration = Duration::from_secs(10);
 const BATCHES_AT_ONCE: usize = 64;
 /// Bytes made ready at once: enough for one write of many small frames, and what a reader may hold while it does not read.
 const BYTES_AT_ONCE: usize = 32 * 1024;
+/// A busy stream looks so seldom whether the server is going down: all streams share one lock for that.
+const ROUNDS_BETWEEN_LOOKS: u32 = 16;
 /// How long a reader of the history waits when its writer is behind the tail.
 const WRITER_WAIT: Duration = Duration::from_millis(5);
 /// What a stream ends with when nobody refused it.
@@ -84,7 +86,7 @@ impl EventHub {
         };
         Subscription {
             hub: Arc::clone(self),
-            lens: Arc::new(Lens::new(interest, format, dialect)),
+            lens: self.shared.lenses.lock().get(interest, format, dialect),
             cursor,
             news,
             epoch,
@@ -122,6 +124,10 @@ impl Subscription {
             let mut checkpoint_at = heartbeat_at + CHECKPOINT;
             let alarm = tokio::time::sleep_until(checkpoint_at);
             tokio::pin!(alarm);
+            let ending = shutdown.clone();
+            let ending = ending.cancelled();
+            tokio::pin!(ending);
+            let mut rounds = 0_u32;
             while why.is_none() {
                 let now = Instant::now();
                 if now >= heartbeat_at {
@@ -134,7 +140,8 @@ impl Subscription {
                         yield Ok(frame);
                     }
                 }
-                if shutdown.is_cancelled() {
+                rounds = rounds.wrapping_add(1);
+                if rounds.is_multiple_of(ROUNDS_BETWEEN_LOOKS) && shutdown.is_cancelled() {
                     break;
                 }
                 match self.next().await {
@@ -149,8 +156,8 @@ impl Subscription {
                     Next::Ended => break,
                     Next::Waiting => tokio::select! {
                         biased;
-                        () = shutdown.cancelled() => break,
                         changed = self.news.changed() => if changed.is_err() { break },
+                        () = &mut ending => break,
                         () = &mut alarm => alarm.as_mut().reset(heartbeat_at.min(checkpoint_at)),
                     },
                 }
@@ -207,9 +214,6 @@ impl Subscription {
                 Piece::End => self.snapshot = None,
             }
         }
-        if let Some(gap) = self.gap() {
-            return Next::Frames(gap);
-        }
         let settled = self.hub.settled();
         let read = self.shared().tail.lock().after(self.cursor, BATCHES_AT_ONCE);
         match read {
@@ -256,6 +260,9 @@ impl Subscription {
         if self.lens.dialect.has_marks() && self.caught_up {
             self.caught_up = false;
             return Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "FellBehind": true})));
+        }
+        if let Some(gap) = self.gap() {
+            return Next::Frames(gap);
         }
         // Few read at once: the disk gains nothing from more, and each of them holds what it has read.
         let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };

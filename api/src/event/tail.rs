@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::HubConfig;
 use super::batch::Batch;
 
+/// The newest entries keep frames that several readers share.
+const SHARED_BATCHES: usize = 64;
+
 pub(super) struct Tail {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
@@ -33,6 +36,9 @@ impl Tail {
         self.last_index = batch.index;
         self.bytes += batch.frame().len();
         self.batches.push_back(batch);
+        if let Some(older) = self.batches.len().checked_sub(SHARED_BATCHES + 1).and_then(|at| self.batches.get(at)) {
+            older.forget_shared();
+        }
         while self.batches.len() > config.tail_batches_max || self.bytes > config.tail_bytes_max {
             // A single entry larger than the bound stays: somebody has to be able to read it.
             if self.batches.len() == 1 {
