@@ -18,12 +18,12 @@ fn make_evals(story: &Story, count: usize) -> Result<()> {
     story.put(
         "/v1/jobs",
         &json!({"Job": {
-            "ID": "work", "Type": "batch",
+            "ID": "slices", "Type": "batch",
             "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "10ms"}}]}],
         }}),
     )?;
     for _ in 1..count {
-        story.put("/v1/job/work/evaluate", &json!({"JobID": "work"}))?;
+        story.put("/v1/job/slices/evaluate", &json!({"JobID": "slices"}))?;
     }
     ensure!(count_of(story, "")? == count as u64, "{}", count_of(story, "")?);
     Ok(())

@@ -13,7 +13,7 @@ use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use parking_lot::Mutex;
 
-use super::batch::{Batch, Label};
+use super::batch::Batch;
 use super::block::{self, Block};
 
 /// Why history could not be read or written.
@@ -79,8 +79,6 @@ pub struct FjallHistory {
     db: Database,
     /// Index of the last entry -> block.
     blocks: Keyspace,
-    /// (topic, namespace, key, index) -> kind of the entry: the history of one object.
-    touches: Keyspace,
     /// `oldest`, `last` and `lost`.
     marks: Keyspace,
     oldest: AtomicU64,
@@ -103,8 +101,7 @@ impl FjallHistory {
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let fail = |source| HistoryError::Store { doing: "opening", source };
         let db = Database::builder(path).open().map_err(fail)?;
-        let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail);
-        let (touches, marks) = (open("touches")?, open("marks")?);
+        let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail)?;
         let large = || KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(STORE_READ_BYTES));
         let blocks = db.keyspace("blocks", large).map_err(fail)?;
         let read = |name: &str| -> Result<Option<u64>, HistoryError> {
@@ -114,7 +111,7 @@ impl FjallHistory {
         let (oldest, last) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0));
         let lost = AtomicBool::new(marks.contains_key(LOST).map_err(fail)?);
         let (oldest, last) = (AtomicU64::new(oldest), AtomicU64::new(last));
-        Ok(Self { db, blocks, touches, marks, oldest, last, lost, small: Mutex::default() })
+        Ok(Self { db, blocks, marks, oldest, last, lost, small: Mutex::default() })
     }
 
     /// Whether entries before the oldest one are missing that the log may have.
@@ -144,7 +141,6 @@ impl FjallHistory {
         let mut write = self.db.batch();
         let mut small = Small::default();
         for batch in batches {
-            self.touch(&mut write, batch);
             small.bytes += batch.frame().len();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
@@ -171,12 +167,6 @@ impl FjallHistory {
     fn insert(&self, write: &mut OwnedWriteBatch, batches: &[Arc<Batch>]) {
         if let Some(last) = batches.last() {
             write.insert(&self.blocks, last.index.to_be_bytes(), block::encode(batches.iter().map(|batch| &**batch)));
-        }
-    }
-
-    fn touch(&self, write: &mut OwnedWriteBatch, batch: &Batch) {
-        for event in &batch.events {
-            write.insert(&self.touches, touch_key(&event.label, batch.index), batch.kind.to_be_bytes());
         }
     }
 
@@ -211,7 +201,6 @@ impl History for FjallHistory {
         let mut small = kept.clone();
         let mut fresh = small.batches.len();
         for batch in batches.iter().filter(|batch| batch.index > known) {
-            self.touch(&mut write, batch);
             small.bytes += batch.frame().len();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
@@ -265,7 +254,6 @@ impl History for FjallHistory {
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
         *self.small.lock() = Small::default();
         self.delete_range(&self.blocks, None)?;
-        self.delete_range(&self.touches, None)?;
         let fail = |source| HistoryError::Store { doing: "resetting", source };
         let mut write = self.db.batch();
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
@@ -299,14 +287,4 @@ impl History for FjallHistory {
 
 fn index_of(key: &[u8]) -> u64 {
     key.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
-}
-
-fn touch_key(label: &Label, index: u64) -> Vec<u8> {
-    let mut key = Vec::with_capacity(label.topic.len() + label.namespace.len() + label.key.len() + 11);
-    for part in [&label.topic, &label.namespace, &label.key] {
-        key.extend_from_slice(part.as_bytes());
-        key.push(0);
-    }
-    key.extend_from_slice(&index.to_be_bytes());
-    key
 }
