@@ -233,6 +233,7 @@ impl Shared {
     /// Writes the history, several entries at once when they come fast.
     fn history_loop(&self) {
         let Some(history) = &self.history else { return };
+        crate::background::give_way();
         // What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
         let mut batches = Vec::new();
         loop {

@@ -3,6 +3,7 @@
 //! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a command or a query,
 //! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.
 
+mod background;
 pub mod error;
 pub mod event;
 pub mod http;

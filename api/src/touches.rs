@@ -169,6 +169,7 @@ impl Drop for Touches {
 
 impl Shared {
     fn run(&self) {
+        crate::background::give_way();
         while self.wait() {
             if let Err(error) = self.drain() {
                 // What is missing shows as a gap: the record begins anew behind what could not be written.

@@ -100,7 +100,7 @@ impl FjallHistory {
     /// Opens a history, or makes an empty one that covers what comes from index 1 on.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let fail = |source| HistoryError::Store { doing: "opening", source };
-        let db = Database::builder(path).open().map_err(fail)?;
+        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail)?;
         let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail)?;
         let large = || KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(STORE_READ_BYTES));
         let blocks = db.keyspace("blocks", large).map_err(fail)?;

@@ -137,7 +137,7 @@ fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> TouchesError {
 
 impl Store {
     pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
-        let db = Database::builder(path).open().map_err(fail("opening"))?;
+        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
         let (touches, entries, marks) = (open("touches")?, open("entries")?, open("marks")?);
         let read = |name: &str| -> Result<Option<u64>, TouchesError> {
