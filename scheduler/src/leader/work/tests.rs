@@ -48,9 +48,11 @@ fn slices_follow_the_time_that_they_take() {
         }
         pacer.next(&state).expect("is under way").slice.rows_max
     };
+    // How long a row takes when so many of them fill a slice.
+    let filling = |rows: u32| u32::try_from(SLICE_TIME.as_nanos()).expect("is short") / rows;
     let close = |rows: u32, wanted: u32| assert!(rows.abs_diff(wanted) <= wanted / 50, "{rows}, wanted {wanted}");
-    close(settle(&mut pacer, 1_500), 1000);
-    close(settle(&mut pacer, 15_000), 100);
+    close(settle(&mut pacer, filling(1000)), 1000);
+    close(settle(&mut pacer, filling(100)), 100);
     assert_eq!(settle(&mut pacer, 1), ROWS_MAX);
     assert_eq!(settle(&mut pacer, 1_000_000), ROWS_MIN);
     // One slice that took far too long halves the next, not more.
