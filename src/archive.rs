@@ -4,7 +4,6 @@
 //! `state.bin` is a checkpoint of ours, which carries its own digests. What the state means is not known here.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 
 use base64::Engine;
@@ -14,6 +13,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::hex::hex;
 
 const META: &str = "meta.json";
 const STATE: &str = "state.bin";
@@ -238,15 +239,6 @@ fn content_text(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
         _ => error.to_string(),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

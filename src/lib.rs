@@ -5,6 +5,7 @@ pub mod archive;
 pub mod cli;
 mod compare;
 pub mod config;
+mod hex;
 pub mod server;
 
 /// What a request asks of a server, for tools that ask without HTTP.

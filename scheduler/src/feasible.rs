@@ -152,10 +152,5 @@ fn check_network(ask: &songline_model::NetworkResource, node: &Node) -> Result<(
     Ok(())
 }
 
-/// Whether the node is in one of the datacenters, which may be patterns with `*`.
-pub fn in_datacenters(node: &Node, datacenters: &[Str]) -> bool {
-    node.is_in_datacenters(datacenters)
-}
-
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::json;
-use songline_commands::{CheckDigest, Envelope};
+use songline_commands::{CheckDigest, Envelope, Kind};
 use songline_log::{Committed, Payload, Reader};
 use songline_projections::State;
 
@@ -99,13 +99,14 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
     let mut agreeing = 0;
     for entry in reader.entries(state.raft_index() + 1..u64::MAX)? {
         let entry = entry?;
-        server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
+        let kind = server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
         comparison.replayed(&state);
         for (index, checkpoint) in checkpoints.iter().filter(|(index, _)| *index == entry.position.index) {
             comparison.compare(checkpoint.applied_index(), &checkpoint.table_digests(), &format!("the checkpoint at entry {index}"))?;
             agreeing += 1;
         }
-        if let Some(told) = digest_told(&entry)
+        if kind == Some(Kind::Digest)
+            && let Some(told) = digest_told(&entry)
             && told.schema == songline_projections::SCHEMA
         {
             comparison.compare_told(&told)?;
@@ -117,12 +118,7 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
         state.applied_index(),
         comparison.told
     );
-    let rows: Vec<_> = state
-        .table_digests()
-        .into_iter()
-        .map(|(name, digest)| vec![name.name().to_owned(), state.table_len(name).to_string(), digest.to_string()])
-        .collect();
-    table::print(&["Table", "Rows", "Digest"], &rows);
+    table::digests(&state);
     println!("total digest {}", state.digest());
     Ok(())
 }

@@ -109,12 +109,7 @@ fn inspect(file: &Path) -> anyhow::Result<()> {
         ("Digest", state.digest().to_string()),
     ]);
     println!();
-    let rows: Vec<_> = state
-        .table_digests()
-        .into_iter()
-        .map(|(name, digest)| vec![name.name().to_owned(), state.table_len(name).to_string(), digest.to_string()])
-        .collect();
-    table::print(&["Table", "Rows", "Digest"], &rows);
+    table::digests(&state);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Columns of text, as wide as they need to be.
 
+use songline_projections::State;
+
 /// Prints a title line and rows below it.
 pub(crate) fn print(title: &[&str], rows: &[Vec<String>]) {
     let mut widths: Vec<usize> = title.iter().map(|cell| cell.chars().count()).collect();
@@ -16,6 +18,16 @@ pub(crate) fn print(title: &[&str], rows: &[Vec<String>]) {
     for row in rows {
         line(row.iter().map(String::as_str).collect());
     }
+}
+
+/// Prints the rows and the digest of each table of a state.
+pub(crate) fn digests(state: &State) {
+    let rows: Vec<_> = state
+        .table_digests()
+        .into_iter()
+        .map(|(table, digest)| vec![table.name().to_owned(), state.table_len(table).to_string(), digest.to_string()])
+        .collect();
+    print(&["Table", "Rows", "Digest"], &rows);
 }
 
 /// Prints names and values, the values in one column.

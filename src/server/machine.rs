@@ -171,9 +171,9 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
 }
 
 /// Applies entries in order to a state, without anybody who lives on changes: for checking a log against a state.
-/// Answers what a command gave.
-pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<Applied> {
-    apply_entry(state, entry, archive).map(|(_, applied)| applied)
+/// Answers of which kind its command is.
+pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<Kind> {
+    apply_entry(state, entry, archive).map(|(kind, _)| kind)
 }
 
 struct Frozen {

@@ -11,7 +11,7 @@ use songline_model::{
 use songline_projections::State;
 
 use super::usage::Usage;
-use crate::feasible::{ClassStatus, Demands, DistinctProperty, Eligibility, in_datacenters, resolve, volumes};
+use crate::feasible::{ClassStatus, Demands, DistinctProperty, Eligibility, resolve, volumes};
 use crate::fit::{self, Amount};
 use crate::network;
 use crate::rank::{self, Metrics, Scores};
@@ -75,7 +75,7 @@ impl<'a> Stack<'a> {
         let mut nodes_in_pool = 0;
         for node in view.nodes_in_pool(pool).filter(|node| node.is_ready()) {
             nodes_in_pool += 1;
-            if in_datacenters(node, datacenters) {
+            if node.is_in_datacenters(datacenters) {
                 *nodes_available.entry(node.datacenter.clone()).or_insert(0) += 1;
                 nodes.push(node.clone());
             }
@@ -186,7 +186,7 @@ impl<'a> Stack<'a> {
         let node = self.view.node(alloc.node_id?)?.clone();
         let pool = self.job.node_pool.as_str();
         let in_pool = pool.is_empty() || pool == ALL_NODE_POOL || node.node_pool == *pool;
-        if !in_pool || !in_datacenters(&node, self.job.datacenters.as_deref().unwrap_or_default()) {
+        if !in_pool || !node.is_in_datacenters(self.job.datacenters.as_deref().unwrap_or_default()) {
             return None;
         }
         let ask = self.ask(group);

@@ -9,6 +9,7 @@ use songline_api::keyring::KeyringError;
 use songline_model::{RootKeyId, Sealed, WrappedKey};
 
 use super::material::{self, KEY_BYTES, Material};
+use crate::hex::hex;
 
 /// Name of the file: 64 hexadecimal digits and a line's end.
 const FILE: &str = "kek";
@@ -75,10 +76,6 @@ impl Kek {
         let key = material::open(&self.key, id, &wrapped.material).ok_or(KeyringError::Damaged(id))?;
         key.try_into().ok().and_then(|key| Material::new(&key)).ok_or(KeyringError::Damaged(id))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<[u8; KEY_BYTES]> {
