@@ -2,6 +2,7 @@
 //! configuration files, and JSON as Go programs read it.
 //! Pure text in, values out: no file is opened and no clock is read here.
 
+pub mod acl;
 pub mod bexpr;
 pub mod config;
 pub mod duration;
