@@ -5,10 +5,15 @@
 
 mod capability;
 mod compiled;
+mod decode;
+mod parse;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use capability::{Access, HostVolumeCapability, NamespaceCapability, NodePoolCapability, UnknownCapability, VariableCapability};
 pub use compiled::{Acl, Workload};
+pub use parse::{PolicyError, parse, written};
 pub use rules::{HostVolumeRule, NamespaceRule, NodePoolRule, PathRule, Policy};
+pub use written::Written;
