@@ -115,6 +115,7 @@ pub struct Memory {
     state: Mutex<Arc<State>>,
     watches: Watches,
     events: Arc<EventHub>,
+    last_actor: Mutex<Actor>,
     info: AgentInfo,
     clock: AtomicU64,
     ids: AtomicU64,
@@ -123,6 +124,15 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
+        Self::with(songline_api::AclSettings::default())
+    }
+
+    /// The same where callers have to show who they are.
+    pub fn guarded() -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() })
+    }
+
+    fn with(acl: songline_api::AclSettings) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -133,7 +143,7 @@ impl Memory {
             enable_debug: true,
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
-            acl: songline_api::AclSettings::default(),
+            acl,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -147,6 +157,7 @@ impl Memory {
             state: Mutex::new(Arc::new(state)),
             watches: Watches::default(),
             events,
+            last_actor: Mutex::default(),
             info,
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
@@ -160,8 +171,14 @@ impl Memory {
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
     }
 
+    /// Who proposed the last command.
+    pub fn last_actor(&self) -> Actor {
+        self.last_actor.lock().clone()
+    }
+
     fn apply(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         let kind = proposal.command.kind();
+        *self.last_actor.lock() = proposal.actor.clone();
         let envelope = Envelope {
             cause: proposal.cause,
             idempotency: proposal.idempotency,
