@@ -1,5 +1,7 @@
 //! Policies of the recorded conversations: what their rules are read as, and the texts of those that are refused.
 
+#![expect(clippy::disallowed_methods, reason = "tests read the recordings")]
+
 use std::fs;
 use std::path::Path;
 

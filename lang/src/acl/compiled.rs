@@ -145,7 +145,7 @@ impl Acl {
                 if set & VariableCapability::Read.bit() != 0 {
                     set |= VariableCapability::List.bit();
                 }
-                self.variables.add(String::from(format!("{}\0{}", rule.name, path.path)), denied, set);
+                self.variables.add(format!("{}\0{}", rule.name, path.path), denied, set);
             }
         }
         for rule in &policy.node_pools {
