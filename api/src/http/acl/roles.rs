@@ -32,7 +32,8 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("acl role lookup failed: index error: {error}")))?;
+    let prefix =
+        ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("acl role lookup failed: index error: {error}")))?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
         let rows: Vec<Arc<AclRole>> = view.acl_roles_with_prefix(&prefix).filter(|row| own.has_role(row.id)).cloned().collect();
@@ -97,7 +98,8 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
             policies.push(AclRolePolicyLink { name: link.name.clone() });
         }
     }
-    let mut role = AclRole { name: body.name.clone(), description: body.description.clone(), policies: Some(policies), ..AclRole::default() };
+    let mut role =
+        AclRole { name: body.name.clone(), description: body.description.clone(), policies: Some(policies), ..AclRole::default() };
     role.validate().map_err(|errors| ApiError::bad_request(format!("role 0 invalid: {errors}")))?;
     if body.id.is_empty() {
         if view.acl_role_by_name(&role.name).is_some() {
