@@ -34,6 +34,7 @@ mod raft;
 mod scaling;
 mod search;
 mod services;
+mod sso;
 mod variables;
 mod work;
 
@@ -107,6 +108,7 @@ fn mux<S: Server>() -> Mux<S> {
     search::routes(&mut mux);
     variables::routes(&mut mux);
     services::routes(&mut mux);
+    sso::routes(&mut mux);
     work::routes(&mut mux);
     mux
 }

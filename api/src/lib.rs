@@ -11,6 +11,7 @@ pub mod keyring;
 mod listen;
 mod past;
 mod server;
+pub mod sso;
 pub mod touches;
 pub mod watch;
 pub mod wire;

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use songline_model::{AccessorId, AclAuthMethod, AclAuthMethodConfig, AclToken, AclTokenRoleLink, Blob, Dur, Str, Time};
 
 /// What stands for a client secret that there is.
-const REDACTED: &str = "redacted";
+pub(super) const REDACTED: &str = "redacted";
 
 /// A span as Go's text; none is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use sha2::Digest as _;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
+use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
@@ -110,12 +111,22 @@ impl Keyring for Mirror {
     }
 }
 
+/// There is no world outside.
+pub struct Nobody;
+
+impl Fetch for Nobody {
+    fn fetch(&self, _: Outgoing) -> FetchFuture<'_> {
+        Box::pin(async { Err(FetchError::Connect("connection refused".to_owned())) })
+    }
+}
+
 /// A server that applies commands as they come.
 pub struct Memory {
     state: Mutex<Arc<State>>,
     watches: Watches,
     events: Arc<EventHub>,
     info: AgentInfo,
+    sso: Sso,
     clock: AtomicU64,
     ids: AtomicU64,
     shutdown: CancellationToken,
@@ -123,6 +134,11 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
+        Self::asking(Arc::new(Nobody))
+    }
+
+    /// A server that reaches the world outside through this.
+    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -147,6 +163,7 @@ impl Memory {
             watches: Watches::default(),
             events,
             info,
+            sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
@@ -240,6 +257,9 @@ impl Server for Memory {
     }
     fn keyring(&self) -> &impl Keyring {
         &Mirror
+    }
+    fn sso(&self) -> &Sso {
+        &self.sso
     }
     fn info(&self) -> &AgentInfo {
         &self.info
