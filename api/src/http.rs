@@ -14,6 +14,7 @@ mod evals;
 mod events;
 mod explain;
 mod fs;
+mod gate;
 mod history;
 mod host;
 mod ids;
@@ -47,11 +48,13 @@ use axum::response::Response;
 
 pub use mux::{Answer, Capability, Handler, Methods};
 
+use crate::caller::Callers;
 use crate::error::ApiError;
 use crate::server::Server;
 use parking_lot::Mutex;
 
 use call::{Call, error_response};
+use gate::Credentials;
 use mux::{Found, Mux};
 
 /// Everything needed to answer requests. Cheap to clone.
@@ -59,11 +62,17 @@ pub struct Api<S> {
     server: Arc<S>,
     mux: Arc<Mux<S>>,
     headers: Arc<[(HeaderName, HeaderValue)]>,
+    callers: Arc<Callers>,
 }
 
 impl<S> Clone for Api<S> {
     fn clone(&self) -> Self {
-        Self { server: Arc::clone(&self.server), mux: Arc::clone(&self.mux), headers: Arc::clone(&self.headers) }
+        Self {
+            server: Arc::clone(&self.server),
+            mux: Arc::clone(&self.mux),
+            headers: Arc::clone(&self.headers),
+            callers: Arc::clone(&self.callers),
+        }
     }
 }
 
@@ -122,7 +131,7 @@ impl<S: Server> Api<S> {
             .iter()
             .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
         let headers = headers.collect();
-        Self { server, mux: Arc::new(mux()), headers }
+        Self { server, mux: Arc::new(mux()), headers, callers: Arc::default() }
     }
 
     /// Answers one request. Never fails: an error is an answer, too.
@@ -140,7 +149,7 @@ impl<S: Server> Api<S> {
         }
         let query = parts.uri.query().unwrap_or_default();
         let mut response = match self.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id } => {
+            Found::Handler { handler, id, capability } => {
                 let call = Call {
                     server: Arc::clone(&self.server),
                     method: parts.method,
@@ -148,6 +157,7 @@ impl<S: Server> Api<S> {
                     path,
                     id,
                     headers: parts.headers,
+                    credentials: Credentials::new(Arc::clone(&self.callers), capability),
                     body: Mutex::new(body),
                     once: None,
                     past: None,

@@ -4,6 +4,7 @@
 //! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.
 
 mod background;
+pub mod caller;
 pub mod error;
 pub mod event;
 pub mod http;

@@ -2,6 +2,7 @@
 //! configuration files, JSON as Go programs read it, tokens of logins and what is made of their claims.
 //! Pure text in, values out: no file is opened and no clock is read here.
 
+pub mod acl;
 pub mod bexpr;
 pub mod config;
 pub mod duration;

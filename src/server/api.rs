@@ -90,22 +90,23 @@ impl Server for Core {
     async fn snapshot_restore(
         &self,
         archive: File,
+        actor: Actor,
         idempotency: Option<Idempotency>,
         dry_run: bool,
     ) -> Result<RestoreReport, RestoreError> {
-        self.restore_archive(archive, Actor::Anonymous, idempotency, dry_run).await
+        self.restore_archive(archive, actor, idempotency, dry_run).await
     }
 
-    async fn force_gc(&self) -> Result<(), ProposeError> {
-        self.collect_garbage(Cutoffs::ALL).await
+    async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
+        self.collect_garbage(Cutoffs::ALL, &actor).await
     }
 
-    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+    async fn reconcile_summaries(&self, actor: Actor) -> Result<(), ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let queued = tokio::task::spawn_blocking(move || queued_by_job(&view, now)).await;
         let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let command = ReconcileSummaries { queued };
-        self.write(Proposal { actor: Actor::Anonymous, cause: None, idempotency: None, command: command.into() }).await?;
+        self.write(Proposal { actor, cause: None, idempotency: None, command: command.into() }).await?;
         Ok(())
     }
 

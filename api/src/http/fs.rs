@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,40 +27,44 @@ use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::server::Server;
+use songline_lang::acl::{Access, NamespaceCapability};
 
 /// A stream of frames says that it lives so often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (root, read_fs) = ("/v1/client/fs/", Capability::Namespace("read-fs"));
+    let (root, read_fs) = ("/v1/client/fs/", Capability::Object(&[NamespaceCapability::ReadFs]));
     mux.add(Methods::Any, root, "ls/{}", read_fs, |call| Box::pin(list(call)));
     mux.add(Methods::Any, root, "stat/{}", read_fs, |call| Box::pin(stat(call)));
     mux.add(Methods::Any, root, "cat/{}", read_fs, |call| Box::pin(cat(call)));
     mux.add(Methods::Any, root, "readat/{}", read_fs, |call| Box::pin(read_at(call)));
     mux.add(Methods::Any, root, "stream/{}", read_fs, |call| Box::pin(stream(call)));
-    mux.add(Methods::Any, root, "logs/{}", Capability::Namespace("read-logs"), |call| Box::pin(logs(call)));
+    mux.add(Methods::Any, root, "logs/{}", Capability::Object(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]), |call| {
+        Box::pin(logs(call))
+    });
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
-    mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node("read"), |call| Box::pin(host_stats(call)));
-    mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node("write"), |call| Box::pin(collect(call)));
+    mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node(Access::Read), |call| Box::pin(host_stats(call)));
+    mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node(Access::Write), |call| Box::pin(collect(call)));
 }
 
-/// The allocation of the path and its agent.
-fn agent<S: Server>(call: &Call<S>) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+/// The allocation of the path and its agent, for a caller who may see its files, or whatever else is enough.
+fn agent<S: Server>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(AllocId, Arc<S::Node>), ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
-    agent_of(call, call.id())
+    let enough = [&[NamespaceCapability::ReadFs], or].concat();
+    agent_of(call, call.id(), &enough)
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (id, agent) = agent(&call)?;
+    let (id, agent) = agent(&call, &[])?;
     let path = call.query().text("path").into_owned();
     let path = if path.is_empty() { "/" } else { &path };
     call.plain(&agent.fs_list(id, path).await?)
 }
 
 async fn stat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (path, (id, agent)) = (required_path(&call)?, agent(&call)?);
+    let (path, (id, agent)) = (required_path(&call)?, agent(&call, &[])?);
     call.plain(&agent.fs_stat(id, &path).await?)
 }
 
@@ -98,7 +102,7 @@ fn shown_as_content(error: ApiError) -> Response {
 }
 
 async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
-    let (path, (id, agent)) = (required_path(call)?, agent(call)?);
+    let (path, (id, agent)) = (required_path(call)?, agent(call, &[])?);
     let info = agent.fs_stat(id, &path).await?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
@@ -155,7 +159,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let offset = offset(&call).map_err(|error| ApiError::internal(error.text))?;
     let origin = origin(&call)?;
     let follow = call.query().boolean("follow")?.unwrap_or(true);
-    let (id, agent) = agent(&call)?;
+    let (id, agent) = agent(&call, &[])?;
     let info = agent.fs_stat(id, &path).await.map_err(as_bad_request)?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
@@ -195,7 +199,11 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("must provide log type (stdout/stderr)"));
     }
     let (offset, origin) = (offset(&call)?, origin(&call)?);
-    let (id, agent) = agent(&call)?;
+    // Logs are refused within their stream, whose headers are not a refusal's.
+    let (id, agent) = agent(&call, &[NamespaceCapability::ReadLogs]).map_err(|error| match error.code {
+        StatusCode::FORBIDDEN => ApiError::internal(error.text),
+        _ => error,
+    })?;
     let view = call.server.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
     let known = alloc.group().is_some_and(|group| group.tasks.iter().flatten().any(|known| known.name == task));

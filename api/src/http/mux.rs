@@ -8,49 +8,69 @@ use std::fmt;
 use axum::http::Method;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
+use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability, VariableCapability};
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 
-/// What a request may do. Data for the gate that checks tokens.
+/// What a request needs. The gate checks it before the handler runs, as far as the request alone tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Anybody.
+    /// Anybody, also with a token that is none.
     Anyone,
-    /// Whatever each row's own rule says: the answer is filtered.
+    /// Whoever has the secret that the request is about; the handler looks at it.
+    Possession,
+    /// Whatever each row's own rule says: the answer is filtered, for a caller who is known.
     Filtered,
-    /// A capability in the request's namespace.
-    Namespace(&'static str),
-    /// Of nodes: `read` or `write`.
-    Node(&'static str),
-    /// Of node pools: `read`, `write` or `delete`.
-    NodePool(&'static str),
-    /// Of CSI plugins: `read` or `list`.
-    Plugin(&'static str),
-    /// Of agents: `read` or `write`.
-    Agent(&'static str),
-    /// Of operators: `read` or `write`.
-    Operator(&'static str),
-    /// Of variables, by path: `list`, `read`, `write` or `destroy`.
-    Variables(&'static str),
-    /// What the topics asked for need.
+    /// One of these in the request's namespace.
+    Namespace(&'static [NamespaceCapability]),
+    /// One of these in the namespace of the object that is asked for; the handler asks.
+    Object(&'static [NamespaceCapability]),
+    /// One of these in the request's namespace, asked by the agent itself.
+    AgentNamespace(&'static [NamespaceCapability]),
+    /// This, or the secret of a node.
+    OrNode(&'static Capability),
+    /// This, or the identity of a workload.
+    OrWorkload(&'static Capability),
+    /// Of nodes.
+    Node(Access),
+    /// Of the node pool in the path.
+    NodePool(NodePoolCapability),
+    /// Of CSI plugins.
+    Plugin(Access),
+    /// Of agents, asked by the agent itself.
+    Agent(Access),
+    /// Of operators.
+    Operator(Access),
+    /// Of the variable's path; the handler asks.
+    Variables(VariableCapability),
+    /// What the topics asked for need; the handler asks.
     Topics,
     /// A management token.
     Management,
+}
+
+fn words(f: &mut fmt::Formatter<'_>, prefix: &str, capabilities: &[NamespaceCapability]) -> fmt::Result {
+    let words: Vec<&str> = capabilities.iter().map(|capability| capability.as_str()).collect();
+    write!(f, "{prefix}:{}", words.join("|"))
 }
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Capability::Anyone => f.write_str("anyone"),
+            Capability::Possession => f.write_str("possession"),
             Capability::Filtered => f.write_str("filtered"),
-            Capability::Namespace(word) => write!(f, "ns:{word}"),
-            Capability::Node(word) => write!(f, "node:{word}"),
-            Capability::NodePool(word) => write!(f, "node_pool:{word}"),
-            Capability::Plugin(word) => write!(f, "plugin:{word}"),
-            Capability::Agent(word) => write!(f, "agent:{word}"),
-            Capability::Operator(word) => write!(f, "operator:{word}"),
-            Capability::Variables(word) => write!(f, "variables:{word}"),
+            Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => words(f, "ns", capabilities),
+            Capability::Object(capabilities) => words(f, "object", capabilities),
+            Capability::OrNode(other) => write!(f, "{other} or a node"),
+            Capability::OrWorkload(other) => write!(f, "{other} or a workload"),
+            Capability::Node(access) => write!(f, "node:{access}"),
+            Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
+            Capability::Plugin(access) => write!(f, "plugin:{access}"),
+            Capability::Agent(access) => write!(f, "agent:{access}"),
+            Capability::Operator(access) => write!(f, "operator:{access}"),
+            Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),
             Capability::Management => f.write_str("management"),
         }
@@ -138,6 +158,8 @@ pub enum Found<S> {
         handler: Handler<S>,
         /// Where the id is.
         id: std::ops::Range<usize>,
+        /// What it needs.
+        capability: Capability,
     },
     /// The route exists, the method does not.
     WrongMethod,
@@ -234,7 +256,7 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
         return Found::Nothing;
     };
     match arms.iter().find(|arm| arm.shape == shape && arm.methods.take(method)) {
-        Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset },
+        Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset, capability: arm.capability },
         None => Found::WrongMethod,
     }
 }

@@ -149,6 +149,7 @@ impl Memory {
             enable_debug: true,
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
+            acl: songline_api::AclSettings::default(),
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -244,15 +245,16 @@ impl Server for Memory {
     async fn snapshot_restore(
         &self,
         _: std::fs::File,
+        _: songline_commands::Actor,
         _: Option<songline_commands::Idempotency>,
         _: bool,
     ) -> Result<RestoreReport, RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
-    async fn force_gc(&self) -> Result<(), ProposeError> {
+    async fn force_gc(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
         Ok(())
     }
-    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+    async fn reconcile_summaries(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
         Ok(())
     }
     fn keyring(&self) -> &impl Keyring {
