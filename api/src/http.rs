@@ -12,6 +12,7 @@ mod csi;
 mod deployments;
 mod evals;
 mod events;
+mod exec;
 mod explain;
 mod fs;
 mod history;
@@ -83,6 +84,8 @@ pub fn routes_text<S: Server>() -> String {
 fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     agent::routes(&mut mux);
+    // Before the others below the same root: their last pattern takes all.
+    exec::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
@@ -150,6 +153,7 @@ impl<S: Server> Api<S> {
                     once: None,
                     past: None,
                     stalled: parts.extensions.get().cloned(),
+                    upgrade: parts.extensions.get().cloned(),
                 };
                 match once::run(handler, call).await {
                     Ok(response) => response,
