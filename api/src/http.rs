@@ -13,6 +13,7 @@ mod csi;
 mod deployments;
 mod evals;
 mod events;
+mod exec;
 mod explain;
 mod fs;
 mod gate;
@@ -95,6 +96,8 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     acl::routes(&mut mux);
     agent::routes(&mut mux);
+    // Before the others below the same root: their last pattern takes all.
+    exec::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
@@ -164,6 +167,7 @@ impl<S: Server> Api<S> {
                     once: None,
                     past: None,
                     stalled: parts.extensions.get().cloned(),
+                    upgrade: parts.extensions.get().cloned(),
                 };
                 match once::run(handler, call).await {
                     Ok(response) => response,

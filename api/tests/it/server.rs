@@ -27,7 +27,7 @@ use songline_model::{
     Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -58,6 +58,9 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn alloc_signal(&self, _: AllocId, _: &str, _: &str) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn alloc_exec(&self, _: ExecCommand) -> Result<ExecSession, RpcError> {
         no_path()
     }
     async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
