@@ -21,6 +21,8 @@ mod player;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+#[path = "../support/openapi.rs"]
+mod shapes;
 mod tests;
 mod text;
 mod token;

@@ -15,5 +15,7 @@ mod routes;
 mod search;
 mod server;
 mod services;
+#[path = "../../../tests/support/openapi.rs"]
+mod shapes;
 mod stream;
 mod variables;
