@@ -28,6 +28,7 @@ mod mux;
 mod namespaces;
 mod nodes;
 mod once;
+mod openapi;
 mod operator;
 mod paging;
 mod params;
@@ -48,7 +49,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-pub use mux::{Answer, Capability, Handler, Methods};
+pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
 
 use crate::caller::Callers;
 use crate::error::ApiError;
@@ -92,6 +93,16 @@ pub fn routes_text<S: Server>() -> String {
     mux::<S>().text()
 }
 
+/// All routes with their methods and capabilities.
+pub fn routes<S: Server>() -> Vec<RouteInfo> {
+    mux::<S>().routes()
+}
+
+/// The OpenAPI document of all routes; `version` is that of the interface.
+pub fn openapi_document<S: Server>(version: &str) -> serde_json::Value {
+    crate::openapi::document(version, &routes::<S>())
+}
+
 fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     acl::routes(&mut mux);
@@ -115,6 +126,7 @@ fn mux<S: Server>() -> Mux<S> {
     metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
+    openapi::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);

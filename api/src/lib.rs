@@ -10,6 +10,7 @@ pub mod event;
 pub mod http;
 pub mod keyring;
 mod listen;
+pub mod openapi;
 mod past;
 mod server;
 pub mod sso;
@@ -18,7 +19,7 @@ pub mod watch;
 pub mod wire;
 
 pub use error::ApiError;
-pub use http::routes_text;
+pub use http::{openapi_document, routes, routes_text};
 pub use listen::{Limits, serve};
 pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;
