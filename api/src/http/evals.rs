@@ -7,7 +7,7 @@ use axum::response::Response;
 use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
-use songline_projections::{State, Table, is_safe_to_delete};
+use songline_projections::{EvalList, State, Table, is_safe_to_delete};
 
 use crate::error::ApiError;
 use crate::http::allocs::{StubList, stubs};
@@ -15,7 +15,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::paging::{self, Token};
+use crate::http::paging::{self, Page, Token};
 use crate::http::params::ReadParams;
 use crate::http::work;
 use crate::server::Server;
@@ -38,14 +38,10 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
 }
 
-/// The evaluations of a list, in its order.
-fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiError> {
-    if !params.prefix.is_empty() {
-        let prefix =
-            ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-        return Ok(view.evals_with_prefix(&prefix).collect());
-    }
-    Ok(if params.reverse { view.evals().rev().collect() } else { view.evals().collect() })
+/// The evaluations whose ids begin so.
+fn rows_with_prefix<'v>(view: &'v State, params: &ReadParams) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
+    let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+    Ok(view.evals_with_prefix(&prefix))
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -55,21 +51,39 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if has_other_filters && !params.filter.is_empty() {
         return Err(ApiError::bad_request("Filter expression cannot be used with other filter parameters"));
     }
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
+        let page =
+            if params.prefix.is_empty() { page(view, &params, &status, &job)? } else { page_with_prefix(view, &params, &status, &job)? };
+        Ok(At { index: view.table_index(Table::Evals), value: page })
+    })
+    .await?;
+    call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+}
+
+fn page(view: &State, params: &ReadParams, status: &str, job: &str) -> Result<Page<Arc<Evaluation>>, ApiError> {
+    let filter = paging::parse_filter(&params.filter)?;
+    let rows = view.list_evals(&EvalList {
+        namespace: Some(params.namespace.as_str()).filter(|_| !params.all_namespaces()),
+        in_namespace: &|namespace| params.in_namespace(namespace),
+        job,
+        status,
+        filter: filter.as_ref(),
+        reverse: params.reverse,
+        from: paging::first_index(params),
+        is_before: &|index, id| paging::is_before(params, index, id),
+        rows_max: paging::rows_max(params),
+    });
+    let rows = rows.map_err(|error| paging::read_failed(&error))?;
+    Ok(paging::cut(params, rows, |eval| Token::Indexed(eval.create_index, eval.id.to_string())))
+}
+
+fn page_with_prefix(view: &State, params: &ReadParams, status: &str, job: &str) -> Result<Page<Arc<Evaluation>>, ApiError> {
     let keep = |eval: &Evaluation| {
         params.in_namespace(&eval.namespace)
             && (status.is_empty() || eval.status.as_str() == status)
             && (job.is_empty() || eval.job_id == *job)
     };
-    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
-        let token = |eval: &Evaluation| match params.prefix.as_str() {
-            "" => Token::Indexed(eval.create_index, eval.id.to_string()),
-            _ => Token::Text(eval.id.to_string()),
-        };
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
-        Ok(At { index: view.table_index(Table::Evals), value: page })
-    })
-    .await?;
-    call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+    paging::page(params, rows_with_prefix(view, params)?, |eval: &Evaluation| Token::Text(eval.id.to_string()), keep)
 }
 
 async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -82,11 +96,11 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let count = match params.prefix.as_str() {
             "" => view.count_evals(filter.as_ref(), |namespace| params.in_namespace(namespace)),
             _ => {
-                let passes = |eval: &&Arc<Evaluation>| {
-                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
+                let passes = |eval: &Arc<Evaluation>| {
+                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&**eval).unwrap_or(false));
                     params.in_namespace(&eval.namespace) && wanted
                 };
-                rows(view, &params)?.iter().filter(passes).count()
+                rows_with_prefix(view, &params)?.filter(passes).count()
             }
         };
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
