@@ -11,6 +11,7 @@ pub mod keyring;
 mod listen;
 mod past;
 mod server;
+mod sweep;
 pub mod touches;
 pub mod watch;
 pub mod wire;
