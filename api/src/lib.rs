@@ -14,6 +14,7 @@ pub mod openapi;
 mod past;
 mod server;
 pub mod sso;
+mod sweep;
 pub mod touches;
 pub mod watch;
 pub mod wire;

@@ -4,20 +4,19 @@
 mod frame;
 mod session;
 
-use std::sync::Arc;
-
 use axum::extract::FromRequestParts;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json;
 use songline_model::{Allocation, Str};
 use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 
 use crate::error::ApiError;
-use crate::http::allocs::agent_of;
+use crate::http::allocs::{agent_for, alloc_of};
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
@@ -27,6 +26,8 @@ use crate::server::Server;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Bytes that a session's connection buffers each way.
 const BUFFER_BYTES: usize = 8 << 10;
+/// Drivers whose tasks see a file system of their own and not that of their node.
+const OWN_ROOT: [&str; 5] = ["containerd-driver", "docker", "exec", "java", "podman"];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     // Refusals come after the upgrade, as close frames: `permitted` says which.
@@ -35,7 +36,15 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 
 /// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
 /// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
-async fn permitted<S: Server>(_call: &Call<S>, _secret: Option<&str>, _alloc: &Allocation, _task: &str) -> Result<(), ApiError> {
+fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
+    let caller = call.authenticate(secret.unwrap_or_else(|| call.token()));
+    let Ok(caller) = caller else { return Err(ApiError::internal("rpc error: Permission denied")) };
+    let driver = alloc.group().and_then(|group| group.task(task)).map(|task| task.driver.as_str());
+    let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
+    let sees_node = driver.is_some_and(|driver| !OWN_ROOT.contains(&driver));
+    if !may(NamespaceCapability::AllocExec) || sees_node && !may(NamespaceCapability::AllocNodeExec) {
+        return Err(ApiError::internal("Permission denied"));
+    }
     Ok(())
 }
 
@@ -143,17 +152,17 @@ async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socke
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
-    let (id, agent) = agent_of(call, call.id())?;
-    let alloc = call.view().alloc(id).map(Arc::clone).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
+    let alloc = alloc_of(call, call.id())?;
     let task = Str::new(call.query().text("task"));
-    permitted(call, secret.as_deref(), &alloc, &task).await?;
+    permitted(call, secret.as_deref(), &alloc, &task)?;
+    let agent = agent_for(call, &alloc)?;
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }
     if command.is_empty() {
         return Err(ApiError::bad_request("command is not present"));
     }
-    Ok(agent.alloc_exec(ExecCommand { alloc: id, task, command, tty }).await?)
+    Ok(agent.alloc_exec(ExecCommand { alloc: alloc.id, task, command, tty }).await?)
 }
 
 #[cfg(test)]

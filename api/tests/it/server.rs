@@ -140,20 +140,15 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
+        Self::with(songline_api::AclSettings::default())
     }
 
     /// The same where callers have to show who they are.
     pub fn guarded() -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, Arc::new(Nobody))
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() })
     }
 
-    /// A server that reaches the world outside through this.
-    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
-    }
-
-    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
+    fn with(acl: songline_api::AclSettings) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -180,7 +175,7 @@ impl Memory {
             events,
             last_actor: Mutex::default(),
             info,
-            sso: Sso::new(fetch),
+            sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
