@@ -21,6 +21,7 @@ mod history;
 mod host;
 mod ids;
 mod jobs;
+mod jwks;
 mod keyring;
 mod membership;
 mod metadata;
@@ -35,6 +36,7 @@ mod params;
 mod past;
 mod pools;
 mod raft;
+mod rates;
 mod scaling;
 mod search;
 mod services;
@@ -50,6 +52,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
+pub use rates::RateOp;
 
 use crate::caller::Callers;
 use crate::error::ApiError;
@@ -121,6 +124,7 @@ fn mux<S: Server>() -> Mux<S> {
     history::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    jwks::routes(&mut mux);
     keyring::routes(&mut mux);
     membership::routes(&mut mux);
     metadata::routes(&mut mux);

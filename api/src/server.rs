@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
+use crate::http::RateOp;
 use crate::keyring::Keyring;
 use crate::past::Past;
 use crate::sso::Sso;
@@ -101,6 +102,9 @@ pub trait Server: Send + Sync + 'static {
     /// The same as Prometheus text.
     fn metrics_prometheus(&self) -> String;
 
+    /// Counts a request that was served.
+    fn count_served(&self, served: Served);
+
     /// Whether this server and the node in this process are well; absent parts do not run here.
     fn health(&self) -> Health;
 
@@ -120,6 +124,17 @@ pub trait Server: Send + Sync + 'static {
 
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;
+}
+
+/// A request as rate counters tell it apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// The reference's name of what was asked, such as `job`.
+    pub endpoint: &'static str,
+    /// What was done to it.
+    pub op: RateOp,
+    /// Who asked; `None` where that is not told.
+    pub identity: Option<String>,
 }
 
 /// A command that a request asks for.
@@ -254,6 +269,8 @@ pub struct AgentInfo {
     pub job_max_source_bytes: u64,
     /// Highest priority of a job.
     pub job_max_priority: i64,
+    /// Whether rate counters tell callers apart.
+    pub rpc_rate_labels: bool,
     /// Whether callers have to show who they are, and how long tokens may live.
     pub acl: AclSettings,
     /// How many versions of a job are kept.

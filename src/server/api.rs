@@ -10,8 +10,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server,
-    Wellness, Written,
+    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Served,
+    Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -192,6 +192,10 @@ impl Server for Core {
 
     fn metrics_prometheus(&self) -> String {
         self.metrics_text()
+    }
+
+    fn count_served(&self, served: Served) {
+        self.metrics.count_served(served, self.info.rpc_rate_labels);
     }
 
     fn health(&self) -> Health {

@@ -18,8 +18,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
-    Written,
+    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Served, Server,
+    Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -104,6 +104,9 @@ impl Keyring for Mirror {
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
         serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
     }
+    fn public_key(&self, _: RootKeyId) -> Result<[u8; 32], KeyringError> {
+        Ok([7; 32])
+    }
     fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let meta = RootKeyMeta {
             key_id: mirror_key(),
@@ -131,6 +134,7 @@ pub struct Memory {
     watches: Watches,
     events: Arc<EventHub>,
     last_actor: Mutex<Actor>,
+    served: Mutex<Vec<String>>,
     info: AgentInfo,
     sso: Sso,
     clock: AtomicU64,
@@ -160,6 +164,7 @@ impl Memory {
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
             acl,
+            rpc_rate_labels: true,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -174,6 +179,7 @@ impl Memory {
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
+            served: Mutex::default(),
             info,
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
@@ -186,6 +192,11 @@ impl Memory {
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
+    }
+
+    /// What was counted: endpoint, operation and identity of each request.
+    pub fn served(&self) -> Vec<String> {
+        self.served.lock().clone()
     }
 
     /// Who proposed the last command.
@@ -291,6 +302,9 @@ impl Server for Memory {
     }
     fn metrics_prometheus(&self) -> String {
         String::new()
+    }
+    fn count_served(&self, served: Served) {
+        self.served.lock().push(format!("{}.{} {}", served.endpoint, served.op, served.identity.unwrap_or_default()));
     }
     fn health(&self) -> Health {
         Health { client: None, server: Some(Wellness { ok: true, message: "ok".to_owned() }) }
