@@ -1,5 +1,6 @@
 //! The router and what surrounds every handler: redirects, CORS, headers, errors, compression. Each noun's routes are in its file.
 
+mod acl;
 mod agent;
 mod allocs;
 mod audit;
@@ -92,6 +93,7 @@ pub fn routes_text<S: Server>() -> String {
 
 fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
+    acl::routes(&mut mux);
     agent::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);

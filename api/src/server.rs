@@ -78,6 +78,11 @@ pub trait Server: Send + Sync + 'static {
     /// Counts all job summaries anew.
     fn reconcile_summaries(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
+    /// The index in the file by which somebody with access to this server allows a second ACL bootstrap; 0 when there is none.
+    fn bootstrap_reset_index(&self) -> u64 {
+        0
+    }
+
     /// What encrypts and decrypts.
     fn keyring(&self) -> &impl Keyring;
 

@@ -149,6 +149,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "job_gc_threshold" => told.gc.job = span("server", key, value)?,
             "eval_gc_threshold" => told.gc.eval = span("server", key, value)?,
             "batch_eval_gc_threshold" => told.gc.batch_eval = span("server", key, value)?,
+            "acl_token_gc_threshold" => told.gc.acl_token = span("server", key, value)?,
             "deployment_gc_threshold" => told.gc.deployment = span("server", key, value)?,
             "root_key_gc_interval" => told.root_key_gc_interval = span("server", key, value)?,
             "root_key_gc_threshold" => told.root_keys.gc = span("server", key, value)?,
@@ -171,7 +172,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "csi_volume_claim_gc_interval"
             | "csi_volume_claim_gc_threshold"
             | "csi_plugin_gc_threshold"
-            | "acl_token_gc_threshold"
             | "encrypt"
             | "rejoin_after_leave"
             | "non_voting_server"

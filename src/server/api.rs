@@ -71,6 +71,11 @@ impl Server for Core {
         Core::now(self)
     }
 
+    fn bootstrap_reset_index(&self) -> u64 {
+        let text = std::fs::read_to_string(self.dir.join("acl-bootstrap-reset")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
     fn node_agent(&self, node: NodeId) -> Option<Arc<LocalNode>> {
         self.local_nodes().get(&node).cloned()
     }

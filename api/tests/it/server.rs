@@ -125,6 +125,7 @@ pub struct Memory {
     state: Mutex<Arc<State>>,
     watches: Watches,
     events: Arc<EventHub>,
+    last_actor: Mutex<Actor>,
     info: AgentInfo,
     sso: Sso,
     clock: AtomicU64,
@@ -134,11 +135,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Self::asking(Arc::new(Nobody))
+        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
+    }
+
+    /// The same where callers have to show who they are.
+    pub fn guarded() -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, Arc::new(Nobody))
     }
 
     /// A server that reaches the world outside through this.
     pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
+    }
+
+    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -149,7 +159,7 @@ impl Memory {
             enable_debug: true,
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
-            acl: songline_api::AclSettings::default(),
+            acl,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -163,6 +173,7 @@ impl Memory {
             state: Mutex::new(Arc::new(state)),
             watches: Watches::default(),
             events,
+            last_actor: Mutex::default(),
             info,
             sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
@@ -177,8 +188,14 @@ impl Memory {
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
     }
 
+    /// Who proposed the last command.
+    pub fn last_actor(&self) -> Actor {
+        self.last_actor.lock().clone()
+    }
+
     fn apply(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         let kind = proposal.command.kind();
+        *self.last_actor.lock() = proposal.actor.clone();
         let envelope = Envelope {
             cause: proposal.cause,
             idempotency: proposal.idempotency,
