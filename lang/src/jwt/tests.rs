@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 use ring::hmac;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -433,4 +434,25 @@ fn an_id_token_answers_one_request_of_one_client() {
             invalid access_token hash: invalid at_hash
     "#]]
     .assert_eq(&told);
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_sent_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,80}") {
+        let token = format!("{}.{}.{}", URL_SAFE_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&bytes));
+        let _refused = (Compact::parse(&text).is_err(), Compact::parse(&token).is_err());
+        let file = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----", STANDARD.encode(&bytes));
+        prop_assert!(PublicKey::from_pem(&file).is_err() || bytes.len() > 32);
+        let _set = (key_set(&bytes), key_set(text.as_bytes()), is_certificate(&text));
+    }
+
+    #[test]
+    fn a_damaged_certificate_is_no_reason_to_panic(at in 0..400_usize, byte in any::<u8>()) {
+        let pem = include_str!("tests/certificate.pem");
+        let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        let mut der = STANDARD.decode(body).unwrap();
+        let at = at % der.len();
+        der[at] = byte;
+        let _key = PublicKey::from_pem(&format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----", STANDARD.encode(der)));
+    }
 }

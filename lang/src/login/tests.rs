@@ -1,6 +1,7 @@
 //! Logins as stories: claims and mappings in, and what each binding rule makes of them.
 
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use songline_model::{AclAuthMethodConfig, AclBindingRule};
 
@@ -230,4 +231,12 @@ fn a_provider_adds_to_a_token_but_does_not_say_whose_it_is() {
     let mut said = claims(json!({"iss": "a", "sub": "ann", "team": "ops"}));
     overlay(&mut said, claims(json!({"iss": "b", "sub": "eve", "team": "dev", "mail": "m"})));
     assert_eq!(Value::Object(said), json!({"iss": "a", "sub": "ann", "team": "dev", "mail": "m"}));
+}
+
+proptest! {
+    #[test]
+    fn no_name_makes_it_panic(name in "[${}\"\\\\a.( )é\n]{0,40}") {
+        let rule = AclBindingRule { bind_kind: "role".into(), bind_name: name.as_str().into(), ..AclBindingRule::default() };
+        let _bound = bind([&rule].into_iter(), &ann());
+    }
 }
