@@ -289,6 +289,30 @@ fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
     }
 }
 
+/// Keys and tokens that another program made: an algorithm, the key's file without its first and last line, a token.
+#[test]
+fn every_algorithm_verifies_with_its_own_kind_of_key_and_no_other() {
+    let lines: Vec<Vec<&str>> = include_str!("tests/algorithms.txt").lines().map(|line| line.split(' ').collect()).collect();
+    let keys: Vec<PublicKey> = lines
+        .iter()
+        .map(|line| PublicKey::from_pem(&format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----", line[1])).unwrap())
+        .collect();
+    assert_eq!(lines.len(), Algorithm::ALL.len());
+    for line in &lines {
+        let token = Compact::parse(line[2]).unwrap();
+        for (other, key) in lines.iter().zip(&keys) {
+            assert_eq!(token.is_signed_by(key), line[1] == other[1], "{} by the key of {}", line[0], other[0]);
+        }
+        let (signed, signature) = line[2].rsplit_once('.').unwrap();
+        for (other, key) in lines.iter().zip(&keys).filter(|(other, _)| other[0] != line[0]) {
+            let header = URL_SAFE_NO_PAD.encode(json!({"alg": other[0]}).to_string());
+            let (_, payload) = signed.split_once('.').unwrap();
+            let renamed = Compact::parse(&format!("{header}.{payload}.{signature}")).unwrap();
+            assert!(!renamed.is_signed_by(key), "{} taken for {}", line[0], other[0]);
+        }
+    }
+}
+
 #[test]
 fn keys_come_out_of_files_certificates_and_sets() {
     let named = |key: PublicKey| format!("{key:?}").split_once("material: ").unwrap().1.split(['(', ' ']).next().unwrap().to_owned();
