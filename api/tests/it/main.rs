@@ -1,5 +1,6 @@
 //! The API over a server that applies commands at once and has no log.
 
+mod auth_methods;
 mod autopilot;
 mod blocking;
 mod callers;
@@ -10,8 +11,10 @@ mod identity;
 mod jobs;
 mod listen;
 mod lists;
+mod login;
 mod namespaces;
 mod periodic;
+mod provider;
 mod routes;
 mod search;
 mod server;
