@@ -7,6 +7,7 @@ mod agent;
 mod dev;
 mod evals;
 mod events;
+mod exec;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;

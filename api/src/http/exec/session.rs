@@ -19,6 +19,8 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// A caller who has said nothing for so long is asked whether it is there; it then either answers, or its connection breaks.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often that is looked at. While a caller is kept waiting nothing of it is read, its end neither, and it is asked every time.
+const LOOK: Duration = Duration::from_secs(5);
 /// A close frame has room for so many bytes of text.
 const REASON_BYTES_MAX: usize = 123;
 
@@ -49,7 +51,7 @@ pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: 
     // What was said and has no room yet: while there is something, nothing more is read.
     let mut waiting = VecDeque::new();
     let mut heard_at = Instant::now();
-    let mut look = tokio::time::interval(SILENCE_MAX);
+    let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (code, reason) = loop {
         tokio::select! {
@@ -88,7 +90,8 @@ pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: 
                 (Ok(_) | Err(_), _) => waiting.clear(),
             },
             _ = look.tick() => {
-                if heard_at.elapsed() >= SILENCE_MAX && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
+                let asks = !waiting.is_empty() || heard_at.elapsed() >= SILENCE_MAX;
+                if asks && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
                     return;
                 }
             },
