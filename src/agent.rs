@@ -149,6 +149,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         serf_port: config.serf_port,
         enable_debug: config.enable_debug,
         enable_event_broker: server.enable_event_broker,
+        acl: config.acl,
         job_max_source_bytes: server.job_max_source_bytes,
         job_max_priority: server.job_max_priority,
         job_tracked_versions: server.job_tracked_versions,
@@ -161,7 +162,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
 fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
     let path = |dir: PathBuf| dir.display().to_string();
     json!({
-        "ACL": { "Enabled": false },
+        "ACL": { "Enabled": config.acl.enabled },
         "BindAddr": config.bind_addr,
         "Client": { "Enabled": config.client.is_some() },
         "DataDir": path(data_dir.to_owned()),

@@ -5,6 +5,7 @@ pub mod file;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use songline_api::AclSettings;
 use songline_client::ClientConfig;
 use songline_model::{Dur, SchedulerConfiguration};
 use songline_scheduler::leader::gc::GcAges;
@@ -40,6 +41,8 @@ pub struct AgentConfig {
     pub enable_debug: bool,
     /// Headers on every answer.
     pub response_headers: BTreeMap<String, String>,
+    /// Whether callers have to show who they are.
+    pub acl: AclSettings,
     /// The server, if there is one.
     pub server: Option<ServerConfig>,
     /// The node, if there is one.
@@ -118,6 +121,7 @@ impl Default for AgentConfig {
             datacenter: "dc1".into(),
             name: host_name(),
             data_dir: None,
+            acl: AclSettings::default(),
             dev: false,
             bind_addr: "0.0.0.0".into(),
             http_port: 4646,

@@ -65,6 +65,8 @@ impl From<Rejected> for ApiError {
             // One key for two different writes: a mistake of the caller that the reference does not know.
             Rejected::IdempotencyKeyReused(_) => StatusCode::CONFLICT,
             Rejected::WorkNotUnderWay(_) => StatusCode::NOT_FOUND,
+            // Of two exchanges of one secret the second is one of an unknown secret.
+            Rejected::OneTimeTokenGone => StatusCode::FORBIDDEN,
             Rejected::NodeNotFound(_)
             | Rejected::NodeOfListNotFound(_)
             | Rejected::NodeIdsMissing
@@ -117,7 +119,6 @@ impl From<Rejected> for ApiError {
             | Rejected::AclBootstrapDone
             | Rejected::AclBootstrapResetIndex
             | Rejected::OneTimeTokenEndless
-            | Rejected::OneTimeTokenGone
             | Rejected::AclPolicyNotFound
             | Rejected::AclRoleNameTaken(_)
             | Rejected::AclRoleNotFound

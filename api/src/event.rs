@@ -32,7 +32,7 @@ pub use block::Block;
 pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{FjallHistory, History, HistoryError};
 pub use permit::Permit;
-pub use subscription::{Start, Subscription};
+pub use subscription::{CLOSED, Start, Subscription};
 
 use inbox::{Inbox, Item};
 use lens::Lenses;

@@ -1,5 +1,6 @@
 //! The router and what surrounds every handler: redirects, CORS, headers, errors, compression. Each noun's routes are in its file.
 
+mod acl;
 mod agent;
 mod allocs;
 mod audit;
@@ -15,6 +16,7 @@ mod events;
 mod exec;
 mod explain;
 mod fs;
+mod gate;
 mod history;
 mod host;
 mod ids;
@@ -26,6 +28,7 @@ mod mux;
 mod namespaces;
 mod nodes;
 mod once;
+mod openapi;
 mod operator;
 mod paging;
 mod params;
@@ -35,6 +38,7 @@ mod raft;
 mod scaling;
 mod search;
 mod services;
+mod sso;
 mod variables;
 mod work;
 
@@ -45,13 +49,15 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-pub use mux::{Answer, Capability, Handler, Methods};
+pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
 
+use crate::caller::Callers;
 use crate::error::ApiError;
 use crate::server::Server;
 use parking_lot::Mutex;
 
 use call::{Call, error_response};
+use gate::Credentials;
 use mux::{Found, Mux};
 
 /// Everything needed to answer requests. Cheap to clone.
@@ -59,11 +65,17 @@ pub struct Api<S> {
     server: Arc<S>,
     mux: Arc<Mux<S>>,
     headers: Arc<[(HeaderName, HeaderValue)]>,
+    callers: Arc<Callers>,
 }
 
 impl<S> Clone for Api<S> {
     fn clone(&self) -> Self {
-        Self { server: Arc::clone(&self.server), mux: Arc::clone(&self.mux), headers: Arc::clone(&self.headers) }
+        Self {
+            server: Arc::clone(&self.server),
+            mux: Arc::clone(&self.mux),
+            headers: Arc::clone(&self.headers),
+            callers: Arc::clone(&self.callers),
+        }
     }
 }
 
@@ -81,8 +93,19 @@ pub fn routes_text<S: Server>() -> String {
     mux::<S>().text()
 }
 
+/// All routes with their methods and capabilities.
+pub fn routes<S: Server>() -> Vec<RouteInfo> {
+    mux::<S>().routes()
+}
+
+/// The OpenAPI document of all routes; `version` is that of the interface.
+pub fn openapi_document<S: Server>(version: &str) -> serde_json::Value {
+    crate::openapi::document(version, &routes::<S>())
+}
+
 fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
+    acl::routes(&mut mux);
     agent::routes(&mut mux);
     // Before the others below the same root: their last pattern takes all.
     exec::routes(&mut mux);
@@ -103,6 +126,7 @@ fn mux<S: Server>() -> Mux<S> {
     metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
+    openapi::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
@@ -110,6 +134,7 @@ fn mux<S: Server>() -> Mux<S> {
     search::routes(&mut mux);
     variables::routes(&mut mux);
     services::routes(&mut mux);
+    sso::routes(&mut mux);
     work::routes(&mut mux);
     mux
 }
@@ -123,7 +148,7 @@ impl<S: Server> Api<S> {
             .iter()
             .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
         let headers = headers.collect();
-        Self { server, mux: Arc::new(mux()), headers }
+        Self { server, mux: Arc::new(mux()), headers, callers: Arc::default() }
     }
 
     /// Answers one request. Never fails: an error is an answer, too.
@@ -141,7 +166,7 @@ impl<S: Server> Api<S> {
         }
         let query = parts.uri.query().unwrap_or_default();
         let mut response = match self.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id } => {
+            Found::Handler { handler, id, capability } => {
                 let call = Call {
                     server: Arc::clone(&self.server),
                     method: parts.method,
@@ -149,6 +174,7 @@ impl<S: Server> Api<S> {
                     path,
                     id,
                     headers: parts.headers,
+                    credentials: Credentials::new(Arc::clone(&self.callers), capability),
                     body: Mutex::new(body),
                     once: None,
                     past: None,

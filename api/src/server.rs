@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
-use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time};
+use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time, TtlBounds};
 use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::event::EventHub;
 use crate::keyring::Keyring;
 use crate::past::Past;
+use crate::sso::Sso;
 use crate::watch::Watches;
 
 /// The server behind the HTTP API.
@@ -66,18 +67,27 @@ pub trait Server: Send + Sync + 'static {
     fn snapshot_restore(
         &self,
         archive: File,
+        actor: Actor,
         idempotency: Option<Idempotency>,
         dry_run: bool,
     ) -> impl Future<Output = Result<RestoreReport, RestoreError>> + Send;
 
     /// Drops everything that a garbage collection may drop, whatever its age.
-    fn force_gc(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+    fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
     /// Counts all job summaries anew.
-    fn reconcile_summaries(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+    fn reconcile_summaries(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// The index in the file by which somebody with access to this server allows a second ACL bootstrap; 0 when there is none.
+    fn bootstrap_reset_index(&self) -> u64 {
+        0
+    }
 
     /// What encrypts and decrypts.
     fn keyring(&self) -> &impl Keyring;
+
+    /// What logins need of the world outside.
+    fn sso(&self) -> &Sso;
 
     /// What stands in the agent's configuration.
     fn info(&self) -> &AgentInfo;
@@ -244,12 +254,23 @@ pub struct AgentInfo {
     pub job_max_source_bytes: u64,
     /// Highest priority of a job.
     pub job_max_priority: i64,
+    /// Whether callers have to show who they are, and how long tokens may live.
+    pub acl: AclSettings,
     /// How many versions of a job are kept.
     pub job_tracked_versions: u64,
     /// What schedules while nobody has written a configuration.
     pub default_scheduler_config: SchedulerConfiguration,
     /// Headers that every answer carries.
     pub response_headers: Vec<(String, String)>,
+}
+
+/// The `acl` block of an agent's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AclSettings {
+    /// Whether callers have to show who they are.
+    pub enabled: bool,
+    /// How far away the expiration of a token may be.
+    pub token_ttl: TtlBounds,
 }
 
 /// What `agent/self` shows.

@@ -25,6 +25,7 @@ pub enum Error {
 
 /// Parses a document. Its kind is told from the text: JSON begins with a brace.
 pub fn parse(text: &str) -> Result<Value, Error> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
         return Ok(go_json::value_from_slice(text.as_bytes())?);
     }

@@ -1,22 +1,34 @@
 //! The older configuration language, HCL 1: agent configuration, policies, and job files of old.
 //! It has no expressions: `${..}` is text to it. What keys mean is not here.
 
+mod json;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 use scan::{Kind, Scanner, Token};
 
-/// A place in a text: line and column, both from 1, columns in characters.
+/// A place in a text: line and column, both from 1, columns in characters. In a JSON text there are no places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
+impl Place {
+    /// None at all.
+    pub(crate) const NOWHERE: Place = Place { line: 0, column: 0 };
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == Place::NOWHERE { f.write_str("-") } else { write!(f, "{}:{}", self.line, self.column) }
+    }
+}
+
 /// Why a text was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("At {}:{}: {message}", .place.line, .place.column)]
+#[error("At {place}: {message}")]
 pub(crate) struct Error {
     pub(crate) place: Place,
     pub(crate) message: String,
@@ -27,6 +39,8 @@ pub(crate) struct Error {
 pub(crate) struct Item {
     /// The key, then labels.
     pub(crate) keys: Vec<String>,
+    /// Where each of them stands.
+    pub(crate) places: Vec<Place>,
     /// Written with `=`.
     pub(crate) assigned: bool,
     pub(crate) value: Node,
@@ -63,6 +77,20 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Item>, Error> {
         Some(error) => Err(error),
         None => items,
     }
+}
+
+/// Parses a whole text that may be JSON instead: one that begins with a brace is.
+pub(crate) fn parse_either(text: &str) -> Result<Vec<Item>, EitherError> {
+    if text.trim_start().starts_with('{') { json::parse(text).map_err(EitherError::Json) } else { Ok(parse(text)?) }
+}
+
+/// Why a text in either language was refused; displays as the reference's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EitherError {
+    #[error(transparent)]
+    Hcl(#[from] Error),
+    #[error("{0}")]
+    Json(String),
 }
 
 struct Parser<'a> {
@@ -131,17 +159,18 @@ impl Parser<'_> {
             Kind::Assign => (true, self.value()?),
             Kind::OpenBrace => (false, self.object()?),
             _ => {
-                let names: Vec<&str> = keys.iter().map(|(_, written)| written.as_str()).collect();
+                let names: Vec<&str> = keys.iter().map(|key| key.written.as_str()).collect();
                 let message = format!("key '{}' expected start of object ('{{') or assignment ('=')", names.join(" "));
                 return Err(self.wrong(message).into());
             }
         };
-        Ok(Item { keys: keys.into_iter().map(|(key, _)| key).collect(), assigned, value })
+        let places = keys.iter().map(|key| key.place).collect();
+        Ok(Item { keys: keys.into_iter().map(|key| key.value).collect(), places, assigned, value })
     }
 
-    /// Keys with their text as written, through the `=` or brace after them.
-    fn keys(&mut self) -> Result<Vec<(String, String)>, Stop> {
-        let mut keys: Vec<(String, String)> = Vec::new();
+    /// Keys as their tokens, through the `=` or brace after them.
+    fn keys(&mut self) -> Result<Vec<Token>, Stop> {
+        let mut keys: Vec<Token> = Vec::new();
         loop {
             match self.scan() {
                 Kind::End if keys.is_empty() => return Err(Stop::End),
@@ -158,12 +187,11 @@ impl Parser<'_> {
                 }
                 Kind::OpenBrace => return Ok(keys),
                 Kind::Identifier | Kind::Text | Kind::Bool => {
-                    let key = self.token.value.clone();
                     // The word `true` is no key.
                     if self.token.kind == Kind::Bool {
                         return Err(self.unexpected_key());
                     }
-                    keys.push((key, self.token.written.clone()));
+                    keys.push(self.token.clone());
                 }
                 Kind::Illegal => return Err(self.wrong("illegal character".to_string()).into()),
                 _ => return Err(self.unexpected_key()),

@@ -106,6 +106,7 @@ fn indexes(state: &State) {
     assert_eq!(by.deployments_by_create.len(), rows(Table::Deployment));
     assert_eq!(by.deployments_by_job.len(), rows(Table::Deployment));
     assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));
+    assert_eq!(by.nodes_by_secret.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
     crate::csi::check::consistent(state);
     assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));

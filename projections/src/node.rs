@@ -12,10 +12,11 @@ use songline_commands::{
 };
 use songline_model::{
     ALL_NODE_POOL, DEFAULT_NODE_POOL, DrainMetadata, DrainStatus, DrainStrategy, Eligibility, Node, NodeEvent, NodeId, NodePool,
-    NodePoolName, NodeStatus, Time,
+    NodePoolName, NodeStatus, Str, Time,
 };
 
 use crate::csi;
+use crate::index::move_key;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
 use crate::state::State;
@@ -32,13 +33,15 @@ impl Rules<NodeId, Node> for tables::Nodes {
         row.id
     }
 
-    fn reindex(state: &mut State, before: Option<&Arc<Node>>, after: Option<&Arc<Node>>) {
+    fn reindex(state: &mut State, before_row: Option<&Arc<Node>>, after_row: Option<&Arc<Node>>) {
         let pool = |node: &Arc<Node>| (node.node_pool.clone(), node.id);
-        let (before, after) = (before.map(pool), after.map(pool));
+        let (before, after) = (before_row.map(pool), after_row.map(pool));
         if before != after {
             before.map(|key| state.by.nodes_by_pool.remove(&key));
             after.map(|key| state.by.nodes_by_pool.insert(key));
         }
+        let secret = |node: &Arc<Node>| (Str::from(node.secret_id.reveal()), node.id);
+        move_key(&mut state.by.nodes_by_secret, before_row.map(secret), after_row.map(secret));
     }
 }
 
@@ -51,6 +54,13 @@ impl State {
     /// All nodes, by id.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = &Arc<Node>> {
         self.tables.nodes.iter()
+    }
+
+    /// The node whose secret this is.
+    pub fn node_by_secret(&self, secret: &str) -> Option<NodeId> {
+        let start = (Str::from(secret), NodeId::NIL);
+        let found = self.by.nodes_by_secret.range(start..).next().filter(|(known, _)| known == secret && !secret.is_empty());
+        found.map(|(_, id)| *id)
     }
 
     /// The nodes of a pool, by id. The pool `all` has every node.

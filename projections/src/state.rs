@@ -42,6 +42,8 @@ pub struct State {
 #[derive(Clone, Default)]
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
+    /// In the secret's own letters.
+    pub(crate) nodes_by_secret: OrdSet<(Str, NodeId)>,
     pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
     /// Its keys are what the packed evaluations share.
     pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,

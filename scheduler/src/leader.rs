@@ -11,6 +11,7 @@ pub mod heartbeats;
 pub mod reports;
 pub mod root_keys;
 pub mod services;
+pub mod tokens;
 pub mod work;
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<S
             "server" => server(value, config, &mut seen)?,
             "client" => client(value, config, &mut seen)?,
             "plugin" => plugins(value, config)?,
-            "acl" => acl(value, &mut seen)?,
+            "acl" => acl(value, config, &mut seen)?,
             "telemetry" => telemetry(value, config, &mut seen)?,
             "limits" => limits(value, config, &mut seen)?,
             "addresses"
@@ -149,6 +149,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "job_gc_threshold" => told.gc.job = span("server", key, value)?,
             "eval_gc_threshold" => told.gc.eval = span("server", key, value)?,
             "batch_eval_gc_threshold" => told.gc.batch_eval = span("server", key, value)?,
+            "acl_token_gc_threshold" => told.gc.acl_token = span("server", key, value)?,
             "deployment_gc_threshold" => told.gc.deployment = span("server", key, value)?,
             "root_key_gc_interval" => told.root_key_gc_interval = span("server", key, value)?,
             "root_key_gc_threshold" => told.root_keys.gc = span("server", key, value)?,
@@ -171,7 +172,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "csi_volume_claim_gc_interval"
             | "csi_volume_claim_gc_threshold"
             | "csi_plugin_gc_threshold"
-            | "acl_token_gc_threshold"
             | "encrypt"
             | "rejoin_after_leave"
             | "non_voting_server"
@@ -340,14 +340,14 @@ fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
     })
 }
 
-fn acl(value: &Value, seen: &mut Seen) -> anyhow::Result<()> {
+fn acl(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
     each(value, &mut |key, value| {
         match key {
-            "enabled" if flag(key, value)? => {
-                bail!("acl.enabled: this version has no ACLs yet, and an agent that only looked guarded would be worse")
-            }
-            "enabled" => {}
-            "token_ttl" | "policy_ttl" | "role_ttl" | "replication_token" | "token_min_expiration_ttl" | "token_max_expiration_ttl" => {
+            "enabled" => config.acl.enabled = flag(key, value)?,
+            "token_min_expiration_ttl" => config.acl.token_ttl.min = span("acl", key, value)?,
+            "token_max_expiration_ttl" => config.acl.token_ttl.max = span("acl", key, value)?,
+            // Tokens and policies are looked up in the state at every request: nothing is kept that could grow old.
+            "token_ttl" | "policy_ttl" | "role_ttl" | "replication_token" => {
                 seen.without_effect(&format!("acl.{key}"), value);
             }
             other => bail!("acl unexpected keys {other}"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use songline_api::event::EventHub;
 use songline_api::keyring::Keyring;
+use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server,
@@ -70,6 +71,11 @@ impl Server for Core {
         Core::now(self)
     }
 
+    fn bootstrap_reset_index(&self) -> u64 {
+        let text = std::fs::read_to_string(self.dir.join("acl-bootstrap-reset")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
     fn node_agent(&self, node: NodeId) -> Option<Arc<LocalNode>> {
         self.local_nodes().get(&node).cloned()
     }
@@ -89,27 +95,32 @@ impl Server for Core {
     async fn snapshot_restore(
         &self,
         archive: File,
+        actor: Actor,
         idempotency: Option<Idempotency>,
         dry_run: bool,
     ) -> Result<RestoreReport, RestoreError> {
-        self.restore_archive(archive, Actor::Anonymous, idempotency, dry_run).await
+        self.restore_archive(archive, actor, idempotency, dry_run).await
     }
 
-    async fn force_gc(&self) -> Result<(), ProposeError> {
-        self.collect_garbage(Cutoffs::ALL).await
+    async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
+        self.collect_garbage(Cutoffs::ALL, &actor).await
     }
 
-    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+    async fn reconcile_summaries(&self, actor: Actor) -> Result<(), ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let queued = tokio::task::spawn_blocking(move || queued_by_job(&view, now)).await;
         let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let command = ReconcileSummaries { queued };
-        self.write(Proposal { actor: Actor::Anonymous, cause: None, idempotency: None, command: command.into() }).await?;
+        self.write(Proposal { actor, cause: None, idempotency: None, command: command.into() }).await?;
         Ok(())
     }
 
     fn keyring(&self) -> &impl Keyring {
         self
+    }
+
+    fn sso(&self) -> &Sso {
+        &self.sso
     }
 
     fn info(&self) -> &AgentInfo {

@@ -232,7 +232,7 @@ impl Leader {
             let cutoffs = self.times.cutoffs(&self.core.config.gc, now);
             let core = Arc::clone(&self.core);
             tokio::spawn(async move {
-                if let Err(error) = core.collect_garbage(cutoffs).await {
+                if let Err(error) = core.collect_garbage(cutoffs, &Actor::Leader("gc".into())).await {
                     tracing::warn!(%error, "garbage collection stopped early; the next one goes on");
                 }
             });
@@ -333,7 +333,7 @@ impl Leader {
 
 impl Core {
     /// Drops all that is old enough.
-    pub(crate) async fn collect_garbage(&self, cutoffs: Cutoffs) -> Result<(), ProposeError> {
+    pub(crate) async fn collect_garbage(&self, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
             let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.config.job_tracked_versions);
@@ -341,7 +341,7 @@ impl Core {
                 break;
             }
             for command in commands {
-                self.write(proposal("gc", None, command)).await?;
+                self.write(Proposal { actor: actor.clone(), cause: None, idempotency: None, command }).await?;
             }
         }
         Ok(())

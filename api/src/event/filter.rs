@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use songline_lang::acl::{Access, Acl, NamespaceCapability};
 use songline_lang::bexpr::{Filter, SyntaxError};
 use songline_model::Str;
 
@@ -23,12 +25,19 @@ pub struct Interest {
     /// Keys by topic, `*` for either.
     topics: BTreeMap<Str, BTreeSet<Str>>,
     expression: Option<Expression>,
+    /// Events of a namespace are seen by whom this lets read jobs there; `None`: by everybody.
+    readable: Option<Arc<Acl>>,
 }
 
 impl Interest {
     /// Topics as the query has them (`Topic` or `Topic:key`, none for everything), in a namespace or in all (`*`).
     pub fn parse<'a>(namespace: &str, topics: impl Iterator<Item = Cow<'a, str>>) -> Result<Self, InvalidTopic> {
-        let mut out = Interest { namespace: (namespace != "*").then(|| Str::new(namespace)), topics: BTreeMap::new(), expression: None };
+        let mut out = Interest {
+            namespace: (namespace != "*").then(|| Str::new(namespace)),
+            topics: BTreeMap::new(),
+            expression: None,
+            readable: None,
+        };
         for asked in topics {
             let (topic, key) = asked.split_once(':').unwrap_or((&asked, "*"));
             if key.contains(':') {
@@ -48,9 +57,35 @@ impl Interest {
         self
     }
 
+    /// The same, of which only events whose own namespace this lets the reader read.
+    pub fn readable_by(mut self, acl: Arc<Acl>) -> Self {
+        self.readable = Some(acl).filter(|acl| !acl.is_management());
+        self
+    }
+
+    /// Whether this may be asked for: what each topic needs in the namespace that is asked for.
+    pub fn is_permitted(&self, acl: &Acl) -> bool {
+        let namespace = self.namespace.as_ref().map_or("*", Str::as_str);
+        self.topics.keys().all(|topic| match topic.as_str() {
+            "Allocation" | "Deployment" | "Evaluation" | "Job" | "Service" => acl.namespace(namespace, NamespaceCapability::ReadJob),
+            "Node" => acl.node(Access::Read),
+            // All topics, those of operators, and those that nobody knows.
+            _ => acl.is_management(),
+        })
+    }
+
+    /// Whether a reader who may this now sees what he saw. Over all namespaces, any change may be one of what he sees.
+    pub fn is_still_readable_by(&self, acl: &Arc<Acl>) -> bool {
+        let same = self.namespace.is_some() || self.readable.as_ref().is_none_or(|before| before == acl);
+        (self.readable.is_some() || acl.is_management()) && same && self.is_permitted(acl)
+    }
+
     /// Whether every event passes.
     pub fn is_everything(&self) -> bool {
-        self.expression.is_none() && self.namespace.is_none() && self.keys("*").is_some_and(|keys| keys.contains("*"))
+        self.readable.is_none()
+            && self.expression.is_none()
+            && self.namespace.is_none()
+            && self.keys("*").is_some_and(|keys| keys.contains("*"))
     }
 
     /// Whether events of this topic can pass at all.
@@ -62,7 +97,9 @@ impl Interest {
     pub fn wants(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
         let in_namespace = label.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == label.namespace);
+        let readable = |acl: &Arc<Acl>| label.namespace.is_empty() || acl.namespace(&label.namespace, NamespaceCapability::ReadJob);
         in_namespace
+            && self.readable.as_ref().is_none_or(readable)
             && [self.keys("*"), self.keys(&label.topic)].into_iter().flatten().any(|keys| matches(keys, event))
             && self.expression.as_ref().is_none_or(|expression| expression.matches(index, event))
     }

@@ -36,7 +36,7 @@ const ROUNDS_BETWEEN_LOOKS: u32 = 16;
 /// How long a reader of the history waits when its writer is behind the tail.
 const WRITER_WAIT: Duration = Duration::from_millis(5);
 /// What a stream ends with when nobody refused it.
-const CLOSED: &str = "subscription closed by server, client should resubscribe";
+pub const CLOSED: &str = "subscription closed by server, client should resubscribe";
 
 /// Where a stream starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::{Server, Wellness};
+use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent("read"), |call| Box::pin(show(call)));
-    mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node("read"), |call| Box::pin(members(call)));
+    mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent(Access::Read), |call| Box::pin(show(call)));
+    mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node(Access::Read), |call| Box::pin(members(call)));
     mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
-    mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Agent("read"), |call| Box::pin(servers(call)));
+    mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Servers(Access::Read), |call| Box::pin(servers(call)));
     mux.add(Methods::Get, "/v1/status/leader", "", Capability::Anyone, |call| Box::pin(leader(call)));
     mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
     mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));

@@ -21,22 +21,31 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::{AllocFields, AllocStub, AllocView};
 use crate::wire::responses::{AllocStopResponse, WriteMeta};
+use songline_lang::acl::NamespaceCapability;
 
 /// Rows that become stubs.
 pub(super) type StubList = Vec<Arc<Allocation>>;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/allocation/", "{}/stop", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(stop(call)));
-    mux.add(Methods::Any, "/v1/allocation/", "{}/checks", Capability::Namespace("read-job"), |call| Box::pin(checks(call)));
-    mux.add(Methods::Get, "/v1/allocation/", "{}/services", Capability::Namespace("read-job"), |call| Box::pin(services(call)));
-    mux.add(Methods::Get, "/v1/allocation/", "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/allocation/", "{}/stop", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| {
+        Box::pin(stop(call))
+    });
+    mux.add(Methods::Any, "/v1/allocation/", "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(checks(call))
+    });
+    mux.add(Methods::Get, "/v1/allocation/", "{}/services", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(services(call))
+    });
+    mux.add(Methods::Get, "/v1/allocation/", "{}", Capability::OrNode(&Capability::Object(&[NamespaceCapability::ReadJob])), |call| {
+        Box::pin(read(call))
+    });
     let root = "/v1/client/allocation/";
-    mux.add(Methods::Any, root, "{}/stats", Capability::Namespace("read-job"), |call| Box::pin(stats(call)));
-    mux.add(Methods::Any, root, "{}/checks", Capability::Namespace("read-job"), |call| Box::pin(checks(call)));
-    mux.add(Methods::Any, root, "{}/restart", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(restart(call)));
-    mux.add(Methods::Write, root, "{}/signal", Capability::Namespace("alloc-lifecycle"), |call| Box::pin(signal(call)));
-    mux.add(Methods::Any, root, "{}/gc", Capability::Namespace("submit-job"), |call| Box::pin(collect(call)));
+    mux.add(Methods::Any, root, "{}/stats", Capability::Object(&[NamespaceCapability::ReadJob]), |call| Box::pin(stats(call)));
+    mux.add(Methods::Any, root, "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| Box::pin(checks(call)));
+    mux.add(Methods::Any, root, "{}/restart", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| Box::pin(restart(call)));
+    mux.add(Methods::Write, root, "{}/signal", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| Box::pin(signal(call)));
+    mux.add(Methods::Any, root, "{}/gc", Capability::Object(&[NamespaceCapability::SubmitJob]), |call| Box::pin(collect(call)));
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(resource_not_found()))));
 }
 
@@ -69,7 +78,11 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             "" => Token::Indexed(alloc.create_index, alloc.id.to_string()),
             _ => Token::Text(alloc.id.to_string()),
         };
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, |alloc| params.in_namespace(&alloc.namespace))?;
+        let caller = call.caller()?;
+        let keep = |alloc: &Allocation| {
+            params.in_namespace(&alloc.namespace) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
+        };
+        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::Allocs), value: page })
     })
     .await?;
@@ -89,7 +102,11 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Ok(At { index, value: row })
     })
     .await?;
+    let caller = call.caller()?;
+    let shown = |alloc: &Allocation| caller.is_node() || caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
     match found.value {
+        // Clients know this refusal so, also where it is not the truth.
+        Some(alloc) if !shown(&alloc) => Err(ApiError::internal(format!("Unknown allocation \"{id}\""))),
         Some(alloc) => call.read(&Meta::at(found.index), &AllocView::new(&alloc)),
         None => Err(ApiError::missing("alloc not found", found.index)),
     }
@@ -108,6 +125,7 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = alloc_id(call.id())?;
     let view = call.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found("allocation not found"))?;
+    call.require_in(&alloc.namespace, &[NamespaceCapability::AllocLifecycle])?;
     let now = call.server.now().nanos();
     let job = view.job(&alloc.namespace, &alloc.job_id).or(alloc.job.as_ref());
     let eval = Evaluation {
@@ -131,7 +149,7 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (id, agent) = agent_of(&call, call.id())?;
+    let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
     let task = call.query().text("task").into_owned();
     let json = agent.alloc_stats(id, &task).await?;
     Ok(raw_json(json))
@@ -139,7 +157,7 @@ async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Checks of services are not run yet: no allocation has any.
 async fn checks<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    agent_of(&call, call.id())?;
+    agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
     call.plain(&None::<()>)
 }
 
@@ -169,7 +187,7 @@ async fn restart<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         let names = go_json::Names { root: Some("struct { TaskName string; AllTasks bool }"), ..go_json::Names::default() };
         go_json::from_slice_named(&body, names).map_err(|error| ApiError::internal(error.to_string()))?
     };
-    let (id, agent) = agent_of(&call, call.id())?;
+    let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::AllocLifecycle])?;
     agent.alloc_restart(id, &request.task_name, request.all_tasks).await?;
     call.plain(&WriteMeta::default())
 }
@@ -187,19 +205,23 @@ async fn signal<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         axum::http::StatusCode::BAD_REQUEST => ApiError::bad_request(format!("Failed to decode body: {}", error.text)),
         _ => error,
     })?;
-    let (id, agent) = agent_of(&call, call.id())?;
+    let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::AllocLifecycle])?;
     agent.alloc_signal(id, &request.task, &request.signal).await?;
     call.plain(&WriteMeta::default())
 }
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (id, agent) = agent_of(&call, call.id())?;
+    let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::SubmitJob])?;
     agent.alloc_gc(id).await?;
     Ok(empty())
 }
 
-/// The allocation of a request, and its node's agent.
-pub(super) fn agent_of<S: Server>(call: &Call<S>, text: &str) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+/// The allocation of a request, and its node's agent, for a caller who has one of these capabilities in its namespace.
+pub(super) fn agent_of<S: Server>(
+    call: &Call<S>,
+    text: &str,
+    capabilities: &[NamespaceCapability],
+) -> Result<(AllocId, Arc<S::Node>), ApiError> {
     if text.contains('/') {
         return Err(resource_not_found());
     }
@@ -207,6 +229,7 @@ pub(super) fn agent_of<S: Server>(call: &Call<S>, text: &str) -> Result<(AllocId
     let id = alloc_id(text)?;
     let view = call.view();
     let alloc = view.alloc(id).ok_or_else(unknown)?;
+    call.require_in(&alloc.namespace, capabilities)?;
     let node = alloc.node_id.ok_or_else(unknown)?;
     let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;
     Ok((id, agent))

@@ -14,12 +14,13 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::cas;
 use crate::http::raft::RaftServer;
 use crate::server::Server;
+use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let (config, health) = ("/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health");
-    mux.add(Methods::Get, config, "", Capability::Operator("read"), |call| Box::pin(read_config(call)));
-    mux.add(Methods::Put, config, "", Capability::Operator("write"), |call| Box::pin(write_config(call)));
-    mux.add(Methods::Get, health, "", Capability::Operator("read"), |call| Box::pin(read_health(call)));
+    mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
+    mux.add(Methods::Put, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
+    mux.add(Methods::Get, health, "", Capability::Operator(Access::Read), |call| Box::pin(read_health(call)));
     for path in [config, health] {
         // Other methods are as good as other paths.
         mux.add(Methods::Any, path, "", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));

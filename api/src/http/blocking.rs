@@ -47,8 +47,11 @@ where
             return Ok(found);
         }
         tokio::select! {
-            () = watcher.changed() => {}
-            () = &mut deadline => return query(&server.view()),
+            () = watcher.changed() => call.recheck()?,
+            () = &mut deadline => {
+                call.recheck()?;
+                return query(&server.view());
+            }
             () = server.shutdown().cancelled() => return Ok(found),
         }
     }

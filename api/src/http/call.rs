@@ -18,6 +18,7 @@ use songline_projections::State;
 use uuid::Uuid;
 
 use crate::error::ApiError;
+use crate::http::gate::Credentials;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::past::PastView;
@@ -41,6 +42,8 @@ pub struct Call<S> {
     pub query: String,
     /// Headers.
     pub headers: HeaderMap,
+    /// What the request showed, and who that is.
+    pub credentials: Credentials,
     /// The body, unread. The lock is never contended: it makes a call shareable between threads.
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
@@ -138,7 +141,9 @@ impl<S: Server> Call<S> {
     /// Writes a command to the log. With an idempotency key of the caller a retried request runs once.
     pub async fn propose(&self, command: impl Into<Command>) -> Result<Written, ApiError> {
         let idempotency = self.once.as_ref().map(Once::next);
-        let proposal = Proposal { actor: Actor::Anonymous, cause: None, idempotency, command: command.into() };
+        // On a route for everybody it does not matter that a token is none.
+        let actor = self.authenticated().map_or(Actor::Anonymous, |caller| caller.actor());
+        let proposal = Proposal { actor, cause: None, idempotency, command: command.into() };
         Ok(self.server.propose(proposal).await?)
     }
 

@@ -15,16 +15,32 @@ use songline_projections::{State, Table};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty, empty_written};
+use crate::http::gate::any_of;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
+use songline_lang::acl::{Access, NamespaceCapability};
+
+/// Each of them lets volumes be listed.
+const LIST: &[NamespaceCapability] = &[
+    NamespaceCapability::CsiListVolume,
+    NamespaceCapability::CsiReadVolume,
+    NamespaceCapability::CsiMountVolume,
+    NamespaceCapability::ListJobs,
+];
+/// Each of them lets a volume be seen.
+const READ: &[NamespaceCapability] =
+    &[NamespaceCapability::CsiReadVolume, NamespaceCapability::CsiMountVolume, NamespaceCapability::ReadJob];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (list, read) = (Capability::Namespace("csi-list-volume"), Capability::Namespace("csi-read-volume"));
-    let (write, mount) = (Capability::Namespace("csi-write-volume"), Capability::Namespace("csi-mount-volume"));
+    let (list, read) = (Capability::Namespace(LIST), Capability::OrNode(&Capability::Namespace(READ)));
+    let (write, mount) = (
+        Capability::Object(&[NamespaceCapability::CsiWriteVolume]),
+        Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::CsiMountVolume])),
+    );
     mux.add(Methods::Get, "/v1/volumes", "", list, |call| Box::pin(self::list(call)));
     mux.add(Methods::Write, "/v1/volumes", "", write, |call| Box::pin(register(call)));
     mux.add(Methods::Get, "/v1/volumes/external", "", list, |call| Box::pin(provider::list_external(call)));
@@ -50,7 +66,10 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (plugin, node) = (call.query().text("plugin_id").into_owned(), call.query().text("node_id").into_owned());
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiVolumes)], |view| {
-        let rows = selected(view, &params, &plugin, &node).into_iter().map(|row| Arc::new(CsiVolumeView(view.denormalize(&row))));
+        let caller = call.caller()?;
+        let shown = |row: &Arc<CsiVolume>| any_of(caller.acl(), &row.namespace, LIST);
+        let rows =
+            selected(view, &params, &plugin, &node).into_iter().filter(shown).map(|row| Arc::new(CsiVolumeView(view.denormalize(&row))));
         let token = |seen: &CsiVolumeView| Token::Spaced(seen.0.volume.namespace.to_string(), seen.0.volume.id.to_string());
         let page = paging::page(&params, rows, token, |_| true)?;
         Ok(At { index: view.table_index(Table::CsiVolumes), value: page })
@@ -128,7 +147,16 @@ async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<
     if request.volumes.is_empty() {
         return Err(ApiError::internal("missing volume definition"));
     }
-    Ok(request.volumes.into_iter().map(|volume| volume.into_volume(&namespace)).collect())
+    let volumes: Vec<CsiVolume> = request.volumes.into_iter().map(|volume| volume.into_volume(&namespace)).collect();
+    // Each in its own namespace, whatever that of the request is.
+    volumes.iter().try_for_each(|volume| require_write(call, &volume.namespace))?;
+    Ok(volumes)
+}
+
+/// Refuses a caller who may not write volumes of a namespace, or not see plugins.
+fn require_write<S: Server>(call: &Call<S>, namespace: &str) -> Result<(), ApiError> {
+    call.require_in(namespace, &[NamespaceCapability::CsiWriteVolume])?;
+    call.require(|acl| acl.plugin(Access::Read))
 }
 
 /// The namespace of a write: the body's counts when the query names none.
@@ -158,6 +186,7 @@ async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         text => parse_bool(text).ok_or_else(|| ApiError::bad_request("invalid force value"))?,
     };
     let namespace = call.write_namespace()?;
+    call.require_in(&namespace, &[NamespaceCapability::CsiWriteVolume])?;
     let command = DeregisterCsiVolumes { namespace: namespace.into(), ids: vec![id.into()], force };
     let written = call.propose(command).await?;
     Ok(written_with_meta(written.index))
@@ -172,6 +201,9 @@ async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("detach requires node ID"));
     }
     let key = CsiVolumeKey::new(call.write_namespace()?, &id);
+    if !call.caller()?.is_node() {
+        call.require(|acl| acl.plugin(Access::Read))?;
+    }
     let view = call.server.view();
     let Some(volume) = view.csi_volume_by_key(&key) else {
         return Err(ApiError::internal("no such volume"));

@@ -6,7 +6,8 @@ use axum::response::Response;
 use songline_commands::{PromoteDeployment, SetDeploymentAllocHealth, UpdateDeploymentStatus};
 use songline_lang::go_json::Names;
 use songline_model::{
-    AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
+    AllocId, Allocation, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation,
+    Job, Str,
 };
 use songline_projections::{State, Table};
 
@@ -23,9 +24,11 @@ use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest};
 use crate::wire::responses::DeploymentUpdateResponse;
+use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (root, submit, read_job) = ("/v1/deployment/", Capability::Namespace("submit-job"), Capability::Namespace("read-job"));
+    let (root, submit, read_job) =
+        ("/v1/deployment/", Capability::Object(&[NamespaceCapability::SubmitJob]), Capability::Namespace(&[NamespaceCapability::ReadJob]));
     mux.add(Methods::Get, "/v1/deployments", "", read_job, |call| Box::pin(list(call)));
     mux.add(Methods::Get, root, "allocations/{}", read_job, |call| Box::pin(allocations(call)));
     mux.add(Methods::Write, root, "fail/{}", submit, |call| Box::pin(fail(call)));
@@ -51,7 +54,10 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             "" => Token::Indexed(row.create_index, row.id.to_string()),
             _ => Token::Text(row.id.to_string()),
         };
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, |row| params.in_namespace(&row.namespace))?;
+        let caller = call.caller()?;
+        let keep =
+            |row: &Deployment| params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::Deployment), value: page })
     })
     .await?;
@@ -62,7 +68,10 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = deployment_id(call.id())?;
     let found = blocking::run(&call, &params, &[WatchKey::Deployment(id)], |view| {
-        let row = view.deployment(id).cloned();
+        // Of a namespace that is not the caller's, it is not there.
+        let caller = call.caller()?;
+        let shown = |row: &&Arc<Deployment>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        let row = view.deployment(id).filter(shown).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Deployment), |row| row.modify_index);
         Ok(At { index, value: row })
     })
@@ -78,7 +87,9 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = ids::exact(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
     let id = id.map(DeploymentId::from).unwrap_or_default();
     let found = blocking::run(&call, &params, &[WatchKey::DeploymentAllocs(id)], |view| {
-        let rows: StubList = view.allocs_of_deployment(id).cloned().collect();
+        let caller = call.caller()?;
+        let shown = |row: &&Arc<Allocation>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        let rows: StubList = view.allocs_of_deployment(id).filter(shown).cloned().collect();
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })
     .await?;
@@ -88,7 +99,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
-    let deployment = active(&view, deployment_id(call.id())?, "can't fail terminal deployment")?;
+    let deployment = active(&call, &view, deployment_id(call.id())?, "can't fail terminal deployment")?;
     let rollback = rollback(&view, deployment, |_| true);
     let base = "Deployment marked as failed";
     let description = describe(base, &rollback);
@@ -116,7 +127,7 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     check_body_id(&request.deployment_id, call.id())?;
     let view = call.view();
     let refusal = if request.pause { "can't pause terminal deployment" } else { "can't resume terminal deployment" };
-    let deployment = active(&view, deployment_id(call.id())?, refusal)?;
+    let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
     let (to, description) = match request.pause {
         true => (DeploymentStatus::Paused, "Deployment is paused"),
         false if deployment.requires_promotion() => (DeploymentStatus::Running, "Deployment is running but requires manual promotion"),
@@ -147,7 +158,7 @@ async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: DeploymentPromoteRequest = call.json_named(names).await?;
     check_body_id(&request.deployment_id, call.id())?;
     let view = call.view();
-    let deployment = active(&view, deployment_id(call.id())?, "can't promote terminal deployment")?;
+    let deployment = active(&call, &view, deployment_id(call.id())?, "can't promote terminal deployment")?;
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
     let groups = request.groups.unwrap_or_default();
@@ -168,7 +179,7 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
     }
     let view = call.view();
     let refusal = "can't set health of allocations for a terminal deployment";
-    let deployment = active(&view, deployment_id(call.id())?, refusal)?;
+    let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
     let (healthy, unhealthy) = (alloc_ids(&healthy)?, alloc_ids(&unhealthy)?);
     let groups: Vec<Str> = unhealthy.iter().filter_map(|id| Some(view.alloc(*id)?.task_group.clone())).collect();
     let rollback = rollback(&view, deployment, |group| groups.iter().any(|name| name == group));
@@ -203,7 +214,7 @@ async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentUnblockRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
-    active(&call.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
+    active(&call, &call.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
     call.written(0, &DeploymentUpdateResponse::default())
 }
 
@@ -234,9 +245,15 @@ fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A deployment that still goes on.
-fn active<'a>(view: &'a State, id: DeploymentId, refusal: &'static str) -> Result<&'a Arc<Deployment>, ApiError> {
+/// A deployment that still goes on, for a caller who may change it.
+fn active<'a, S: Server>(
+    call: &Call<S>,
+    view: &'a State,
+    id: DeploymentId,
+    refusal: &'static str,
+) -> Result<&'a Arc<Deployment>, ApiError> {
     let deployment = view.deployment(id).ok_or_else(|| ApiError::internal("deployment not found"))?;
+    call.require_in(&deployment.namespace, &[NamespaceCapability::SubmitJob])?;
     if deployment.is_active() { Ok(deployment) } else { Err(ApiError::internal(refusal)) }
 }
 

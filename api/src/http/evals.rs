@@ -23,6 +23,7 @@ use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
 use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
+use songline_lang::acl::NamespaceCapability;
 
 /// As many ids fit into 256 KiB.
 const DELETE_IDS_MAX: usize = 7281;
@@ -31,11 +32,15 @@ const DELETE_IDS_MAX: usize = 7281;
 const FIRST_SLICE: Slice = Slice::of_rows(256);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(list(call)));
     mux.add(Methods::Delete, "/v1/evaluations", "", Capability::Management, |call| Box::pin(delete(call)));
-    mux.add(Methods::Get, "/v1/evaluations/count", "", Capability::Namespace("read-job"), |call| Box::pin(count(call)));
-    mux.add(Methods::Get, "/v1/evaluation/", "{}/allocations", Capability::Namespace("read-job"), |call| Box::pin(allocations(call)));
-    mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/evaluations/count", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(count(call))
+    });
+    mux.add(Methods::Get, "/v1/evaluation/", "{}/allocations", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(allocations(call))
+    });
+    mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(read(call)));
 }
 
 /// The evaluations of a list, in its order.
@@ -55,7 +60,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if has_other_filters && !params.filter.is_empty() {
         return Err(ApiError::bad_request("Filter expression cannot be used with other filter parameters"));
     }
-    let keep = |eval: &Evaluation| {
+    let wanted = |eval: &Evaluation| {
         params.in_namespace(&eval.namespace)
             && (status.is_empty() || eval.status.as_str() == status)
             && (job.is_empty() || eval.job_id == *job)
@@ -65,6 +70,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             "" => Token::Indexed(eval.create_index, eval.id.to_string()),
             _ => Token::Text(eval.id.to_string()),
         };
+        let caller = call.caller()?;
+        let keep = |eval: &Evaluation| wanted(eval) && caller.acl().namespace(&eval.namespace, NamespaceCapability::ReadJob);
         let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::Evals), value: page })
     })
@@ -79,12 +86,14 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         text => Some(Filter::parse(text).map_err(|error| ApiError::internal(error.to_string()))?),
     };
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
+        let caller = call.caller()?;
+        let counts = |namespace: &str| params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob);
         let count = match params.prefix.as_str() {
-            "" => view.count_evals(filter.as_ref(), |namespace| params.in_namespace(namespace)),
+            "" => view.count_evals(filter.as_ref(), |namespace| counts(namespace)),
             _ => {
                 let passes = |eval: &&Arc<Evaluation>| {
                     let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
-                    params.in_namespace(&eval.namespace) && wanted
+                    counts(&eval.namespace) && wanted
                 };
                 rows(view, &params)?.iter().filter(passes).count()
             }
@@ -117,6 +126,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let (row, relatives) = &found.value;
     match row {
         Some(eval) => {
+            call.require_in(&eval.namespace, &[NamespaceCapability::ReadJob])?;
             let stubs = relatives.iter().map(|eval| EvalStub::new(eval)).collect();
             call.read(&Meta::at(found.index), &EvalView::new(eval, stubs))
         }
@@ -147,6 +157,9 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = eval_id(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
     let found = blocking::run(&call, &params, &[WatchKey::EvalAllocs(id)], |view| {
+        if let Some(eval) = view.eval(id) {
+            call.require_in(&eval.namespace, &[NamespaceCapability::ReadJob])?;
+        }
         let rows: StubList = view.allocs_of_eval(id).cloned().collect();
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })

@@ -1,5 +1,7 @@
 //! The event stream as a request: which dialect, which format, from where. What streams is in `event`.
 
+mod permit;
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -14,6 +16,8 @@ use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, quote};
 use crate::server::Server;
+
+use permit::TokenPermit;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/event/stream", "", Capability::Topics, |call| Box::pin(stream(call)));
@@ -34,7 +38,23 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let format = format(&call)?;
     let interest = interest.with_expression(wish.expression);
+    let caller = call.caller()?;
+    let (interest, permit) = if call.server.info().acl.enabled {
+        // Callers without a token of their own do not subscribe, whatever others let everybody do.
+        let may = caller.token().is_some() && interest.is_permitted(caller.acl());
+        if !may {
+            return Err(ApiError::internal("Permission denied"));
+        }
+        let interest = interest.readable_by(caller.shared_acl());
+        let permit = TokenPermit::new(&call, interest.clone());
+        (interest, Some(permit))
+    } else {
+        (interest, None)
+    };
     let mut subscription = call.server.events().subscribe(interest, format, wish.dialect, wish.start);
+    if let Some(permit) = permit {
+        subscription = subscription.permitted_by(Arc::new(permit));
+    }
     if wish.snapshot {
         subscription = subscription.beginning_with(call.server.view());
     }

@@ -12,12 +12,13 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json;
 use songline_model::{Allocation, Str};
 use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 
 use crate::error::ApiError;
-use crate::http::allocs::agent_of;
+use crate::http::allocs::alloc_id;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
@@ -33,10 +34,21 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, "/v1/client/allocation/", "{}/exec", Capability::Anyone, |call| Box::pin(exec(call)));
 }
 
+/// Drivers whose tasks see a file system of their own. Any other shows them the node's.
+const ISOLATING: [&str; 5] = ["exec", "docker", "java", "podman", "qemu"];
+
 /// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
 /// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
-async fn permitted<S: Server>(_call: &Call<S>, _secret: Option<&str>, _alloc: &Allocation, _task: &str) -> Result<(), ApiError> {
-    Ok(())
+fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
+    let secret = secret.unwrap_or_else(|| call.token());
+    let caller = call.credentials.authenticate(&*call.server, secret);
+    let caller = caller.map_err(|_| ApiError::internal("rpc error: Permission denied"))?;
+    let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
+    let on_node = alloc.group().and_then(|group| group.task(task)).is_some_and(|task| !ISOLATING.contains(&&*task.driver));
+    if may(NamespaceCapability::AllocExec) && (!on_node || may(NamespaceCapability::AllocNodeExec)) {
+        return Ok(());
+    }
+    Err(ApiError::internal("Permission denied"))
 }
 
 async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -121,17 +133,24 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
 
 /// Everything after the upgrade.
 async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
-    let shutdown = call.server.shutdown().clone();
     match begin(&call, command, tty, &mut socket).await {
-        Ok(exec) => {
-            drop(call);
-            session::talk(socket, exec, &shutdown).await;
+        Ok(Begun { session, alloc, task, secret }) => {
+            let still_may = || permitted(&call, secret.as_deref(), &alloc, &task);
+            session::talk(socket, session, call.server.shutdown(), still_may).await;
         }
         Err(error) => session::close(socket, session::code_of(error.code), &error.text).await,
     }
 }
 
-async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<ExecSession, ApiError> {
+/// A session, and by what right.
+struct Begun {
+    session: ExecSession,
+    alloc: Arc<Allocation>,
+    task: Str,
+    secret: Option<String>,
+}
+
+async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<Begun, ApiError> {
     let handshake = match &*call.query().text("ws_handshake") {
         "" => false,
         text => parse_bool(text).ok_or_else(|| {
@@ -143,17 +162,20 @@ async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socke
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
-    let (id, agent) = agent_of(call, call.id())?;
-    let alloc = call.view().alloc(id).map(Arc::clone).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
+    let id = alloc_id(call.id())?;
+    let unknown = || ApiError::not_found(format!("Unknown allocation \"{id}\""));
+    let alloc = call.view().alloc(id).map(Arc::clone).ok_or_else(unknown)?;
     let task = Str::new(call.query().text("task"));
-    permitted(call, secret.as_deref(), &alloc, &task).await?;
+    permitted(call, secret.as_deref(), &alloc, &task)?;
+    let agent = alloc.node_id.and_then(|node| call.server.node_agent(node)).ok_or_else(|| ApiError::not_found("No path to node"))?;
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }
     if command.is_empty() {
         return Err(ApiError::bad_request("command is not present"));
     }
-    Ok(agent.alloc_exec(ExecCommand { alloc: id, task, command, tty }).await?)
+    let session = agent.alloc_exec(ExecCommand { alloc: id, task: task.clone(), command, tty }).await?;
+    Ok(Begun { session, alloc, task, secret })
 }
 
 #[cfg(test)]

@@ -16,11 +16,14 @@ use crate::http::history::whole_id;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::past::{caught_up, past_of};
 use crate::server::Server;
+use songline_lang::acl::NamespaceCapability;
 
 use chain::{Chain, Step};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/explain/", "allocation/{}", Capability::Namespace("read-job"), |call| Box::pin(explain(call)));
+    mux.add(Methods::Get, "/v1/explain/", "allocation/{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(explain(call))
+    });
 }
 
 #[derive(Debug, Serialize)]
@@ -60,7 +63,10 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let chain = Chain::new(past, Arc::clone(&view));
     let row = chain.allocation(id).await?;
     // Who may read one namespace is not told of another one's allocations.
-    let Some(row) = row.filter(|row| params.in_namespace(&row.namespace)) else {
+    let caller = call.caller()?;
+    let shown =
+        |row: &Arc<Allocation>| params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+    let Some(row) = row.filter(shown) else {
         return Err(ApiError::missing("alloc not found", index));
     };
     let is_there = view.alloc(id).is_some();

@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,40 +27,48 @@ use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::server::Server;
+use songline_lang::acl::{Access, NamespaceCapability};
 
 /// A stream of frames says that it lives so often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (root, read_fs) = ("/v1/client/fs/", Capability::Namespace("read-fs"));
+    let (root, read_fs) = ("/v1/client/fs/", Capability::Object(&[NamespaceCapability::ReadFs]));
     mux.add(Methods::Any, root, "ls/{}", read_fs, |call| Box::pin(list(call)));
     mux.add(Methods::Any, root, "stat/{}", read_fs, |call| Box::pin(stat(call)));
     mux.add(Methods::Any, root, "cat/{}", read_fs, |call| Box::pin(cat(call)));
     mux.add(Methods::Any, root, "readat/{}", read_fs, |call| Box::pin(read_at(call)));
     mux.add(Methods::Any, root, "stream/{}", read_fs, |call| Box::pin(stream(call)));
-    mux.add(Methods::Any, root, "logs/{}", Capability::Namespace("read-logs"), |call| Box::pin(logs(call)));
+    mux.add(
+        Methods::Any,
+        root,
+        "logs/{}",
+        Capability::ObjectStream(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]),
+        |call| Box::pin(logs(call)),
+    );
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
-    mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node("read"), |call| Box::pin(host_stats(call)));
-    mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node("write"), |call| Box::pin(collect(call)));
+    mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node(Access::Read), |call| Box::pin(host_stats(call)));
+    mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node(Access::Write), |call| Box::pin(collect(call)));
 }
 
-/// The allocation of the path and its agent.
-fn agent<S: Server>(call: &Call<S>) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+/// The allocation of the path and its agent, for a caller who may see its files, or whatever else is enough.
+fn agent<S: Server>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(AllocId, Arc<S::Node>), ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
-    agent_of(call, call.id())
+    let enough = [&[NamespaceCapability::ReadFs], or].concat();
+    agent_of(call, call.id(), &enough)
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (id, agent) = agent(&call)?;
+    let (id, agent) = agent(&call, &[])?;
     let path = call.query().text("path").into_owned();
     let path = if path.is_empty() { "/" } else { &path };
     call.plain(&agent.fs_list(id, path).await?)
 }
 
 async fn stat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let (path, (id, agent)) = (required_path(&call)?, agent(&call)?);
+    let (path, (id, agent)) = (required_path(&call)?, agent(&call, &[])?);
     call.plain(&agent.fs_stat(id, &path).await?)
 }
 
@@ -72,7 +80,7 @@ fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
 }
 
 async fn cat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    Ok(raw_file(&call, 0, 0).await.unwrap_or_else(shown_as_content))
+    raw_file(&call, 0, 0).await
 }
 
 async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -82,15 +90,12 @@ async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         read.map_err(|_| ApiError::bad_request(format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quote(&text))))
     };
     let limit = if call.query().has("limit") { number("limit") } else { Ok(0) };
-    let asked = number("offset").and_then(|offset| Ok((offset, limit?)));
-    let answer = match asked {
-        Ok((offset, limit)) => raw_file(&call, offset, u64::try_from(limit).unwrap_or(0)).await,
-        Err(error) => Err(error),
-    };
-    Ok(answer.unwrap_or_else(shown_as_content))
+    let offset = number("offset")?;
+    raw_file(&call, offset, u64::try_from(limit?).unwrap_or(0)).await
 }
 
-/// Errors of these two routes come with status 200: their headers have been sent when the error is known.
+/// An allocation that cannot be looked up is told with status 200 on these two routes: clients know it so. What is wrong with the file, or
+/// with the caller's rights, has its own status.
 fn shown_as_content(error: ApiError) -> Response {
     let mut response = Response::new(Body::from(error.text.into_owned()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -98,7 +103,12 @@ fn shown_as_content(error: ApiError) -> Response {
 }
 
 async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
-    let (path, (id, agent)) = (required_path(call)?, agent(call)?);
+    let path = required_path(call)?;
+    let (id, agent) = match agent(call, &[]) {
+        Ok(found) => found,
+        Err(error) if error.code == StatusCode::FORBIDDEN => return Err(error),
+        Err(error) => return Ok(shown_as_content(error)),
+    };
     let info = agent.fs_stat(id, &path).await?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
@@ -155,7 +165,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let offset = offset(&call).map_err(|error| ApiError::internal(error.text))?;
     let origin = origin(&call)?;
     let follow = call.query().boolean("follow")?.unwrap_or(true);
-    let (id, agent) = agent(&call)?;
+    let (id, agent) = agent(&call, &[])?;
     let info = agent.fs_stat(id, &path).await.map_err(as_bad_request)?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
@@ -195,7 +205,11 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("must provide log type (stdout/stderr)"));
     }
     let (offset, origin) = (offset(&call)?, origin(&call)?);
-    let (id, agent) = agent(&call)?;
+    // Logs are refused within their stream, whose headers are not a refusal's.
+    let (id, agent) = agent(&call, &[NamespaceCapability::ReadLogs]).map_err(|error| match error.code {
+        StatusCode::FORBIDDEN => ApiError::internal(error.text),
+        _ => error,
+    })?;
     let view = call.server.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
     let known = alloc.group().is_some_and(|group| group.tasks.iter().flatten().any(|known| known.name == task));

@@ -15,20 +15,23 @@ use crate::http::past::{caught_up, past_of};
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
+use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
 
 /// Changes of a page that does not say how many it wants, and of the largest page.
 const PER_PAGE: usize = 100;
 const PER_PAGE_MAX: usize = 1000;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (root, read_job) = ("/v1/history/", Capability::Namespace("read-job"));
+    let (root, read_job) = ("/v1/history/", Capability::Namespace(&[NamespaceCapability::ReadJob]));
     mux.add(Methods::Get, root, "allocation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Allocation)));
     mux.add(Methods::Get, root, "deployment/{}", read_job, |call| Box::pin(history(call, ObjectKind::Deployment)));
     mux.add(Methods::Get, root, "evaluation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Evaluation)));
     mux.add(Methods::Get, root, "job/{}", read_job, |call| Box::pin(history(call, ObjectKind::Job)));
     mux.add(Methods::Get, root, "namespace/{}", Capability::Management, |call| Box::pin(history(call, ObjectKind::Namespace)));
-    mux.add(Methods::Get, root, "node/{}", Capability::Node("read"), |call| Box::pin(history(call, ObjectKind::Node)));
-    mux.add(Methods::Get, root, "node_pool/{}", Capability::NodePool("read"), |call| Box::pin(history(call, ObjectKind::NodePool)));
+    mux.add(Methods::Get, root, "node/{}", Capability::Node(Access::Read), |call| Box::pin(history(call, ObjectKind::Node)));
+    mux.add(Methods::Get, root, "node_pool/{}", Capability::NodePool(NodePoolCapability::Read), |call| {
+        Box::pin(history(call, ObjectKind::NodePool))
+    });
 }
 
 /// What led to an entry.
@@ -131,7 +134,11 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let object = object(&call, kind)?;
     let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
     // Who may read one namespace is not told of another one's objects.
-    touches.retain(|touch| touch.index <= newest && (touch.namespace.is_empty() || params.in_namespace(&touch.namespace)));
+    let caller = call.caller()?;
+    let shown = |namespace: &str| {
+        namespace.is_empty() || params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob)
+    };
+    touches.retain(|touch| touch.index <= newest && shown(&touch.namespace));
     if touches.is_empty() {
         let oldest = past.touches().oldest();
         let text = format!("no change of {} {:?} is known: changes are kept from index {oldest} on", kind.as_str(), object.id.as_str());

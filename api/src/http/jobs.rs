@@ -26,32 +26,64 @@ use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::job::{JobStub, JobVersionsResponse};
 use crate::wire::responses::QueryMeta;
+use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (read_job, submit) = (Capability::Namespace("read-job"), Capability::Namespace("submit-job"));
+    let (read_job, submit) =
+        (Capability::Namespace(&[NamespaceCapability::ReadJob]), Capability::Namespace(&[NamespaceCapability::SubmitJob]));
+    // A job says itself which namespace it is in.
+    let submit_own = Capability::Object(&[NamespaceCapability::SubmitJob]);
     let root = "/v1/job/";
-    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace("list-jobs"), |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/jobs", "", submit, |call| Box::pin(register::register(call)));
-    mux.add(Methods::Write, "/v1/jobs/parse", "", Capability::Namespace("parse-job"), |call| Box::pin(plan::parse(call)));
-    mux.add(Methods::Write, "/v1/validate/job", "", read_job, |call| Box::pin(plan::validate(call)));
+    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/jobs", "", submit_own, |call| Box::pin(register::register(call)));
+    mux.add(
+        Methods::Write,
+        "/v1/jobs/parse",
+        "",
+        Capability::AgentNamespace(&[NamespaceCapability::ParseJob, NamespaceCapability::SubmitJob]),
+        |call| Box::pin(plan::parse(call)),
+    );
+    mux.add(Methods::Write, "/v1/validate/job", "", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(plan::validate(call))
+    });
     mux.add(Methods::Write, root, "{}/evaluate", submit, |call| Box::pin(register::evaluate(call)));
     mux.add(Methods::Get, root, "{}/allocations", read_job, |call| Box::pin(allocations(call)));
     mux.add(Methods::Get, root, "{}/evaluations", read_job, |call| Box::pin(evaluations(call)));
-    mux.add(Methods::Write, root, "{}/plan", submit, |call| Box::pin(plan::plan(call)));
+    mux.add(Methods::Write, root, "{}/plan", submit_own, |call| Box::pin(plan::plan(call)));
     mux.add(Methods::Any, root, "{}/summary", read_job, |call| Box::pin(summary(call)));
-    mux.add(Methods::Write, root, "{}/dispatch", Capability::Namespace("dispatch-job"), |call| Box::pin(dispatch::dispatch(call)));
+    mux.add(Methods::Write, root, "{}/dispatch", Capability::Namespace(&[NamespaceCapability::DispatchJob]), |call| {
+        Box::pin(dispatch::dispatch(call))
+    });
     mux.add(Methods::Any, root, "{}/versions", read_job, |call| Box::pin(versions(call)));
     mux.add(Methods::Write, root, "{}/revert", submit, |call| Box::pin(register::revert(call)));
     mux.add(Methods::Get, root, "{}/deployments", read_job, |call| Box::pin(deployments(call)));
     mux.add(Methods::Get, root, "{}/deployment", read_job, |call| Box::pin(deployment(call)));
     mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
-    mux.add(Methods::Get, root, "{}/scale", Capability::Namespace("read-job-scaling"), |call| Box::pin(scale::status(call)));
-    mux.add(Methods::Write, root, "{}/scale", Capability::Namespace("scale-job"), |call| Box::pin(scale::scale(call)));
-    mux.add(Methods::Write, root, "{}/periodic/force", Capability::Namespace("dispatch-job"), |call| Box::pin(periodic::force(call)));
+    mux.add(
+        Methods::Get,
+        root,
+        "{}/scale",
+        Capability::Namespace(&[NamespaceCapability::ReadJob, NamespaceCapability::ReadJobScaling]),
+        |call| Box::pin(scale::status(call)),
+    );
+    mux.add(
+        Methods::Write,
+        root,
+        "{}/scale",
+        Capability::Namespace(&[NamespaceCapability::ScaleJob, NamespaceCapability::SubmitJob]),
+        |call| Box::pin(scale::scale(call)),
+    );
+    mux.add(
+        Methods::Write,
+        root,
+        "{}/periodic/force",
+        Capability::Namespace(&[NamespaceCapability::DispatchJob, NamespaceCapability::SubmitJob]),
+        |call| Box::pin(periodic::force(call)),
+    );
     mux.add(Methods::Get, root, "{}/services", read_job, |call| Box::pin(services(call)));
     mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, root, "{}", submit, |call| Box::pin(register::update(call)));
+    mux.add(Methods::Write, root, "{}", submit_own, |call| Box::pin(register::update(call)));
     mux.add(Methods::Delete, root, "{}", submit, |call| Box::pin(stop::deregister(call)));
 }
 
@@ -70,7 +102,9 @@ pub(super) async fn list_where<S: Server>(
     let keys = [WatchKey::Table(Table::Jobs), WatchKey::Table(Table::JobSummary)];
     let found = blocking::run(call, params, &keys, |view| {
         let token = |job: &Job| Token::Spaced(job.namespace.to_string(), job.id.to_string());
-        let page = paging::page(params, rows(view, params).into_iter(), token, &wanted)?;
+        let caller = call.caller()?;
+        let keep = |job: &Job| wanted(job) && caller.acl().namespace(&job.namespace, NamespaceCapability::ListJobs);
+        let page = paging::page(params, rows(view, params).into_iter(), token, keep)?;
         let rows = page.rows.into_iter().map(|job| {
             let summary = view.job_summary(&job.namespace, &job.id).cloned();
             (job, summary)

@@ -18,6 +18,7 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::namespaces::multi_error;
 use crate::http::params::parse_bool;
 use crate::server::Server;
+use songline_lang::acl::Access;
 
 /// How long one address is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,9 +27,9 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Write, "/v1/agent/join", "", Capability::Anyone, |call| Box::pin(join(call)));
-    mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent("write"), |call| Box::pin(force_leave(call)));
-    let (root, write) = ("/v1/agent/keyring/", Capability::Agent("write"));
+    mux.add(Methods::Write, "/v1/agent/join", "", Capability::Agent(Access::Write), |call| Box::pin(join(call)));
+    mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent(Access::Write), |call| Box::pin(force_leave(call)));
+    let (root, write) = ("/v1/agent/keyring/", Capability::Agent(Access::Write));
     mux.add(Methods::Any, root, "list{}", write, |call| Box::pin(list_keys(call)));
     for verb in ["install{}", "use{}", "remove{}"] {
         mux.add(Methods::Any, root, verb, write, |call| Box::pin(change_keys(call)));

@@ -12,10 +12,11 @@ use crate::http::call::Call;
 use crate::http::fs::agent_of_node;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
+use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/client/metadata", "", Capability::Node("read"), |call| Box::pin(read(call)));
-    mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node("write"), |call| Box::pin(apply(call)));
+    mux.add(Methods::Get, "/v1/client/metadata", "", Capability::Node(Access::Read), |call| Box::pin(read(call)));
+    mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node(Access::Write), |call| Box::pin(apply(call)));
 }
 
 /// `NodeMetaApplyRequest` of the wire.

@@ -8,49 +8,73 @@ use std::fmt;
 use axum::http::Method;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
+use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability, VariableCapability};
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 
-/// What a request may do. Data for the gate that checks tokens.
+/// What a request needs. The gate checks it before the handler runs, as far as the request alone tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Anybody.
+    /// Anybody, also with a token that is none.
     Anyone,
-    /// Whatever each row's own rule says: the answer is filtered.
+    /// Whoever has the secret that the request is about; the handler looks at it.
+    Possession,
+    /// Whatever each row's own rule says: the answer is filtered, for a caller who is known.
     Filtered,
-    /// A capability in the request's namespace.
-    Namespace(&'static str),
-    /// Of nodes: `read` or `write`.
-    Node(&'static str),
-    /// Of node pools: `read`, `write` or `delete`.
-    NodePool(&'static str),
-    /// Of CSI plugins: `read` or `list`.
-    Plugin(&'static str),
-    /// Of agents: `read` or `write`.
-    Agent(&'static str),
-    /// Of operators: `read` or `write`.
-    Operator(&'static str),
-    /// Of variables, by path: `list`, `read`, `write` or `destroy`.
-    Variables(&'static str),
-    /// What the topics asked for need.
+    /// One of these in the request's namespace.
+    Namespace(&'static [NamespaceCapability]),
+    /// One of these in the namespace of the object that is asked for; the handler asks.
+    Object(&'static [NamespaceCapability]),
+    /// The same for a stream, whose refusal comes when its headers are sent.
+    ObjectStream(&'static [NamespaceCapability]),
+    /// One of these in the request's namespace, asked by the agent itself.
+    AgentNamespace(&'static [NamespaceCapability]),
+    /// This, or the secret of a node.
+    OrNode(&'static Capability),
+    /// This, or the identity of a workload.
+    OrWorkload(&'static Capability),
+    /// Of nodes.
+    Node(Access),
+    /// Of the node pool in the path.
+    NodePool(NodePoolCapability),
+    /// Of CSI plugins.
+    Plugin(Access),
+    /// Of agents, asked by the agent itself.
+    Agent(Access),
+    /// Of agents, asked by the servers.
+    Servers(Access),
+    /// Of operators.
+    Operator(Access),
+    /// Of the variable's path; the handler asks.
+    Variables(VariableCapability),
+    /// What the topics asked for need; the handler asks.
     Topics,
     /// A management token.
     Management,
+}
+
+fn words(f: &mut fmt::Formatter<'_>, prefix: &str, capabilities: &[NamespaceCapability]) -> fmt::Result {
+    let words: Vec<&str> = capabilities.iter().map(|capability| capability.as_str()).collect();
+    write!(f, "{prefix}:{}", words.join("|"))
 }
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Capability::Anyone => f.write_str("anyone"),
+            Capability::Possession => f.write_str("possession"),
             Capability::Filtered => f.write_str("filtered"),
-            Capability::Namespace(word) => write!(f, "ns:{word}"),
-            Capability::Node(word) => write!(f, "node:{word}"),
-            Capability::NodePool(word) => write!(f, "node_pool:{word}"),
-            Capability::Plugin(word) => write!(f, "plugin:{word}"),
-            Capability::Agent(word) => write!(f, "agent:{word}"),
-            Capability::Operator(word) => write!(f, "operator:{word}"),
-            Capability::Variables(word) => write!(f, "variables:{word}"),
+            Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => words(f, "ns", capabilities),
+            Capability::Object(capabilities) | Capability::ObjectStream(capabilities) => words(f, "object", capabilities),
+            Capability::OrNode(other) => write!(f, "{other} or a node"),
+            Capability::OrWorkload(other) => write!(f, "{other} or a workload"),
+            Capability::Node(access) => write!(f, "node:{access}"),
+            Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
+            Capability::Plugin(access) => write!(f, "plugin:{access}"),
+            Capability::Agent(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
+            Capability::Operator(access) => write!(f, "operator:{access}"),
+            Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),
             Capability::Management => f.write_str("management"),
         }
@@ -75,7 +99,8 @@ pub enum Methods {
 }
 
 impl Methods {
-    fn take(self, method: &Method) -> bool {
+    /// Whether a method is one of these.
+    pub fn takes(self, method: &Method) -> bool {
         match self {
             Methods::Get => method == Method::GET,
             Methods::Write => method == Method::PUT || method == Method::POST,
@@ -86,7 +111,8 @@ impl Methods {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    /// As the list of routes has them.
+    pub fn as_str(self) -> &'static str {
         match self {
             Methods::Get => "GET",
             Methods::Write => "PUT,POST",
@@ -123,6 +149,17 @@ struct Arm<S> {
     handler: Handler<S>,
 }
 
+/// A route, for those who list them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Its path, with `{}` for what is read out of it.
+    pub path: String,
+    /// Its methods.
+    pub methods: Methods,
+    /// What a caller needs.
+    pub capability: Capability,
+}
+
 /// All routes of a server.
 pub struct Mux<S> {
     exact: BTreeMap<&'static str, Vec<Arm<S>>>,
@@ -138,6 +175,8 @@ pub enum Found<S> {
         handler: Handler<S>,
         /// Where the id is.
         id: std::ops::Range<usize>,
+        /// What it needs.
+        capability: Capability,
     },
     /// The route exists, the method does not.
     WrongMethod,
@@ -202,9 +241,9 @@ impl<S> Mux<S> {
         }
     }
 
-    /// One line per route: methods, path, capability.
-    pub fn text(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
+    /// Every route, in the order of their paths; of one path in the order in which they are tried.
+    pub fn routes(&self) -> Vec<RouteInfo> {
+        let mut out: Vec<RouteInfo> = Vec::new();
         let exact = self.exact.iter().map(|(root, arms)| (*root, arms));
         for (root, arms) in exact.chain(self.subtrees.iter().map(|(root, arms)| (*root, arms))) {
             for arm in arms {
@@ -214,9 +253,17 @@ impl<S> Mux<S> {
                     Shape::Suffix(suffix) => format!("{root}{{}}{suffix}"),
                     Shape::Prefix(prefix) => format!("{root}{prefix}{{}}"),
                 };
-                lines.push(format!("{path} {} {}\n", arm.methods.as_str(), arm.capability));
+                out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability });
             }
         }
+        out.sort_by(|a, b| a.path.cmp(&b.path));
+        out
+    }
+
+    /// One line per route: methods, path, capability.
+    pub fn text(&self) -> String {
+        let line = |route: RouteInfo| format!("{} {} {}\n", route.path, route.methods.as_str(), route.capability);
+        let mut lines: Vec<String> = self.routes().into_iter().map(line).collect();
         lines.sort();
         lines.concat()
     }
@@ -233,8 +280,8 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
     let Some((shape, id)) = arms.iter().find_map(|arm| Some((arm.shape, fit(arm.shape)?))) else {
         return Found::Nothing;
     };
-    match arms.iter().find(|arm| arm.shape == shape && arm.methods.take(method)) {
-        Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset },
+    match arms.iter().find(|arm| arm.shape == shape && arm.methods.takes(method)) {
+        Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset, capability: arm.capability },
         None => Found::WrongMethod,
     }
 }

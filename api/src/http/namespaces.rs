@@ -32,7 +32,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Namespaces)], |view| {
-        let rows: Vec<Arc<Namespace>> = view.namespaces().filter(|row| row.name.starts_with(&params.prefix)).cloned().collect();
+        let caller = call.caller()?;
+        let shown = |row: &&Arc<Namespace>| row.name.starts_with(&params.prefix) && caller.acl().any_in_namespace(&row.name);
+        let rows: Vec<Arc<Namespace>> = view.namespaces().filter(shown).cloned().collect();
         Ok(At { index: view.table_index(Table::Namespaces).max(1), value: rows })
     })
     .await?;
@@ -42,6 +44,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
+    call.require(|acl| acl.any_in_namespace(&name))?;
     let keys = [WatchKey::Namespace(name.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         let row = view.namespace(&name).cloned();

@@ -19,15 +19,16 @@ use crate::watch::WatchKey;
 use crate::wire::alloc::AllocView;
 use crate::wire::node::{NodeFields, NodeStub, NodeUpdateDrainRequest, NodeUpdateEligibilityRequest, NodeView};
 use crate::wire::responses::{NodeChangeResponse, NodeServerInfo, NodeUpdateResponse, QueryMeta};
+use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/nodes", "", Capability::Node("read"), |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node("write"), |call| Box::pin(evaluate(call)));
-    mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node("read"), |call| Box::pin(allocations(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/drain", Capability::Node("write"), |call| Box::pin(drain(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node("write"), |call| Box::pin(eligibility(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/purge", Capability::Node("write"), |call| Box::pin(purge(call)));
-    mux.add(Methods::Get, "/v1/node/", "{}", Capability::Node("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/nodes", "", Capability::Node(Access::Read), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node(Access::Write), |call| Box::pin(evaluate(call)));
+    mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node(Access::Read), |call| Box::pin(allocations(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/drain", Capability::Node(Access::Write), |call| Box::pin(drain(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node(Access::Write), |call| Box::pin(eligibility(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/purge", Capability::Node(Access::Write), |call| Box::pin(purge(call)));
+    mux.add(Methods::Get, "/v1/node/", "{}", Capability::OrNode(&Capability::Node(Access::Read)), |call| Box::pin(read(call)));
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -77,7 +78,9 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     // Whatever is no id has no allocations.
     let id = ids::exact(call.id()).ok().flatten().map(NodeId::from).unwrap_or_default();
     let found = blocking::run(&call, &params, &[WatchKey::NodeAllocs(id)], |view| {
-        let rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).cloned().collect();
+        let caller = call.caller()?;
+        let shown = |row: &&Arc<Allocation>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        let rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).filter(shown).cloned().collect();
         let newest = rows.iter().map(|alloc| alloc.modify_index).max();
         Ok(At { index: newest.unwrap_or_else(|| view.table_index(Table::Allocs).max(1)), value: rows })
     })

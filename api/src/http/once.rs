@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::call::{BODY_BYTES_MAX, Call, read_body};
+use crate::http::gate;
 use crate::http::mux::Handler;
 use crate::http::past::{self, PastView};
 use crate::server::Server;
@@ -30,6 +31,8 @@ const ARCHIVES: &str = "/v1/operator/snapshot";
 /// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
 /// the state as it was before the first run, and apply, which knows the key, answers as it did then.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+    // Before all else: what ran under a key is told only to whom may do it now.
+    gate::check(&call)?;
     let once = Once::of(&call.method, &call.path, &call.query, &call.headers).filter(|_| call.method != Method::GET);
     let Some(mut once) = once else { return past::run(handler, call).await };
     if call.path == ARCHIVES {
@@ -64,6 +67,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         id: call.id.clone(),
         query: call.query.clone(),
         headers: call.headers.clone(),
+        credentials: call.credentials.clone(),
         body: Mutex::new(Body::from(body.clone())),
         once: Some(once.anew()),
         stalled: call.stalled.clone(),

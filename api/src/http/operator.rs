@@ -21,6 +21,7 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::cas;
 use crate::server::Server;
 use crate::wire::responses::QueryMeta;
+use songline_lang::acl::Access;
 
 /// Largest snapshot archive, in bytes. It goes to a file, never into memory as a whole.
 const ARCHIVE_BYTES_MAX: u64 = 64 << 30;
@@ -29,8 +30,8 @@ const SPOOL_PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let config = "/v1/operator/scheduler/configuration";
-    mux.add(Methods::Get, config, "", Capability::Operator("read"), |call| Box::pin(read_config(call)));
-    mux.add(Methods::Write, config, "", Capability::Operator("write"), |call| Box::pin(write_config(call)));
+    mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
+    mux.add(Methods::Write, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
     mux.add(Methods::Get, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(save(call)));
     mux.add(Methods::Write, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(restore(call)));
     mux.add(Methods::Put, "/v1/system/gc", "", Capability::Management, |call| Box::pin(collect(call)));
@@ -152,7 +153,7 @@ async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         once.hash_body(&sum);
         once.next()
     });
-    let report = call.server.snapshot_restore(archive, once, dry_run).await?;
+    let report = call.server.snapshot_restore(archive, call.caller()?.actor(), once, dry_run).await?;
     if dry_run { call.plain(&report) } else { Ok(empty()) }
 }
 
@@ -177,12 +178,12 @@ async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8;
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    call.server.force_gc().await?;
+    call.server.force_gc(call.caller()?.actor()).await?;
     Ok(empty())
 }
 
 async fn reconcile<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    call.server.reconcile_summaries().await?;
+    call.server.reconcile_summaries(call.caller()?.actor()).await?;
     Ok(empty())
 }

@@ -19,18 +19,19 @@ use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::node::NodeStub;
+use songline_lang::acl::{Access, NodePoolCapability};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool("write"), |call| Box::pin(create(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node("read"), |call| Box::pin(list_nodes(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::Filtered, |call| Box::pin(list_jobs(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool("read"), |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool("write"), |call| Box::pin(update(call)));
-    mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool("delete"), |call| Box::pin(delete(call)));
+    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node(Access::Read), |call| Box::pin(list_nodes(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::NodePool(NodePoolCapability::Read), |call| Box::pin(list_jobs(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Read), |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Write), |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Delete), |call| Box::pin(delete(call)));
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -41,7 +42,9 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             rows.reverse();
         }
         let token = |pool: &NodePool| Token::Text(pool.name.to_string());
-        let page = paging::page(&params, rows.into_iter(), token, |pool| pool.name.starts_with(&params.prefix))?;
+        let caller = call.caller()?;
+        let keep = |pool: &NodePool| pool.name.starts_with(&params.prefix) && caller.acl().node_pool(&pool.name, NodePoolCapability::Read);
+        let page = paging::page(&params, rows.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::NodePools).max(1), value: page })
     })
     .await?;
@@ -78,6 +81,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn write<S: Server>(call: &Call<S>, mut pool: NodePool) -> Result<Response, ApiError> {
+    call.require(|acl| acl.node_pool(&pool.name, NodePoolCapability::Write))?;
     admit(&pool)?;
     pool.hash = Some(Blob(hash(&pool)));
     let written = call.propose(UpsertNodePools { node_pools: vec![pool] }).await?;
@@ -111,6 +115,7 @@ async fn list_nodes<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let fields = nodes::list_fields(&call)?;
     let pool = Str::new(call.id());
+    call.require(|acl| acl.node_pool(&pool, NodePoolCapability::Read))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
         if view.node_pool(&pool).is_none() {
             return Ok(At { index: 0, value: paging::Page { rows: Vec::new(), next_token: None } });

@@ -15,10 +15,11 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
+use songline_lang::acl::{Acl, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let read_policy = Capability::Namespace("read-scaling-policy");
-    mux.add(Methods::Get, "/v1/scaling/policies", "", Capability::Namespace("list-scaling-policies"), |call| Box::pin(list(call)));
+    let read_policy = Capability::Object(&[NamespaceCapability::ReadScalingPolicy]);
+    mux.add(Methods::Get, "/v1/scaling/policies", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/scaling/policy/", "{}", read_policy, |call| Box::pin(read(call)));
 }
 
@@ -49,11 +50,23 @@ impl<'a> PolicyStub<'a> {
     }
 }
 
+/// Who sees jobs sees their policies, too.
+fn may(acl: &Acl, namespace: &str, capability: NamespaceCapability) -> bool {
+    let sees_jobs = acl.namespace(namespace, NamespaceCapability::ListJobs) && acl.namespace(namespace, NamespaceCapability::ReadJob);
+    acl.namespace(namespace, capability) || sees_jobs
+}
+
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (job, kind) = (call.query().text("job").into_owned(), call.query().text("type").into_owned());
+    if !params.all_namespaces() {
+        call.require(|acl| may(acl, &params.namespace, NamespaceCapability::ListScalingPolicies))?;
+    }
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
-        Ok(At { index: view.table_index(Table::ScalingPolicy).max(1), value: rows(view, &params, &job, &kind) })
+        let caller = call.caller()?;
+        let mut rows = rows(view, &params, &job, &kind);
+        rows.retain(|row| may(caller.acl(), &row.target_key().job.namespace, NamespaceCapability::ListScalingPolicies));
+        Ok(At { index: view.table_index(Table::ScalingPolicy).max(1), value: rows })
     })
     .await?;
     let stubs: Vec<_> = found.value.iter().map(|row| PolicyStub::new(row)).collect();
@@ -75,8 +88,12 @@ fn rows(view: &State, params: &ReadParams, job: &str, kind: &str) -> Vec<Arc<Sca
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
+    call.require(|acl| may(acl, &params.namespace, NamespaceCapability::ReadScalingPolicy))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
-        let row = view.scaling_policy(call.id()).cloned();
+        // Of a namespace that is not the caller's, it is not there.
+        let caller = call.caller()?;
+        let shown = |row: &&Arc<ScalingPolicy>| may(caller.acl(), &row.target_key().job.namespace, NamespaceCapability::ReadScalingPolicy);
+        let row = view.scaling_policy(call.id()).filter(shown).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::ScalingPolicy).max(1), |row| row.modify_index);
         Ok(At { index, value: row })
     })

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use songline_model::Str;
+use songline_lang::acl::{Access, Acl, NamespaceCapability, NodePoolCapability, VariableCapability};
+use songline_model::{NamespaceName, NodePoolName, Str, Variable};
 use songline_projections::{State, Table};
 
+use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
+use crate::http::gate;
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{ReadParams, quote};
@@ -106,6 +109,59 @@ impl Context {
     }
 }
 
+impl Context {
+    /// The contexts that a word of a request means, of which a caller may search these. One that is asked for by name is refused; of all,
+    /// the others are left out.
+    fn permitted(word: &str, acl: &Acl, params: &ReadParams) -> Result<Vec<Context>, ApiError> {
+        // A context of another edition: who may not see it is not told that it is none.
+        if word == "quotas" && !acl.quota(Access::Read) {
+            return Err(denied());
+        }
+        let mut contexts = Context::parse(word)?;
+        let all = contexts.len() > 1;
+        contexts.retain(|context| context.is_permitted(acl, &params.namespace, all));
+        if contexts.is_empty() && !all { Err(denied()) } else { Ok(contexts) }
+    }
+
+    fn is_permitted(self, acl: &Acl, namespace: &str, all: bool) -> bool {
+        let has = |capability| acl.namespace(namespace, capability);
+        match self {
+            Context::Nodes => acl.node(Access::Read),
+            Context::NodePools => acl.any_node_pool(),
+            Context::Namespaces => acl.any_in_namespace(namespace),
+            Context::Allocs | Context::Deployment | Context::Evals | Context::Jobs => has(NamespaceCapability::ReadJob),
+            Context::ScalingPolicy => has(NamespaceCapability::ReadJob) || all && has(NamespaceCapability::ListScalingPolicies),
+            Context::Volumes => gate::any_of(acl, namespace, SEES_VOLUMES),
+            Context::Vars => acl.any_variable(),
+            Context::Plugins => acl.plugin(Access::List),
+        }
+    }
+}
+
+/// Each of them lets volumes be found.
+const SEES_VOLUMES: &[NamespaceCapability] =
+    &[NamespaceCapability::CsiListVolume, NamespaceCapability::CsiReadVolume, NamespaceCapability::ListJobs, NamespaceCapability::ReadJob];
+
+/// What a search looks at: the state, as far as the request asks for it and its caller may see it.
+#[derive(Clone, Copy)]
+struct Sight<'a> {
+    view: &'a State,
+    params: &'a ReadParams,
+    acl: &'a Acl,
+}
+
+impl Sight<'_> {
+    /// Whether rows of a namespace are seen by whoever has one of these in it.
+    fn sees(&self, namespace: &str, capabilities: &[NamespaceCapability]) -> bool {
+        self.params.in_namespace(namespace) && gate::any_of(self.acl, namespace, capabilities)
+    }
+
+    /// Whether what belongs to jobs of a namespace is seen.
+    fn sees_jobs(&self, namespace: &str) -> bool {
+        self.sees(namespace, &[NamespaceCapability::ReadJob])
+    }
+}
+
 /// `SearchRequest` of the wire.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -128,12 +184,14 @@ struct SearchResponse<M: Serialize> {
 async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: SearchRequest = call.json().await?;
     let params = params(&call, &request.namespace)?;
-    let contexts = Context::parse(&request.context)?;
+    let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
     let view = fresh_view(&call, &params).await?;
+    let caller = call.caller()?;
+    let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     for context in &contexts {
         let scanned = if *context == Context::Jobs { &request.prefix } else { even(&request.prefix) };
-        let Some((found, truncated)) = by_prefix(&view, *context, &params, scanned, &request.prefix) else {
+        let Some((found, truncated)) = by_prefix(sight, *context, scanned, &request.prefix) else {
             continue;
         };
         // Nothing found is null.
@@ -170,39 +228,55 @@ fn even(prefix: &str) -> &str {
 
 /// The ids that begin with `wanted` among the first that begin with `scanned`, and whether more begin so.
 /// `None`: no id of this kind can begin so.
-fn by_prefix(view: &State, context: Context, params: &ReadParams, scanned: &str, wanted: &str) -> Option<(Vec<String>, bool)> {
+fn by_prefix(sight: Sight<'_>, context: Context, scanned: &str, wanted: &str) -> Option<(Vec<String>, bool)> {
+    let Sight { view, params, acl } = sight;
     let begins = |name: &str| name.starts_with(scanned);
     let id_prefix = || ids::prefix(scanned).ok();
     Some(match context {
         Context::Allocs => {
             let prefix = id_prefix()?;
-            let rows = view.allocs_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            let rows = view.allocs_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
             starting_with(rows.map(|row| row.id), wanted)
         }
         Context::Evals => {
             let prefix = id_prefix()?;
-            let rows = view.evals_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            let rows = view.evals_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
             starting_with(rows.map(|row| row.id), wanted)
         }
         Context::Deployment => {
             let prefix = id_prefix()?;
-            let rows = view.deployments_with_prefix(&prefix).filter(|row| params.in_namespace(&row.namespace));
+            let rows = view.deployments_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
             starting_with(rows.map(|row| row.id), wanted)
         }
         Context::Nodes => starting_with(view.nodes_with_prefix(&id_prefix()?).map(|row| row.id), wanted),
-        Context::Jobs if params.all_namespaces() => starting_with(view.jobs().map(|row| &row.id).filter(|id| begins(id)), wanted),
-        Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
-        Context::NodePools => starting_with(view.node_pools().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
-        Context::Namespaces => starting_with(view.namespaces().map(|row| &row.name).filter(|name| begins(name.as_str())), wanted),
-        Context::Plugins => starting_with(view.csi_plugins().map(|row| &row.id).filter(|id| begins(id)), wanted),
-        Context::Volumes => {
-            let rows = view.csi_volumes().filter(|row| params.in_namespace(&row.namespace) && begins(&row.id));
+        Context::Jobs if params.all_namespaces() => {
+            let rows = view.jobs().filter(|row| begins(&row.id) && sight.sees_jobs(&row.namespace));
             starting_with(rows.map(|row| &row.id), wanted)
         }
-        // Of every namespace, whatever the request says.
-        Context::Vars => starting_with(view.variables_with_prefix(scanned).map(|row| &row.meta.path), wanted),
+        Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
+        Context::NodePools => {
+            let shown = |name: &&NodePoolName| begins(name.as_str()) && acl.node_pool(name, NodePoolCapability::Read);
+            starting_with(view.node_pools().map(|row| &row.name).filter(shown), wanted)
+        }
+        Context::Namespaces => {
+            let shown = |name: &&NamespaceName| begins(name.as_str()) && acl.any_in_namespace(name);
+            starting_with(view.namespaces().map(|row| &row.name).filter(shown), wanted)
+        }
+        Context::Plugins => starting_with(view.csi_plugins().map(|row| &row.id).filter(|id| begins(id)), wanted),
+        Context::Volumes => {
+            let rows = view.csi_volumes().filter(|row| begins(&row.id) && sight.sees(&row.namespace, SEES_VOLUMES));
+            starting_with(rows.map(|row| &row.id), wanted)
+        }
+        // Of every namespace, whatever the request says; of those, what the caller may list.
+        Context::Vars => {
+            let shown = |row: &&Arc<Variable>| acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+            starting_with(view.variables_with_prefix(scanned).filter(shown).map(|row| &row.meta.path), wanted)
+        }
         Context::ScalingPolicy => {
-            let rows = view.scaling_policies_with_prefix(scanned).filter(|row| params.in_namespace(&row.target_key().job.namespace));
+            let rows = view.scaling_policies_with_prefix(scanned).filter(|row| {
+                let sees = &[NamespaceCapability::ReadJob, NamespaceCapability::ListScalingPolicies];
+                sight.sees(&row.target_key().job.namespace, sees)
+            });
             starting_with(rows.map(|row| &row.id), wanted)
         }
     })

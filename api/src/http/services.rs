@@ -10,6 +10,7 @@ use songline_commands::DeleteServiceRegistration;
 use songline_model::{AllocId, JobKey, ServiceRegistration};
 use songline_projections::{State, Table};
 
+use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
@@ -18,6 +19,7 @@ use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
+use songline_lang::acl::NamespaceCapability;
 
 /// Every list here changes when any registration does: their index is that of the table.
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::ServiceRegistrations)];
@@ -26,9 +28,12 @@ type Rows = Vec<Arc<ServiceRegistration>>;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/service/";
-    mux.add(Methods::Get, "/v1/services", "", Capability::Namespace("read-job"), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, root, "{}", Capability::Namespace("read-job"), |call| Box::pin(read(call)));
-    mux.add(Methods::Delete, root, "{}", Capability::Namespace("submit-job"), |call| Box::pin(delete(call)));
+    // Nodes and tasks look services up to find each other.
+    const LOOK_UP: Capability = Capability::OrWorkload(&Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::ReadJob])));
+    const TAKE_BACK: Capability = Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::SubmitJob]));
+    mux.add(Methods::Get, "/v1/services", "", Capability::Filtered, |call| Box::pin(list(call)));
+    mux.add(Methods::Get, root, "{}", LOOK_UP, |call| Box::pin(read(call)));
+    mux.add(Methods::Delete, root, "{}", TAKE_BACK, |call| Box::pin(delete(call)));
 }
 
 /// `ServiceRegistrationListStub` of the wire.
@@ -54,7 +59,16 @@ fn index(view: &State) -> u64 {
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
-        let rows: Rows = view.service_registrations().filter(|row| params.in_namespace(&row.namespace)).cloned().collect();
+        let caller = call.caller()?;
+        let sees = |namespace: &str| {
+            let of_cluster = caller.is_node() || caller.is_workload();
+            of_cluster || caller.acl().namespace(namespace, NamespaceCapability::ReadJob)
+        };
+        if !params.all_namespaces() && !sees(&params.namespace) {
+            return Err(denied());
+        }
+        let shown = |row: &&Arc<ServiceRegistration>| params.in_namespace(&row.namespace) && sees(&row.namespace);
+        let rows: Rows = view.service_registrations().filter(shown).cloned().collect();
         Ok(At { index: index(view), value: rows })
     })
     .await?;
@@ -147,7 +161,9 @@ pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: 
 /// The registrations of an allocation, if it is in the request's namespace.
 pub(super) async fn of_alloc<S: Server>(call: &Call<S>, params: &ReadParams, id: AllocId) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &KEYS, |view| {
-        let alloc = view.alloc(id).filter(|alloc| params.in_namespace(&alloc.namespace));
+        let caller = call.caller()?;
+        let shown = |namespace: &str| params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob);
+        let alloc = view.alloc(id).filter(|alloc| shown(&alloc.namespace));
         let rows = alloc.map(|_| view.service_registrations_of_alloc(id).cloned().collect::<Rows>());
         Ok(At { index: index(view), value: rows })
     })

@@ -21,6 +21,7 @@ use crate::http::params::quote;
 use crate::keyring::Keyring;
 use crate::server::Server;
 use crate::watch::WatchKey;
+use songline_lang::acl::VariableCapability;
 
 /// Bytes of all keys and values of a variable.
 const ITEMS_BYTES_MAX: usize = 64 << 10;
@@ -28,10 +29,10 @@ const ITEMS_BYTES_MAX: usize = 64 << 10;
 const BODY_BYTES_MAX: usize = 512 << 10;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/vars", "", Capability::Variables("list"), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables("read"), |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/var/", "{}", Capability::Variables("write"), |call| Box::pin(write(call)));
-    mux.add(Methods::Delete, "/v1/var/", "{}", Capability::Variables("destroy"), |call| Box::pin(delete(call)));
+    mux.add(Methods::Get, "/v1/vars", "", Capability::Variables(VariableCapability::List), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables(VariableCapability::Read), |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/var/", "{}", Capability::Variables(VariableCapability::Write), |call| Box::pin(write(call)));
+    mux.add(Methods::Delete, "/v1/var/", "{}", Capability::Variables(VariableCapability::Destroy), |call| Box::pin(delete(call)));
     mux.add(Methods::Any, "/v1/var/", "{}", Capability::Anyone, |call| Box::pin(std::future::ready(other_method(&call))));
 }
 
@@ -78,7 +79,9 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             Box::new(view.variables_in(&params.namespace, &params.prefix))
         };
         let token = |row: &Variable| Token::Spaced(row.meta.namespace.to_string(), row.meta.path.to_string());
-        let page = paging::page(&params, rows.cloned(), token, |_| true)?;
+        let caller = call.caller()?;
+        let keep = |row: &Variable| caller.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+        let page = paging::page(&params, rows.cloned(), token, keep)?;
         Ok(At { index: view.table_index(Table::Variables).max(1), value: page })
     })
     .await?;
@@ -89,6 +92,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let params = call.read_params()?;
+    // Who may not read it is not told whether it is there.
+    call.require(|acl| acl.variable(&params.namespace, &path, VariableCapability::Read))?;
     let key = VariableKey::new(params.namespace.as_str(), path);
     let keys = [WatchKey::Variable(key.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
@@ -118,6 +123,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let cas = cas(&call)?;
     let asked = call.write_namespace()?;
     let namespace = if request.namespace.is_empty() { asked.as_str().into() } else { request.namespace };
+    call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Write))?;
     if let Err(text) = check(&namespace, &path, &items) {
         return Ok(refused(text));
     }
@@ -145,6 +151,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let cas = cas(&call)?;
     let namespace = call.write_namespace()?;
+    call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Destroy))?;
     let meta =
         VariableMetadata { namespace: namespace.as_str().into(), path, modify_index: cas.unwrap_or(0), ..VariableMetadata::default() };
     let op = if cas.is_some() { VariableOp::DeleteCas } else { VariableOp::Delete };
@@ -205,7 +212,9 @@ fn refused(text: String) -> Response {
 
 /// 409 with what is stored instead of what the caller knew.
 fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
-    let items = if row.meta.modify_index == 0 { None } else { Some(decrypt(call, row)?) };
+    // Who may write and not read learns that it is there, and not what it holds.
+    let may_read = call.caller()?.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
+    let items = if row.meta.modify_index == 0 || !may_read { None } else { Some(decrypt(call, row)?) };
     let mut response = call.written(row.meta.modify_index, &VariableView { meta: &row.meta, items: items.as_ref() })?;
     *response.status_mut() = StatusCode::CONFLICT;
     Ok(response)

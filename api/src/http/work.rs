@@ -13,10 +13,11 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::work::WorkView;
+use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator("read"), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator(Access::Read), |call| Box::pin(read(call)));
     mux.add(Methods::Delete, "/v1/operator/pending-work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
 }
 

@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
-use songline_model::{AccessorId, AclAuthMethod, AclAuthMethodConfig, AclToken, AclTokenRoleLink, Blob, Dur, Str, Time};
+use songline_lang::acl::Written;
+use songline_model::{
+    AccessorId, AclAuthMethod, AclAuthMethodConfig, AclPolicy, AclToken, AclTokenRoleLink, Blob, Dur, JobAcl, OneTimeToken, Str, Time,
+};
 
 /// What stands for a client secret that there is.
-const REDACTED: &str = "redacted";
+pub(super) const REDACTED: &str = "redacted";
 
 /// A span as Go's text; none is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,15 +65,151 @@ impl<'a> TokenView<'a> {
         }
     }
 
-    /// The token with its secret: for who owns it or made it.
+    /// The token with its secret: for who owns it or made it. One with roles has a list of policies, too, even when it is empty.
     pub fn revealed(row: &'a AclToken) -> Self {
-        Self { secret_id: row.secret_id.reveal(), ..Self::hidden(row) }
+        let policies = row.policies.as_deref().or(row.roles.is_some().then_some(&[]));
+        Self { secret_id: row.secret_id.reveal(), policies, ..Self::hidden(row) }
     }
 
     /// The token of an event: no secret, and a list of roles even when it has none.
     pub fn event(row: &'a AclToken) -> Self {
         Self { roles: Some(row.role_links()), ..Self::hidden(row) }
     }
+}
+
+/// `ACLTokenListStub` of the wire: the token as it is stored, without its secret.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TokenStub<'a> {
+    #[serde(rename = "AccessorID")]
+    accessor_id: AccessorId,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    policies: Option<&'a [Str]>,
+    roles: Option<&'a [AclTokenRoleLink]>,
+    global: bool,
+    hash: Option<&'a Blob>,
+    create_time: Time,
+    expiration_time: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> TokenStub<'a> {
+    /// The stub of a token.
+    pub fn new(row: &'a AclToken) -> Self {
+        Self {
+            accessor_id: row.accessor_id,
+            name: &row.name,
+            kind: row.kind.as_str(),
+            policies: row.policies.as_deref(),
+            roles: row.roles.as_deref(),
+            global: row.global,
+            hash: row.hash.as_ref(),
+            create_time: row.create_time,
+            expiration_time: row.expiration_time,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+/// `ACLPolicyListStub` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PolicyStub<'a> {
+    name: &'a str,
+    description: &'a str,
+    hash: Option<&'a Blob>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> PolicyStub<'a> {
+    /// The stub of a policy.
+    pub fn new(row: &'a AclPolicy) -> Self {
+        let (hash, create_index, modify_index) = (row.hash.as_ref(), row.create_index, row.modify_index);
+        Self { name: &row.name, description: &row.description, hash, create_index, modify_index }
+    }
+}
+
+/// `ACLPolicy` of the wire: its rules as text and as what they were read as.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PolicyView<'a> {
+    name: &'a str,
+    description: &'a str,
+    rules: &'a str,
+    #[serde(rename = "RulesJSON")]
+    rules_json: Option<Written>,
+    #[serde(rename = "JobACL")]
+    job_acl: Option<&'a JobAcl>,
+    hash: Option<&'a Blob>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> PolicyView<'a> {
+    /// The policy, and its rules if they can be read.
+    pub fn new(row: &'a AclPolicy, rules: Option<Written>) -> Self {
+        Self {
+            name: &row.name,
+            description: &row.description,
+            rules: &row.rules,
+            rules_json: rules,
+            job_acl: row.job_acl.as_ref(),
+            hash: row.hash.as_ref(),
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+/// `OneTimeToken` of the wire, for who made it. It holds its secret, so it does not print.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct OneTimeTokenView {
+    #[serde(rename = "OneTimeSecretID")]
+    one_time_secret_id: String,
+    #[serde(rename = "AccessorID")]
+    accessor_id: AccessorId,
+    expires_at: Option<Time>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl OneTimeTokenView {
+    /// The one-time token with its secret.
+    pub fn new(row: &OneTimeToken) -> Self {
+        Self {
+            one_time_secret_id: row.one_time_secret_id.reveal(),
+            accessor_id: row.accessor_id,
+            expires_at: row.expires_at,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+/// `OneTimeTokenUpsertResponse` of the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct OneTimeTokenUpsertResponse {
+    /// What was made.
+    pub one_time_token: OneTimeTokenView,
+    /// Index of its entry.
+    pub index: u64,
+}
+
+/// `OneTimeTokenExchangeResponse` of the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct OneTimeTokenExchangeResponse<'a> {
+    /// What the one-time token was exchanged for.
+    pub token: TokenView<'a>,
+    /// Index of the exchange.
+    pub index: u64,
 }
 
 /// `ACLAuthMethod` of the wire, its client secret left out.

@@ -141,7 +141,7 @@ async fn an_agent_tells_of_itself() {
             GET /v1/regions
                 200 ["global"]
             GET /v1/metrics
-                200 {"Gauges":[]}
+                200 {"Timestamp":"","Gauges":[],"Points":[],"Counters":[],"Samples":[]}
             PUT /v1/operator/snapshot this is no archive
                 500 failed to restore from snapshot: gzip: invalid header
             DELETE /v1/operator/snapshot

@@ -2,6 +2,7 @@
 
 mod autopilot;
 mod blocking;
+mod callers;
 mod cluster;
 mod csi;
 mod evals;
@@ -15,5 +16,7 @@ mod routes;
 mod search;
 mod server;
 mod services;
+#[path = "../../../tests/support/openapi.rs"]
+mod shapes;
 mod stream;
 mod variables;

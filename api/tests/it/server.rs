@@ -1,8 +1,8 @@
 //! A server in memory, and stories of requests to it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,6 +15,7 @@ use sha2::Digest as _;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
+use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
@@ -30,6 +31,8 @@ use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta,
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use crate::shapes::Document;
 
 /// Nobody can be asked.
 pub struct NoNode;
@@ -113,12 +116,23 @@ impl Keyring for Mirror {
     }
 }
 
+/// There is no world outside.
+pub struct Nobody;
+
+impl Fetch for Nobody {
+    fn fetch(&self, _: Outgoing) -> FetchFuture<'_> {
+        Box::pin(async { Err(FetchError::Connect("connection refused".to_owned())) })
+    }
+}
+
 /// A server that applies commands as they come.
 pub struct Memory {
     state: Mutex<Arc<State>>,
     watches: Watches,
     events: Arc<EventHub>,
+    last_actor: Mutex<Actor>,
     info: AgentInfo,
+    sso: Sso,
     clock: AtomicU64,
     ids: AtomicU64,
     shutdown: CancellationToken,
@@ -126,6 +140,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
+        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
+    }
+
+    /// The same where callers have to show who they are.
+    pub fn guarded() -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, Arc::new(Nobody))
+    }
+
+    /// A server that reaches the world outside through this.
+    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
+    }
+
+    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -136,6 +164,7 @@ impl Memory {
             enable_debug: true,
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
+            acl,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -149,7 +178,9 @@ impl Memory {
             state: Mutex::new(Arc::new(state)),
             watches: Watches::default(),
             events,
+            last_actor: Mutex::default(),
             info,
+            sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
@@ -162,8 +193,14 @@ impl Memory {
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
     }
 
+    /// Who proposed the last command.
+    pub fn last_actor(&self) -> Actor {
+        self.last_actor.lock().clone()
+    }
+
     fn apply(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         let kind = proposal.command.kind();
+        *self.last_actor.lock() = proposal.actor.clone();
         let envelope = Envelope {
             cause: proposal.cause,
             idempotency: proposal.idempotency,
@@ -230,19 +267,23 @@ impl Server for Memory {
     async fn snapshot_restore(
         &self,
         _: std::fs::File,
+        _: songline_commands::Actor,
         _: Option<songline_commands::Idempotency>,
         _: bool,
     ) -> Result<RestoreReport, RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
-    async fn force_gc(&self) -> Result<(), ProposeError> {
+    async fn force_gc(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
         Ok(())
     }
-    async fn reconcile_summaries(&self) -> Result<(), ProposeError> {
+    async fn reconcile_summaries(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
         Ok(())
     }
     fn keyring(&self) -> &impl Keyring {
         &Mirror
+    }
+    fn sso(&self) -> &Sso {
+        &self.sso
     }
     fn info(&self) -> &AgentInfo {
         &self.info
@@ -251,7 +292,7 @@ impl Server for Memory {
         AgentSelf::default()
     }
     fn metrics(&self) -> serde_json::Value {
-        serde_json::json!({"Gauges": []})
+        serde_json::json!({"Timestamp": "", "Gauges": [], "Points": [], "Counters": [], "Samples": []})
     }
     fn metrics_prometheus(&self) -> String {
         String::new()
@@ -308,7 +349,25 @@ pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
         let next = header("x-nomad-nexttoken").map(|token| format!(" next={token}")).unwrap_or_default();
         let to = header("location").map(|to| format!(" -> {to}")).unwrap_or_default();
         let shown: String = line.chars().take(100).collect();
-        out.push_str(&format!("{shown}\n    {status}{index}{next}{to} {}\n", text(response).await.trim_end()));
+        let body = text(response).await;
+        has_its_shape(line, status, &body);
+        out.push_str(&format!("{shown}\n    {status}{index}{next}{to} {}\n", body.trim_end()));
     }
     expected.assert_eq(&out);
+}
+
+/// What is answered well has the shape that the OpenAPI document says.
+fn has_its_shape(line: &str, status: u16, body: &str) {
+    static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(songline_api::openapi_document::<Memory>("test")));
+    let (method, rest) = line.split_once(' ').expect("a method");
+    let path = rest.split([' ', '?']).next().unwrap_or_default();
+    let path = path.replace("%20", " ").replace("%2F", "/").replace("%2f", "/");
+    // The router takes whatever follows here.
+    let path = path.replace("/configurationX", "/configuration");
+    if !(200..300).contains(&status) || path.starts_with("/ui/") {
+        return;
+    }
+    let schema = DOCUMENT.schema(method, &path, status).unwrap_or_else(|fault| panic!("{line}: {fault}"));
+    let Some((schema, value)) = schema.zip(serde_json::from_str(body).ok()) else { return };
+    DOCUMENT.fit(schema, &value, &|_| false).unwrap_or_else(|fault| panic!("{line}: {fault}"));
 }

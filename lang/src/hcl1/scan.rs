@@ -67,14 +67,16 @@ impl Token {
 pub(super) struct Scanner<'a> {
     rest: &'a str,
     place: Place,
+    /// Where the letter was that was read last; behind the end, the end.
+    last: Place,
     /// The last thing that could not be read.
     pub(super) error: Option<Error>,
 }
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(text: &'a str) -> Scanner<'a> {
-        let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Scanner { rest, place: Place { line: 1, column: 1 }, error: None }
+        let start = Place { line: 1, column: 1 };
+        Scanner { rest: text, place: start, last: start, error: None }
     }
 
     fn peek(&self) -> Option<char> {
@@ -82,6 +84,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn next(&mut self) -> Option<char> {
+        self.last = self.place;
         let letter = self.peek()?;
         self.rest = &self.rest[letter.len_utf8()..];
         if letter == '\n' {
@@ -89,6 +92,10 @@ impl<'a> Scanner<'a> {
             self.place.column = 1;
         } else {
             self.place.column += 1;
+        }
+        if letter == '\0' {
+            self.fail("unexpected null character (0x00)");
+            return None;
         }
         Some(letter)
     }
@@ -100,8 +107,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn fail(&mut self, message: &str) {
-        // The reference names the place after what it has read.
-        self.error = Some(Error { place: self.place, message: message.to_string() });
+        self.error = Some(Error { place: self.last, message: message.to_string() });
     }
 
     /// The next token; comments are passed over.
@@ -164,7 +170,7 @@ impl<'a> Scanner<'a> {
             digit if digit.is_ascii_digit() => self.number(digit),
             letter if is_letter(letter) => return self.identifier(letter),
             _ => {
-                self.fail("illegal character");
+                self.fail("illegal char");
                 Kind::Illegal
             }
         };
@@ -301,6 +307,7 @@ impl<'a> Scanner<'a> {
         let mut lines: Vec<&str> = Vec::new();
         loop {
             if self.rest.is_empty() {
+                self.next();
                 self.fail("heredoc not terminated");
                 return (Kind::Heredoc, None);
             }

@@ -45,7 +45,7 @@ fn mistakes_are_told_with_their_place() {
         "a = [1, {b = }]": At 1:9: error while trying to parse object within list: At 1:14: Unknown token: 1:14 RBRACE }
         "a = b": At 1:5: Unknown token: 1:5 IDENT b
         "a = \"x": At 1:7: literal not terminated
-        "a = @": At 1:6: illegal character
+        "a = @": At 1:5: illegal char
         "5 = 1": At 1:1: expected: IDENT | STRING | ASSIGN | LBRACE got: NUMBER
         "a { b }": At 1:7: key 'b' expected start of object ('{') or assignment ('=')
         "a = <<E\nx\n": At 3:1: heredoc not terminated

@@ -1,4 +1,5 @@
-//! What nobody needs any more: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down.
+//! What nobody needs any more: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down, tokens past
+//! their time.
 //!
 //! The tables say when rows changed by index, people by age; a small table of (time, index) pairs joins the two.
 
@@ -9,6 +10,8 @@ use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus, JobType, NodeStatus, Time,
 };
 use songline_projections::State;
+
+use super::tokens;
 
 /// How many rows one entry drops at most.
 const ROWS_MAX: usize = 7281;
@@ -30,6 +33,8 @@ pub struct GcAges {
     pub node: Dur,
     /// Deployments.
     pub deployment: Dur,
+    /// ACL tokens, once they have expired.
+    pub acl_token: Dur,
 }
 
 impl Default for GcAges {
@@ -40,6 +45,7 @@ impl Default for GcAges {
             job: Dur::from_hours(4),
             node: Dur::from_hours(24),
             deployment: Dur::from_hours(1),
+            acl_token: Dur::from_hours(1),
         }
     }
 }
@@ -52,11 +58,13 @@ pub struct Cutoffs {
     job: u64,
     node: u64,
     deployment: u64,
+    acl_token: u64,
 }
 
 impl Cutoffs {
     /// Everything is old enough: somebody asked for it.
-    pub const ALL: Cutoffs = Cutoffs { eval: u64::MAX, batch_eval: u64::MAX, job: u64::MAX, node: u64::MAX, deployment: u64::MAX };
+    pub const ALL: Cutoffs =
+        Cutoffs { eval: u64::MAX, batch_eval: u64::MAX, job: u64::MAX, node: u64::MAX, deployment: u64::MAX, acl_token: u64::MAX };
 }
 
 /// Which index the log was at when.
@@ -91,6 +99,7 @@ impl TimeTable {
             job: before(ages.job),
             node: before(ages.node),
             deployment: before(ages.deployment),
+            acl_token: before(ages.acl_token),
         }
     }
 }
@@ -136,6 +145,7 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     for page in silent.chunks(ROWS_MAX) {
         commands.push(DeregisterNodes { node_ids: page.to_vec() }.into());
     }
+    commands.extend(tokens::collect(view, cutoffs.acl_token, now));
     commands
 }
 

@@ -15,10 +15,11 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::{AllocFields, AllocStub};
 use crate::wire::csi::{CsiPluginStub, CsiPluginView};
+use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/plugins", "", Capability::Plugin("list"), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/plugin/csi/", "{}", Capability::Plugin("read"), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/plugins", "", Capability::Plugin(Access::List), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/plugin/csi/", "{}", Capability::Plugin(Access::Read), |call| Box::pin(read(call)));
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -46,7 +47,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = CsiPluginId::from(call.id());
     let found = blocking::run(&call, &params, &[WatchKey::CsiPlugin(id.clone())], |view| {
         let row = view.csi_plugin(&id).cloned();
-        let allocs: Vec<Arc<Allocation>> = row.iter().flat_map(|row| row.allocs()).filter_map(|alloc| view.alloc(alloc).cloned()).collect();
+        let caller = call.caller()?;
+        // All that the caller may see; without ACLs of every namespace.
+        let aimed = |alloc: &Allocation| !call.server.info().acl.enabled || params.in_namespace(&alloc.namespace);
+        let shown = |alloc: &&Arc<Allocation>| aimed(alloc) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
+        let allocs: Vec<Arc<Allocation>> =
+            row.iter().flat_map(|row| row.allocs()).filter_map(|alloc| view.alloc(alloc)).filter(shown).cloned().collect();
         // Of a plugin that is not there, the reference knows no index.
         let index = row.as_ref().map_or(0, |_| view.table_index(Table::CsiPlugins));
         Ok(At { index, value: (row, allocs) })

@@ -5,7 +5,7 @@ use axum::response::Response;
 use songline_model::CsiControllerInfo;
 use songline_projections::State;
 
-use super::{admit, requested, volume_id, write_namespace};
+use super::{admit, requested, require_write, volume_id, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::namespaces::multi_error;
@@ -36,6 +36,7 @@ pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, Api
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let namespace = call.write_namespace()?;
+    require_write(&call, &namespace)?;
     let view = call.server.view();
     let Some(volume) = view.csi_volume(&namespace, &id) else {
         return Err(ApiError::internal(format!("volume not found: {id}")));
@@ -61,7 +62,7 @@ pub(super) async fn list_snapshots<S: Server>(call: Call<S>) -> Result<Response,
 }
 
 pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    call.write_namespace()?;
+    require_write(&call, &call.write_namespace()?)?;
     let plugin = call.query().text("plugin_id");
     check(&call.server.view(), &plugin, |can| can.supports_create_delete_snapshot, "plugin does not support snapshot")
         .map_err(|error| ApiError::internal(multi_error(&[error.text.into_owned()])))?;
@@ -71,6 +72,7 @@ pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response
 pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: CsiSnapshotCreateRequest = call.json().await?;
     let namespace = write_namespace(&call, &request.namespace)?;
+    require_write(&call, &namespace)?;
     let view = call.server.view();
     let mut errors = Vec::new();
     for snapshot in &request.snapshots {

@@ -45,8 +45,13 @@ pub(super) async fn handshake(socket: &mut WebSocket) -> Result<String, String> 
     tokio::time::timeout(HANDSHAKE_MAX, first).await.unwrap_or_else(|_| Err("no handshake was sent".to_owned()))
 }
 
-/// Carries a session to its end.
-pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: &CancellationToken) {
+/// Carries a session to its end, which comes early for a caller who may not any more.
+pub(super) async fn talk(
+    mut socket: WebSocket,
+    session: ExecSession,
+    shutdown: &CancellationToken,
+    still_may: impl Fn() -> Result<(), ApiError>,
+) {
     let ExecSession { input, mut output } = session;
     // What was said and has no room yet: while there is something, nothing more is read.
     let mut waiting = VecDeque::new();
@@ -90,6 +95,9 @@ pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: 
                 (Ok(_) | Err(_), _) => waiting.clear(),
             },
             _ = look.tick() => {
+                if let Err(error) = still_may() {
+                    break (code_of(error.code), error.text.into_owned());
+                }
                 let asks = !waiting.is_empty() || heard_at.elapsed() >= SILENCE_MAX;
                 if asks && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
                     return;

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use axum::http::StatusCode;
+use songline_lang::acl::{Access, HostVolumeCapability, NamespaceCapability};
 use songline_lang::{regexp, version};
 use songline_model::{AdmitContext, Admitted, Job, Languages, NotAdmitted, SchedulerConfiguration, Str, spec};
 use songline_projections::State;
 
+use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
@@ -45,12 +47,48 @@ fn scheduler_config<'a, S: Server>(server: &'a S, view: &'a State) -> &'a Schedu
 }
 
 /// Refuses registrations while they are switched off.
-pub fn check_registration_allowed<S: Server>(server: &S, view: &State) -> Result<(), ApiError> {
-    if !scheduler_config(server, view).reject_job_registration {
+pub fn check_registration_allowed<S: Server>(call: &Call<S>, view: &State) -> Result<(), ApiError> {
+    let server = &*call.server;
+    // Where nobody has to show a token, nobody is the one who may all the same.
+    let manages = server.info().acl.enabled && call.caller()?.acl().is_management();
+    if manages || !scheduler_config(server, view).reject_job_registration {
         return Ok(());
     }
     let text = "Job registration, dispatch, and scale are disabled by the scheduler configuration";
     Err(ApiError::new(StatusCode::FORBIDDEN, text))
+}
+
+/// Refuses a caller who may not submit this job: where it is, and what it uses.
+pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError> {
+    call.require_in(&job.namespace, &[NamespaceCapability::SubmitJob])?;
+    for group in job.groups() {
+        for request in group.volumes.iter().flatten().map(|(_, request)| request) {
+            match request.kind.as_str() {
+                "csi" => {
+                    call.require_in(&job.namespace, &[NamespaceCapability::CsiMountVolume])?;
+                    call.require(|acl| acl.plugin(Access::Read))?;
+                }
+                "host" => call.require(|acl| {
+                    let writes = acl.host_volume(&request.source, HostVolumeCapability::MountReadwrite);
+                    writes || request.read_only && acl.host_volume(&request.source, HostVolumeCapability::MountReadonly)
+                })?,
+                _ => return Err(denied()),
+            }
+        }
+        for task in group.tasks.iter().flatten() {
+            // What a task mounts there, the host sees, too.
+            for mount in task.volume_mounts.iter().flatten().filter(|mount| mount.propagation_mode == "bidirectional") {
+                let request = group.volumes.iter().flatten().find(|(name, _)| **name == mount.volume).map(|(_, request)| request);
+                if let Some(request) = request.filter(|request| request.kind == "host") {
+                    call.require(|acl| acl.host_volume(&request.source, HostVolumeCapability::MountReadwrite))?;
+                }
+            }
+            if task.csi_plugin_config.is_some() {
+                call.require_in(&job.namespace, &[NamespaceCapability::CsiRegisterPlugin])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The answer to a job that is wrong.

@@ -28,7 +28,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
         return Err(ApiError::bad_request("Job ID does not match"));
     }
     let view = call.view();
-    admission::check_registration_allowed(&*call.server, &view)?;
+    admission::check_registration_allowed(&call, &view)?;
     let parent = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("parameterized job not found"))?;
     let payload = payload(request.payload.as_deref().unwrap_or_default())?;
     check(parent, &request, payload.0.len())?;

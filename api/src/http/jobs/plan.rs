@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json::Names;
 use songline_lang::jobspec::{self, ParseOptions};
 use songline_model::{Job, JobDiff, NotAdmitted, warnings_text};
@@ -31,6 +32,7 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let view = call.server.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
+    call.require_in(&admitted.job.namespace, &[NamespaceCapability::SubmitJob])?;
     let warnings = admitted.warnings_text();
     let job = admitted.job;
     let existing = view.job(&job.namespace, &job.id);
@@ -67,6 +69,7 @@ pub(super) async fn validate<S: Server>(mut call: Call<S>) -> Result<Response, A
     // The job's own region is not looked at here.
     spec.region = None;
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
+    call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
     let answer = match admission::admit(&*call.server, &call.server.view(), job) {
         Ok(admitted) => {
             JobValidateResponse { driver_config_validated: true, warnings: admitted.warnings_text(), ..JobValidateResponse::default() }

@@ -78,7 +78,8 @@ pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
 async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
     let view = call.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
-    admission::check_registration_allowed(&*call.server, &view)?;
+    admission::check_rights(call, &admitted.job)?;
+    admission::check_registration_allowed(call, &view)?;
     let mut warnings = admitted.warnings;
     let mut job = admitted.job;
     let existing = view.job(&job.namespace, &job.id);

@@ -67,7 +67,7 @@ pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     let group = target.get("Group").cloned().unwrap_or_default();
     check(&request.namespace, &namespace, &group, request.count, request.error)?;
     let view = call.view();
-    admission::check_registration_allowed(&*call.server, &view)?;
+    admission::check_registration_allowed(&call, &view)?;
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::not_found(format!("job \"{}\" not found", call.id())))?;
     let previous = check_group(&view, job, &group, request.count)?;
     let scaled = match request.count {

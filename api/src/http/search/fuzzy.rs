@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use songline_lang::acl::{NodePoolCapability, VariableCapability};
 use songline_model::{Job, Service, Str, Task, TaskGroup};
-use songline_projections::{IdPrefix, State};
+use songline_projections::IdPrefix;
 
-use super::{Context, by_prefix, even, fresh_view, params, respond};
+use super::{Context, Sight, by_prefix, even, fresh_view, params, respond};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::params::ReadParams;
 use crate::server::Server;
 
 /// Shortest text, in bytes.
@@ -49,13 +49,15 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
         let text = format!("fuzzy search query must be at least {TERM_BYTES_MIN} characters, got {}", request.text.len());
         return Err(ApiError::internal(text));
     }
-    let contexts = Context::parse(&request.context)?;
+    let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
     let view = fresh_view(&call, &params).await?;
+    let caller = call.caller()?;
+    let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     for context in &contexts {
         if by_id(*context) {
             let scanned = even(&request.prefix);
-            let Some((found, truncated)) = by_prefix(&view, *context, &params, scanned, &request.text) else {
+            let Some((found, truncated)) = by_prefix(sight, *context, scanned, &request.text) else {
                 continue;
             };
             matches.insert(context.as_str(), found.into_iter().map(|id| FuzzyMatch { id, scope: Vec::new() }).collect());
@@ -63,7 +65,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
             continue;
         }
         let mut found = Found::new(&request.text);
-        look(&view, *context, &params, &mut found);
+        look(sight, *context, &mut found);
         truncations.insert(context.as_str(), false);
         truncations.extend(found.truncated.iter().map(|name| (*name, true)));
         matches.extend(found.sorted());
@@ -80,22 +82,34 @@ fn by_id(context: Context) -> bool {
     }
 }
 
-fn look(view: &State, context: Context, params: &ReadParams, found: &mut Found) {
+fn look(sight: Sight<'_>, context: Context, found: &mut Found) {
+    let Sight { view, params, acl } = sight;
     let one = |found: &mut Found, name: &str, scope: &[&dyn std::fmt::Display]| found.offer(context.as_str(), name, scope);
     match context {
-        Context::Jobs if params.all_namespaces() => found.scan(view.jobs(), |found, job| offer_job(found, job)),
+        Context::Jobs if params.all_namespaces() => {
+            found.scan(view.jobs().filter(|job| sight.sees_jobs(&job.namespace)), |found, job| offer_job(found, job));
+        }
         Context::Jobs => found.scan(view.jobs_in(&params.namespace), |found, job| offer_job(found, job)),
         Context::Allocs => {
             let every = IdPrefix::parse("").expect("no digits are a prefix");
-            let rows = view.allocs_with_prefix(&every).filter(|row| params.in_namespace(&row.namespace));
+            let rows = view.allocs_with_prefix(&every).filter(|row| sight.sees_jobs(&row.namespace));
             found.scan(rows, |found, row| one(found, &row.name, &[&row.namespace, &row.id]));
         }
         Context::Nodes => found.scan(view.nodes(), |found, row| one(found, &row.name, &[&row.id])),
-        Context::NodePools => found.scan(view.node_pools(), |found, row| one(found, row.name.as_str(), &[&row.name])),
-        Context::Namespaces => found.scan(view.namespaces(), |found, row| one(found, row.name.as_str(), &[])),
+        Context::NodePools => {
+            let rows = view.node_pools().filter(|row| acl.node_pool(&row.name, NodePoolCapability::Read));
+            found.scan(rows, |found, row| one(found, row.name.as_str(), &[&row.name]));
+        }
+        Context::Namespaces => {
+            let rows = view.namespaces().filter(|row| acl.any_in_namespace(&row.name));
+            found.scan(rows, |found, row| one(found, row.name.as_str(), &[]));
+        }
         Context::Plugins => found.scan(view.csi_plugins(), |found, row| one(found, row.id.as_str(), &[])),
         Context::Vars => {
-            let rows = view.variables().filter(|row| params.in_namespace(&row.meta.namespace));
+            let rows = view.variables().filter(|row| {
+                let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+                may && params.in_namespace(&row.meta.namespace)
+            });
             found.scan(rows, |found, row| one(found, &row.meta.path, &[&row.meta.namespace, &row.meta.path]));
         }
         Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => {}

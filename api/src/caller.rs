@@ -1,0 +1,221 @@
+//! Who asks, and what he may. A request's token becomes an identity, and the policies of that identity become one `Acl`.
+//!
+//! Which capability a route needs is not here (`http::mux`), nor is refusing (`http::gate`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use parking_lot::Mutex;
+use songline_commands::Actor;
+use songline_lang::acl::{self, Acl, Workload};
+use songline_model::{AclPolicy, AclToken, Allocation, IdentityClaims, NodeId, SecretId, Str};
+use songline_projections::State;
+
+use crate::error::ApiError;
+use crate::keyring;
+use crate::server::Server;
+
+/// Name of the policy that callers without a token have, if an operator has made it.
+pub const ANONYMOUS_POLICY: &str = "anonymous";
+/// How many compiled sets of policies are kept. More are compiled anew.
+const COMPILED_MAX: usize = 512;
+
+/// Who a caller is. These are kept apart: a node is not somebody without rights, and neither is somebody who may everything.
+#[derive(Debug, Clone)]
+pub enum Identity {
+    /// ACLs are off: nobody asks who it is.
+    AclsOff,
+    /// No token.
+    Anonymous,
+    /// The owner of this token.
+    Token(Arc<AclToken>),
+    /// A task, by its signed identity.
+    Workload(Arc<WorkloadIdentity>),
+    /// A node, by its secret. It may what nodes may, and that is little.
+    Node(NodeId),
+}
+
+/// A task that asks.
+#[derive(Debug)]
+pub struct WorkloadIdentity {
+    /// What its identity says.
+    pub claims: IdentityClaims,
+    /// What it belongs to.
+    pub alloc: Arc<Allocation>,
+}
+
+/// Somebody who is known.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    identity: Identity,
+    acl: Arc<Acl>,
+}
+
+/// Why somebody is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthError {
+    /// The token was good once.
+    Expired,
+    /// A secret of nobody.
+    Unknown,
+    /// No secret, and no good identity of a workload either.
+    BadIdentity(String),
+    /// A policy cannot be read. Policies are checked when they are written, so this is a defect of ours or an old policy.
+    BadPolicy(String),
+}
+
+impl fmt::Display for AuthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AuthError::Expired => f.write_str("ACL token expired"),
+            AuthError::Unknown => f.write_str("Permission denied"),
+            AuthError::BadIdentity(text) | AuthError::BadPolicy(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Caller {
+    /// Somebody who may everything because ACLs are off.
+    pub fn anybody() -> Self {
+        Self { identity: Identity::AclsOff, acl: Arc::new(Acl::management()) }
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What he may.
+    pub fn acl(&self) -> &Acl {
+        &self.acl
+    }
+
+    /// The same, for whoever keeps it.
+    pub fn shared_acl(&self) -> Arc<Acl> {
+        Arc::clone(&self.acl)
+    }
+
+    /// The token he has shown.
+    pub fn token(&self) -> Option<&Arc<AclToken>> {
+        match &self.identity {
+            Identity::Token(token) => Some(token),
+            Identity::AclsOff | Identity::Anonymous | Identity::Workload(_) | Identity::Node(_) => None,
+        }
+    }
+
+    /// Whether he has shown the secret of a node.
+    pub fn is_node(&self) -> bool {
+        matches!(self.identity, Identity::Node(_))
+    }
+
+    /// Whether he is a task.
+    pub fn is_workload(&self) -> bool {
+        matches!(self.identity, Identity::Workload(_))
+    }
+
+    /// As whom the log remembers him.
+    pub fn actor(&self) -> Actor {
+        match &self.identity {
+            Identity::AclsOff | Identity::Anonymous => Actor::Anonymous,
+            Identity::Token(token) => Actor::Accessor(token.accessor_id.to_string().into()),
+            Identity::Workload(workload) => Actor::Workload(format!("{}/{}", workload.claims.alloc_id, workload.claims.task).into()),
+            Identity::Node(node) => Actor::Node(*node),
+        }
+    }
+}
+
+/// The token of a request: `X-Nomad-Token`, else `Authorization: Bearer`. Anything else is no token.
+pub fn token_of(headers: &HeaderMap) -> &str {
+    let own = headers.get("x-nomad-token").and_then(|value| value.to_str().ok()).map(str::trim).unwrap_or_default();
+    if !own.is_empty() {
+        return own;
+    }
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '));
+    match bearer {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().split(' ').next().unwrap_or_default(),
+        Some(_) | None => "",
+    }
+}
+
+/// Policies by their names and the indexes at which they were written: a changed policy is another one.
+type Policies = Vec<(Str, u64)>;
+
+/// Knows callers, and keeps what their policies were compiled to.
+#[derive(Default)]
+pub struct Callers {
+    compiled: Mutex<BTreeMap<Policies, Arc<Acl>>>,
+}
+
+impl Callers {
+    /// Who shows this token now.
+    pub fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
+        if !server.info().acl.enabled {
+            return Ok(Caller::anybody());
+        }
+        let view = server.view();
+        if token.is_empty() {
+            let policies: Vec<_> = view.acl_policy(ANONYMOUS_POLICY).cloned().into_iter().collect();
+            return Ok(Caller { identity: Identity::Anonymous, acl: self.compile(&policies)? });
+        }
+        let Ok(secret) = token.parse::<SecretId>() else { return self.workload(server, &view, token) };
+        match view.acl_token_by_secret(&secret) {
+            Some(found) if found.is_expired(server.now()) => Err(AuthError::Expired),
+            Some(found) => Ok(Caller { acl: self.of_token(&view, &found)?, identity: Identity::Token(found) }),
+            None => {
+                let node = view.node_by_secret(token).ok_or(AuthError::Unknown)?;
+                Ok(Caller { identity: Identity::Node(node), acl: Arc::new(Acl::nothing()) })
+            }
+        }
+    }
+
+    fn workload<S: Server>(&self, server: &S, view: &State, token: &str) -> Result<Caller, AuthError> {
+        let known = keyring::workload(view, server.keyring(), token);
+        let (claims, alloc) = known.map_err(|error| AuthError::BadIdentity(error.to_string()))?;
+        let policies = view.acl_policies_of_workload(&claims.namespace, &claims.job_id, &alloc.task_group, &claims.task);
+        let own = Workload {
+            namespace: claims.namespace.to_string(),
+            job: claims.job_id.to_string(),
+            group: alloc.task_group.to_string(),
+            task: claims.task.to_string(),
+        };
+        let acl = Acl::clone(&*self.compile(&policies)?).with_workload(own);
+        Ok(Caller { identity: Identity::Workload(Arc::new(WorkloadIdentity { claims, alloc })), acl: Arc::new(acl) })
+    }
+
+    fn of_token(&self, view: &State, token: &AclToken) -> Result<Arc<Acl>, AuthError> {
+        if token.is_management() {
+            return Ok(Arc::new(Acl::management()));
+        }
+        self.compile(&view.acl_policies_of_token(token))
+    }
+
+    fn compile(&self, policies: &[Arc<AclPolicy>]) -> Result<Arc<Acl>, AuthError> {
+        let key: Policies = policies.iter().map(|policy| (policy.name.clone(), policy.modify_index)).collect();
+        if let Some(known) = self.compiled.lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let parse = |policy: &Arc<AclPolicy>| {
+            acl::parse(&policy.rules).map_err(|error| AuthError::BadPolicy(format!("failed to parse {:?}: {error}", policy.name.as_str())))
+        };
+        let parsed = policies.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let acl = Arc::new(Acl::of(&parsed));
+        let mut compiled = self.compiled.lock();
+        if compiled.len() >= COMPILED_MAX {
+            compiled.clear();
+        }
+        compiled.insert(key, Arc::clone(&acl));
+        Ok(acl)
+    }
+}
+
+/// What nearly every route answers to somebody who may not.
+pub fn denied() -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "Permission denied")
+}
+
+/// What routes of the agent itself answer to somebody whom it does not know.
+pub fn token_not_found() -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "ACL token not found")
+}

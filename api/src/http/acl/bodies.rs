@@ -1,0 +1,83 @@
+//! What callers send about tokens and roles: as they may be written, ids as texts, since an id that is none is told by its text.
+
+use serde::Deserialize;
+use serde_json::Value;
+use songline_lang::duration;
+use songline_model::{Dur, Str, Time};
+
+use crate::error::ApiError;
+
+/// `ACLToken` in a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct AclToken {
+    #[serde(rename = "AccessorID")]
+    pub(super) accessor_id: String,
+    pub(super) name: Str,
+    #[serde(rename = "Type")]
+    pub(super) kind: Str,
+    pub(super) policies: Option<Vec<Str>>,
+    pub(super) roles: Option<Vec<Option<AclTokenRoleLink>>>,
+    pub(super) global: bool,
+    expiration_time: Option<String>,
+    #[serde(rename = "ExpirationTTL")]
+    expiration_ttl: Value,
+}
+
+/// `ACLTokenRoleLink` in a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct AclTokenRoleLink {
+    #[serde(rename = "ID")]
+    pub(super) id: String,
+    pub(super) name: String,
+}
+
+/// `ACLRole` in a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct AclRole {
+    #[serde(rename = "ID")]
+    pub(super) id: String,
+    pub(super) name: Str,
+    pub(super) description: Str,
+    pub(super) policies: Option<Vec<Option<AclRolePolicyLink>>>,
+}
+
+/// `ACLRolePolicyLink` in a body.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct AclRolePolicyLink {
+    pub(super) name: Str,
+}
+
+impl AclToken {
+    /// How long the token lives: a text, or nanoseconds. Anything else is not looked at.
+    pub(super) fn ttl(&self) -> Result<Dur, ApiError> {
+        match &self.expiration_ttl {
+            Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
+            Value::String(text) => duration::parse(text).map(Dur).map_err(|error| ApiError::bad_request(error.to_string())),
+            // A float that is too large ends at the largest span.
+            Value::Number(number) => Ok(Dur(number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).unwrap_or(0))),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Ok(Dur::ZERO),
+        }
+    }
+
+    /// When the token ends. The year 1 is Go's way to say never.
+    pub(super) fn expiration(&self) -> Result<Option<Time>, ApiError> {
+        match self.expiration_time.as_deref() {
+            None => Ok(None),
+            Some(text) if text.starts_with("0001-01-01T00:00:00") => Ok(None),
+            Some(text) => Time::parse(text).map(Some).ok_or_else(|| {
+                let quoted = format!("{text:?}");
+                ApiError::bad_request(format!("parsing time {quoted:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted:?}"))
+            }),
+        }
+    }
+}
+
+/// The entries of a list, none of which may be null.
+pub(super) fn entries<'a, T>(what: &str, list: Option<&'a Vec<Option<T>>>) -> Result<Vec<&'a T>, ApiError> {
+    let entry = |entry: &'a Option<T>| entry.as_ref().ok_or_else(|| ApiError::bad_request(format!("{what} must not be null")));
+    list.into_iter().flatten().map(entry).collect()
+}

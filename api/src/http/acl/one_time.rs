@@ -1,0 +1,66 @@
+//! One-time tokens: a secret made with a token, and exchanged for it once.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use songline_commands::{DeleteOneTimeTokens, UpsertOneTimeToken};
+use songline_model::{OneTimeToken, SecretId};
+
+use crate::caller::denied;
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+use crate::wire::acl::{OneTimeTokenExchangeResponse, OneTimeTokenUpsertResponse, OneTimeTokenView, TokenView};
+
+use super::{json, shown, unexpired};
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Write, "/v1/acl/token/onetime", "", Capability::Possession, |call| Box::pin(create(call)));
+    mux.add(Methods::Write, "/v1/acl/token/onetime/exchange", "", Capability::Possession, |call| Box::pin(exchange(call)));
+}
+
+/// `OneTimeTokenExchangeRequest`. It holds a secret, so it does not print.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct OneTimeTokenExchangeRequest {
+    #[serde(rename = "OneTimeSecretID")]
+    one_time_secret_id: String,
+}
+
+async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let token = shown(&call)?.ok_or_else(denied)?;
+    let row = OneTimeToken {
+        one_time_secret_id: call.fresh_uuid().into(),
+        accessor_id: token.accessor_id,
+        expires_at: Some(call.server.now().plus(OneTimeToken::TTL)),
+        ..OneTimeToken::default()
+    };
+    let secret = row.one_time_secret_id;
+    let written = call.propose(UpsertOneTimeToken { token: row }).await?;
+    let view = call.server.view();
+    // Another may have taken its place already.
+    let row = view.one_time_token_by_secret(&secret).ok_or_else(denied)?;
+    call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })
+}
+
+async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let request: OneTimeTokenExchangeRequest = json(&mut call).await?;
+    let failed = |why: String| ApiError::internal(format!("one-time token lookup failed: {why}"));
+    if request.one_time_secret_id.is_empty() {
+        return Err(failed("missing secret".to_owned()));
+    }
+    let secret = ids::exact(&request.one_time_secret_id).map_err(|error| failed(format!("index error: {error}")))?;
+    let secret = SecretId::from(secret.ok_or_else(denied)?);
+    let view = call.view();
+    let now = call.server.now();
+    let found = view.one_time_token_by_secret(&secret).filter(|row| row.expires_at.is_some_and(|at| at > now));
+    let row = found.ok_or_else(denied)?;
+    let token = view.acl_token(row.accessor_id).ok_or_else(denied)?;
+    unexpired(&call, &token)?;
+    let command = DeleteOneTimeTokens { accessor_ids: vec![row.accessor_id], exchanged: Some(row.modify_index) };
+    // Refused when somebody else was faster.
+    let written = call.propose(command).await.map_err(|error| if error.code == StatusCode::FORBIDDEN { denied() } else { error })?;
+    call.written(written.index, &OneTimeTokenExchangeResponse { token: TokenView::revealed(&token), index: written.index })
+}

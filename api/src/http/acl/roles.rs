@@ -1,0 +1,141 @@
+//! Roles: list, read by id and by name, write, delete. Without a management token a caller sees those that he has.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use songline_commands::{DeleteAclRoles, UpsertAclRoles};
+use songline_model::{AclRole, AclRolePolicyLink, RoleId, Str};
+use songline_projections::{Rejected, State, Table};
+
+use crate::caller::denied;
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+use crate::watch::WatchKey;
+
+use super::{Own, bodies, json};
+
+/// What a caller's own roles come from.
+const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclRoles), WatchKey::Table(Table::AclToken)];
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/acl/roles", "", Capability::Filtered, |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/acl/role", "", Capability::Management, |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/acl/role/", "name/{}", Capability::Filtered, |call| Box::pin(read_named(call)));
+    mux.add(Methods::Get, "/v1/acl/role/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/acl/role/", "{}", Capability::Management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/acl/role/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let prefix =
+        ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("acl role lookup failed: index error: {error}")))?;
+    let found = blocking::run(&call, &params, &KEYS, |view| {
+        let own = Own::of(view, &call.caller()?)?;
+        let rows: Vec<Arc<AclRole>> = view.acl_roles_with_prefix(&prefix).filter(|row| own.has_role(row.id)).cloned().collect();
+        Ok(At { index: view.table_index(Table::AclRoles).max(1), value: rows })
+    })
+    .await?;
+    call.read(&Meta::at(found.index), &found.value)
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = id_of(&call)?.parse::<RoleId>().ok();
+    answer(&call, |view| id.and_then(|id| view.acl_role(id))).await
+}
+
+async fn read_named<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = match call.id() {
+        "" => return Err(ApiError::bad_request("missing ACL role name")),
+        name if name.contains('/') => return Err(invalid_uri()),
+        name => Str::new(name),
+    };
+    answer(&call, |view| view.acl_role_by_name(&name)).await
+}
+
+async fn answer<S: Server>(call: &Call<S>, find: impl Fn(&State) -> Option<&Arc<AclRole>>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(call, &params, &KEYS, |view| {
+        let own = Own::of(view, &call.caller()?)?;
+        let row = find(view).cloned();
+        let is_readable = row.as_ref().map_or(matches!(own, Own::All), |row| own.has_role(row.id));
+        if !is_readable {
+            return Err(denied());
+        }
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::AclRoles).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &*row),
+        None => Err(ApiError::missing("ACL role not found", found.index)),
+    }
+}
+
+async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let body: bodies::AclRole = json(&mut call).await?;
+    write(&call, &body).await
+}
+
+async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    id_of(&call)?;
+    let body: bodies::AclRole = json(&mut call).await?;
+    if body.id != call.id() {
+        return Err(ApiError::bad_request("ACL role ID does not match request path"));
+    }
+    write(&call, &body).await
+}
+
+async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Response, ApiError> {
+    let view = call.view();
+    let mut policies: Vec<AclRolePolicyLink> = Vec::new();
+    for link in bodies::entries("role policy", body.policies.as_ref())? {
+        if !policies.iter().any(|known| known.name == link.name) {
+            policies.push(AclRolePolicyLink { name: link.name.clone() });
+        }
+    }
+    let mut role =
+        AclRole { name: body.name.clone(), description: body.description.clone(), policies: Some(policies), ..AclRole::default() };
+    role.validate().map_err(|errors| ApiError::bad_request(format!("role 0 invalid: {errors}")))?;
+    if body.id.is_empty() {
+        if view.acl_role_by_name(&role.name).is_some() {
+            return Err(ApiError::bad_request(format!("role with name {} already exists", role.name)));
+        }
+        role.id = call.fresh_uuid().into();
+    } else {
+        let stored = body.id.parse::<RoleId>().ok().and_then(|id| view.acl_role(id));
+        role.id = stored.ok_or_else(|| ApiError::bad_request(format!("cannot find role {}", body.id)))?.id;
+    }
+    if let Some(missing) = role.policy_names().find(|name| view.acl_policy(name).is_none()) {
+        return Err(ApiError::bad_request(format!("cannot find policy {missing}")));
+    }
+    role.hash = Some(role.compute_hash());
+    let id = role.id;
+    let written = call.propose(UpsertAclRoles { roles: vec![role], allow_missing_policies: false }).await?;
+    match call.server.view().acl_role(id) {
+        Some(row) => call.written(written.index, &**row),
+        None => Err(Rejected::AclRoleNotFound.into()),
+    }
+}
+
+async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let id = id_of(&call)?.parse::<RoleId>().map_err(|_| ApiError::from(Rejected::AclRoleNotFound))?;
+    let written = call.propose(DeleteAclRoles { ids: vec![id] }).await?;
+    Ok(empty_written(written.index))
+}
+
+fn id_of<S: Server>(call: &Call<S>) -> Result<&str, ApiError> {
+    match call.id() {
+        "" => Err(ApiError::bad_request("missing ACL role ID")),
+        id if id.contains('/') => Err(invalid_uri()),
+        id => Ok(id),
+    }
+}
+
+fn invalid_uri() -> ApiError {
+    ApiError::bad_request("invalid URI")
+}

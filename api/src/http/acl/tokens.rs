@@ -1,0 +1,216 @@
+//! Tokens: list, read, write, delete. A caller without a management token sees his own and nothing else.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::{Serialize, Serializer};
+use songline_commands::{DeleteAclTokens, UpsertAclTokens};
+use songline_model::{AccessorId, AclToken, AclTokenKind, AclTokenRoleLink, Dur, RoleId};
+use songline_projections::{State, Table};
+
+use crate::caller::{AuthError, Identity, denied};
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::http::ids;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::paging::{self, Token};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::acl::{TokenStub, TokenView};
+
+use super::{bodies, json, lookup_failed, shown};
+
+/// What a read of a token comes from: the names of its roles are theirs.
+const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/acl/tokens", "", Capability::Management, |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/acl/token", "", Capability::Management, |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/acl/token/self", "", Capability::Possession, |call| Box::pin(read_own(call)));
+    mux.add(Methods::Get, "/v1/acl/token/", "{}", Capability::Possession, |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+}
+
+/// A row of the list: filters see the whole token, its secret too.
+struct Listed(Arc<AclToken>);
+
+impl Serialize for Listed {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        TokenView::revealed(&self.0).serialize(s)
+    }
+}
+
+async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(format!("index error: {error}")))?;
+    let of_prefix = !params.prefix.is_empty();
+    let found = blocking::run(&call, &params, &[WatchKey::Table(Table::AclToken)], |view| {
+        let mut rows: Vec<Arc<Listed>> = if of_prefix {
+            view.acl_tokens_with_prefix(&prefix).map(|row| Arc::new(Listed(Arc::clone(row)))).collect()
+        } else {
+            view.acl_tokens().map(|row| Arc::new(Listed(Arc::clone(row)))).collect()
+        };
+        if params.reverse {
+            rows.reverse();
+        }
+        let place = |row: &Listed| {
+            let id = row.0.accessor_id.to_string();
+            if of_prefix { Token::Text(id) } else { Token::Indexed(row.0.create_index, id) }
+        };
+        let page = paging::page(&params, rows.into_iter(), place, |_| true)?;
+        Ok(At { index: view.table_index(Table::AclToken).max(1), value: page })
+    })
+    .await?;
+    let stubs: Vec<TokenStub<'_>> = found.value.rows.iter().map(|row| TokenStub::new(&row.0)).collect();
+    call.read(&Meta::page(found.index, found.value.next_token), &stubs)
+}
+
+async fn read_own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &KEYS, |view| {
+        let row = shown(&call)?;
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::AclToken).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &TokenView::revealed(&row)),
+        None => Err(ApiError::missing("ACL token not found", found.index)),
+    }
+}
+
+async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().is_empty() {
+        return Err(ApiError::bad_request("Missing Token Accessor"));
+    }
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &KEYS, |view| {
+        // Here, and nowhere else, a caller is told why he is not known.
+        let caller = call.authenticated().map_err(|error| match error {
+            AuthError::Unknown => denied(),
+            AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_) => ApiError::internal(error.to_string()),
+        })?;
+        let row = find(view, call.id()).map_err(|error| lookup_failed(format!("index error: {error}")))?;
+        let is_own = match (caller.identity(), &row) {
+            (Identity::Token(token), Some(row)) => token.accessor_id == row.accessor_id,
+            _ => false,
+        };
+        if !is_own && !caller.acl().is_management() {
+            return Err(denied());
+        }
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::AclToken).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &TokenView::revealed(&row)),
+        None => Err(ApiError::missing("ACL token not found", found.index)),
+    }
+}
+
+/// The token of an accessor, if the text is one.
+fn find(view: &State, accessor: &str) -> Result<Option<Arc<AclToken>>, String> {
+    Ok(ids::exact(accessor)?.and_then(|id| view.acl_token(AccessorId::from(id))))
+}
+
+async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let body: bodies::AclToken = token_body(&mut call).await?;
+    write(&call, &body).await
+}
+
+async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    if call.id().is_empty() {
+        return Err(ApiError::bad_request("Missing Token Accessor"));
+    }
+    let body: bodies::AclToken = token_body(&mut call).await?;
+    if body.accessor_id != call.id() {
+        return Err(ApiError::bad_request("ACL token accessor does not match request path"));
+    }
+    write(&call, &body).await
+}
+
+/// A token's body. The reference reads it through a type without a name.
+async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError> {
+    json(call).await.map_err(|error: ApiError| {
+        let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
+        let text = text.replace("struct field ACLTokenRoleLink.", "struct field ACLTokenRoleLink.Alias.");
+        ApiError { text: text.into(), ..error }
+    })
+}
+
+async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Response, ApiError> {
+    let view = call.view();
+    let (ttl, ends) = (body.ttl()?, body.expiration()?);
+    let links = bodies::entries("role link", body.roles.as_ref())?;
+    let mut token = AclToken {
+        name: body.name.clone(),
+        kind: AclTokenKind::from(body.kind.as_str()),
+        policies: body.policies.clone().filter(|names| !names.is_empty()),
+        global: body.global,
+        expiration_time: ends,
+        expiration_ttl: ttl,
+        ..AclToken::default()
+    };
+    let stored = if body.accessor_id.is_empty() {
+        token.accessor_id = call.fresh_uuid().into();
+        token.secret_id = call.fresh_uuid().into();
+        token.create_time = call.server.now();
+        if ends.is_none() && ttl != Dur::ZERO {
+            token.expiration_time = Some(token.create_time.plus(ttl));
+        }
+        None
+    } else {
+        let failed = |error| ApiError::internal(format!("token lookup failed: acl token lookup failed: index error: {error}"));
+        let stored = find(&view, &body.accessor_id).map_err(failed)?;
+        let stored = stored.ok_or_else(|| ApiError::bad_request(format!("cannot find token {}", body.accessor_id)))?;
+        token.accessor_id = stored.accessor_id;
+        token.secret_id = stored.secret_id;
+        token.create_time = stored.create_time;
+        Some(stored)
+    };
+    // Validation only counts the links, so a link to a role that is not there is told after what is wrong with the token itself.
+    token.roles = (!links.is_empty()).then(|| vec![AclTokenRoleLink::default(); links.len()]);
+    token
+        .validate(stored.as_deref(), call.server.info().acl.token_ttl)
+        .map_err(|errors| ApiError::bad_request(format!("token 0 invalid: {errors}")))?;
+    token.roles = linked(&view, &links)?;
+    token.hash = Some(token.compute_hash());
+    let accessor = token.accessor_id;
+    let written = call.propose(UpsertAclTokens { tokens: vec![token] }).await?;
+    match call.server.view().acl_token(accessor) {
+        Some(row) => call.written(written.index, &TokenView::revealed(&row)),
+        None => Err(ApiError::internal("ACL token not found")),
+    }
+}
+
+/// The roles that links name, by id or by name, each once.
+fn linked(view: &State, links: &[&bodies::AclTokenRoleLink]) -> Result<Option<Vec<AclTokenRoleLink>>, ApiError> {
+    let mut found: Vec<AclTokenRoleLink> = Vec::new();
+    for link in links {
+        let (role, asked) = if link.id.is_empty() {
+            (view.acl_role_by_name(&link.name), &link.name)
+        } else {
+            (link.id.parse::<RoleId>().ok().and_then(|id| view.acl_role(id)), &link.id)
+        };
+        let id = role.ok_or_else(|| ApiError::bad_request(format!("cannot find role {asked}")))?.id;
+        if !found.iter().any(|known| known.id == id) {
+            found.push(AclTokenRoleLink { id, ..AclTokenRoleLink::default() });
+        }
+    }
+    Ok((!found.is_empty()).then_some(found))
+}
+
+async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let accessor = call.id();
+    if accessor.is_empty() {
+        return Err(ApiError::bad_request("Missing Token Accessor"));
+    }
+    let failed = |error| ApiError::bad_request(format!("token lookup failed: acl token lookup failed: index error: {error}"));
+    let Some(token) = find(&call.view(), accessor).map_err(failed)? else {
+        return Err(ApiError::bad_request(format!("Cannot delete nonexistent tokens: {accessor}")));
+    };
+    let written = call.propose(DeleteAclTokens { accessor_ids: vec![token.accessor_id] }).await?;
+    Ok(empty_written(written.index))
+}

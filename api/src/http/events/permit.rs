@@ -1,0 +1,59 @@
+//! Whether the token that opened a stream still lets it go on.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use songline_projections::{State, Table};
+
+use crate::caller::AuthError;
+use crate::event::{CLOSED, Interest, Permit};
+use crate::http::call::Call;
+use crate::http::gate::Credentials;
+use crate::server::Server;
+
+/// What a policy, role or token says stands in these tables.
+const TABLES: [Table; 3] = [Table::AclPolicy, Table::AclToken, Table::AclRoles];
+
+/// The token of a stream. As long as nothing is written about ACLs, only its expiry is looked at.
+pub(super) struct TokenPermit<S> {
+    server: Arc<S>,
+    credentials: Credentials,
+    token: String,
+    interest: Interest,
+    /// How the tables were when it was last looked up.
+    seen: Mutex<[u64; TABLES.len()]>,
+}
+
+fn indexes(view: &State) -> [u64; TABLES.len()] {
+    TABLES.map(|table| view.table_index(table))
+}
+
+impl<S: Server> TokenPermit<S> {
+    pub(super) fn new(call: &Call<S>, interest: Interest) -> Self {
+        Self {
+            server: Arc::clone(&call.server),
+            credentials: call.credentials.clone(),
+            token: call.token().to_owned(),
+            interest,
+            // Whatever has been written since the call was let in is looked at.
+            seen: Mutex::new([0; TABLES.len()]),
+        }
+    }
+}
+
+impl<S: Server> Permit for TokenPermit<S> {
+    fn refusal(&self) -> Option<String> {
+        let now = indexes(&self.server.view());
+        let mut seen = self.seen.lock();
+        let expires = self.credentials.expires().is_some_and(|at| at < self.server.now());
+        if *seen == now && !expires {
+            return None;
+        }
+        *seen = now;
+        match self.credentials.authenticate(&*self.server, &self.token) {
+            Ok(caller) if self.interest.is_still_readable_by(&caller.shared_acl()) => None,
+            Ok(_) | Err(AuthError::Unknown | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => Some(CLOSED.to_owned()),
+            Err(error @ AuthError::Expired) => Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What policies allow together.
+
+use super::*;
+
+fn namespace(name: &str, policy: &str, capabilities: &[&str]) -> Policy {
+    let capabilities = capabilities.iter().map(|word| String::from(*word)).collect();
+    let rule = NamespaceRule { name: name.into(), policy: policy.into(), capabilities, variables: None };
+    Policy { namespaces: vec![rule], ..Policy::default() }
+}
+
+fn variables(name: &str, paths: &[(&str, &[&str])]) -> Policy {
+    let rule = |(path, words): &(&str, &[&str])| PathRule {
+        path: (*path).into(),
+        capabilities: words.iter().map(|word| String::from(*word)).collect(),
+    };
+    let rule = NamespaceRule { name: name.into(), variables: Some(paths.iter().map(rule).collect()), ..NamespaceRule::default() };
+    Policy { namespaces: vec![rule], ..Policy::default() }
+}
+
+/// Which of these names the policies let read jobs in.
+fn readable<'n>(policies: &[Policy], names: &[&'n str]) -> Vec<&'n str> {
+    let acl = Acl::of(policies);
+    names.iter().copied().filter(|name| acl.namespace(name, NamespaceCapability::ReadJob)).collect()
+}
+
+#[test]
+fn the_closest_label_decides_alone() {
+    let policies = [namespace("*", "read", &[]), namespace("prod-*", "", &["list-jobs"]), namespace("prod-web", "write", &[])];
+    assert_eq!(readable(&policies, &["default", "prod-db", "prod-web", "*"]), ["default", "prod-web", "*"]);
+}
+
+#[test]
+fn an_exact_label_that_grants_nothing_still_decides() {
+    let policies = [namespace("*", "read", &[]), namespace("quiet", "", &[])];
+    assert_eq!(readable(&policies, &["default", "quiet"]), ["default"]);
+}
+
+#[test]
+fn a_denial_outlives_what_other_policies_grant_under_the_same_label() {
+    for order in [[0, 1], [1, 0]] {
+        let both = [namespace("default", "write", &[]), namespace("default", "deny", &[])];
+        let policies = order.map(|at| both[at].clone());
+        assert_eq!(readable(&policies, &["default"]), [""; 0]);
+    }
+}
+
+#[test]
+fn of_two_labels_as_close_the_last_in_order_decides() {
+    let policies = [namespace("a*c", "", &["read-job"]), namespace("ab*", "deny", &[])];
+    assert_eq!(readable(&policies, &["abc"]), [""; 0]);
+    let policies = [namespace("a*c", "deny", &[]), namespace("ab*", "", &["read-job"])];
+    assert_eq!(readable(&policies, &["abc"]), ["abc"]);
+}
+
+#[test]
+fn a_star_stands_for_any_letters_or_none() {
+    for (label, name, fits) in [
+        ("*", "", true),
+        ("a*", "a", true),
+        ("*a", "ba", true),
+        ("a*a", "a", false),
+        ("a*b*c", "axbxc", true),
+        ("a*b*c", "acb", false),
+        ("*b*b", "bb", true),
+        ("*b*b", "b", false),
+        ("é*", "éa", true),
+    ] {
+        let acl = Acl::of(&[namespace(label, "", &["read-job"])]);
+        assert_eq!(acl.namespace(name, NamespaceCapability::ReadJob), fits, "{label} and {name}");
+    }
+}
+
+#[test]
+fn blocks_without_labels_take_the_widest_word_unless_one_denies() {
+    let node = |word: &str| Policy { node: Some(word.into()), ..Policy::default() };
+    assert!(Acl::of(&[node("read"), node("write")]).node(Access::Write));
+    assert!(!Acl::of(&[node("write"), node("deny")]).node(Access::Read));
+    assert!(!Acl::of(&[node("scale")]).node(Access::Read));
+}
+
+#[test]
+fn reading_variables_includes_listing_them_and_a_denial_wins() {
+    let acl = Acl::of(&[variables("default", &[("app/*", &["read"]), ("app/x", &["read"]), ("app/x", &["deny"])])]);
+    assert!(acl.variable("default", "app/a", VariableCapability::List));
+    assert!(!acl.variable("default", "app/a", VariableCapability::Write));
+    assert!(!acl.variable("default", "app/x", VariableCapability::Read));
+    assert!(!acl.variable("other", "app/a", VariableCapability::Read));
+}
+
+#[test]
+fn a_workload_sees_its_own_paths_unless_exactly_they_are_denied() {
+    let workload = Workload { namespace: "default".into(), job: "web/a".into(), group: "g".into(), task: "t".into() };
+    let acl = Acl::nothing().with_workload(workload.clone());
+    let seen = |acl: &Acl, path: &str| acl.variable("default", path, VariableCapability::Read);
+    for path in ["nomad/jobs", "nomad/jobs/web/a", "nomad/jobs/web/a/g", "nomad/jobs/web/a/g/t"] {
+        assert!(seen(&acl, path), "{path}");
+    }
+    for path in ["nomad/jobs/web", "nomad/jobs/web/a/g/u", "nomad/jobs/web/a/h", "nomad", "nomad/jobsx", "app"] {
+        assert!(!seen(&acl, path), "{path}");
+    }
+    assert!(!acl.variable("other", "nomad/jobs", VariableCapability::Read));
+    assert!(!acl.variable("default", "nomad/jobs", VariableCapability::Write));
+    let denied = Acl::of(&[variables("default", &[("nomad/jobs/web/a", &["deny"]), ("nomad/jobs/*", &["deny"])])]).with_workload(workload);
+    assert!(!seen(&denied, "nomad/jobs/web/a"));
+    assert!(seen(&denied, "nomad/jobs/web/a/g"));
+}
