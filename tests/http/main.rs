@@ -15,6 +15,7 @@ mod history;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod jobs;
+mod monitor;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;

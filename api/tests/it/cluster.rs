@@ -241,9 +241,9 @@ async fn allocations_that_are_none_have_no_node_to_ask() {
             GET /v1/client/fs/cat/11111111-2222-3333-4444-555555555555?path=/
                 200 Unknown allocation "11111111-2222-3333-4444-555555555555"
             GET /v1/client/fs/cat/
-                200 must provide a file name
+                400 must provide a file name
             GET /v1/client/fs/readat/11111111-2222-3333-4444-555555555555?path=/&offset=x
-                200 error parsing offset: strconv.ParseInt: parsing "x": invalid syntax
+                400 error parsing offset: strconv.ParseInt: parsing "x": invalid syntax
             GET /v1/client/fs/stream/11111111-2222-3333-4444-555555555555?path=/
                 404 Unknown allocation "11111111-2222-3333-4444-555555555555"
             GET /v1/client/fs/stream/11111111-2222-3333-4444-555555555555?path=/&offset=x
