@@ -4,6 +4,7 @@ mod agent;
 mod alloc;
 mod dev;
 mod event;
+mod exec;
 mod explain;
 mod history;
 mod http;
@@ -36,7 +37,7 @@ enum Command {
     /// Jobs: run, status, stop.
     #[command(subcommand)]
     Job(job::Command),
-    /// Allocations: status, logs.
+    /// Allocations: status, logs, exec.
     #[command(subcommand)]
     Alloc(alloc::Command),
     /// Nodes: status.
@@ -80,7 +81,9 @@ pub fn main() -> ExitCode {
     if args.get(1).is_some_and(|arg| arg == "-version" || arg == "-v") {
         return version();
     }
-    let cli = Cli::parse_from(args.into_iter().map(two_dashes));
+    let is_exec = args.get(1).is_some_and(|arg| arg == "alloc") && args.get(2).is_some_and(|arg| arg == "exec");
+    let own = if is_exec { exec::own_arguments(&args) } else { args.len() };
+    let cli = Cli::parse_from(args.into_iter().enumerate().map(|(at, arg)| if at < own { two_dashes(arg) } else { arg }));
     let result = match cli.command {
         Command::Agent(options) => agent::run(options),
         Command::Dev(options) => dev::run(options),

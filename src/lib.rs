@@ -6,6 +6,7 @@ pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod logging;
 pub mod server;
 mod tls;
 

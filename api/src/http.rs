@@ -25,6 +25,8 @@ mod jwks;
 mod keyring;
 mod membership;
 mod metadata;
+mod migrate;
+mod monitor;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -35,6 +37,7 @@ mod paging;
 mod params;
 mod past;
 mod pools;
+mod pprof;
 mod raft;
 mod rates;
 mod scaling;
@@ -43,6 +46,7 @@ mod services;
 mod sso;
 mod variables;
 mod work;
+mod workers;
 
 use std::sync::Arc;
 
@@ -112,6 +116,7 @@ fn mux<S: Server>() -> Mux<S> {
     agent::routes(&mut mux);
     // Before the others below the same root: their last pattern takes all.
     exec::routes(&mut mux);
+    migrate::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
@@ -128,11 +133,13 @@ fn mux<S: Server>() -> Mux<S> {
     keyring::routes(&mut mux);
     membership::routes(&mut mux);
     metadata::routes(&mut mux);
+    monitor::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     openapi::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
+    pprof::routes(&mut mux);
     raft::routes(&mut mux);
     scaling::routes(&mut mux);
     search::routes(&mut mux);
@@ -140,6 +147,7 @@ fn mux<S: Server>() -> Mux<S> {
     services::routes(&mut mux);
     sso::routes(&mut mux);
     work::routes(&mut mux);
+    workers::routes(&mut mux);
     mux
 }
 

@@ -114,6 +114,12 @@ pub trait Server: Send + Sync + 'static {
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
 
+    /// The scheduler workers of this server.
+    fn scheduler_pool(&self) -> SchedulerPool;
+
+    /// Has so many workers from now on, for these kinds of evaluations. Those at work finish what they have.
+    fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>);
+
     /// What this server knows of its past; `None`: nothing.
     fn past(&self) -> Option<&dyn Past> {
         None
@@ -135,6 +141,33 @@ pub struct Served {
     pub op: RateOp,
     /// Who asked; `None` where that is not told.
     pub identity: Option<String>,
+}
+
+/// What scheduler workers can be for, by the names of the wire. The first is for the servers' own chores.
+pub const SCHEDULERS: [&str; 5] = ["_core", "batch", "service", "sysbatch", "system"];
+
+/// The scheduler workers of a server.
+#[derive(Debug, Clone)]
+pub struct SchedulerPool {
+    /// Those that there are; more than `count` while some that were stopped finish their work.
+    pub workers: Vec<SchedulerWorker>,
+    /// How many there should be.
+    pub count: usize,
+    /// Which kinds of evaluations they take.
+    pub enabled: Vec<&'static str>,
+}
+
+/// One worker.
+#[derive(Debug, Clone)]
+pub struct SchedulerWorker {
+    /// Of this run of the server.
+    pub id: Uuid,
+    /// When it was started.
+    pub started: Time,
+    /// Whether it ends after what it does now.
+    pub stopping: bool,
+    /// What it does, in the words of the wire.
+    pub doing: &'static str,
 }
 
 /// A command that a request asks for.

@@ -31,7 +31,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: Options) -> anyhow::Result<()> {
     let config = read(options)?;
-    start_logging(&config);
+    crate::logging::start(&config);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(config))
 }
 
@@ -56,22 +56,6 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
     }
     config.check()?;
     Ok(config)
-}
-
-/// Log lines go to standard error: standard output says where the agent is.
-pub(crate) fn start_logging(config: &AgentConfig) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call, in a test, keeps the first.
-    let _ = if config.log_json { lines.json().try_init() } else { lines.try_init() };
-}
-
-/// The level for our own crates; libraries say only what went wrong.
-fn ours(level: &str) -> String {
-    let crates =
-        ["songline", "songline_api", "songline_client", "songline_log", "songline_projections", "songline_scheduler", "songline_sim"];
-    crates.map(|name| format!("{name}={level}")).join(",")
 }
 
 async fn serve(config: AgentConfig) -> anyhow::Result<()> {

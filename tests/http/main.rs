@@ -7,6 +7,7 @@ mod agent;
 mod dev;
 mod evals;
 mod events;
+mod exec;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;
@@ -15,6 +16,7 @@ mod history;
 mod http;
 mod jobs;
 mod login;
+mod monitor;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;

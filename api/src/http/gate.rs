@@ -48,7 +48,7 @@ fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result
     }
     let capability = call.credentials.capability;
     let caller = match (capability, caller) {
-        (Capability::Anyone | Capability::Possession, _) => return Ok(()),
+        (Capability::Anyone | Capability::Possession | Capability::AgentLate(_), _) => return Ok(()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => return Err(token_not_found()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
             let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
@@ -68,6 +68,7 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
     Ok(match capability {
         Capability::Anyone
         | Capability::Possession
+        | Capability::AgentLate(_)
         | Capability::Filtered
         | Capability::Object(_)
         | Capability::ObjectStream(_)

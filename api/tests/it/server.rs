@@ -18,8 +18,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Served, Server,
-    Wellness, Written,
+    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive,
+    SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -63,6 +63,9 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn alloc_exec(&self, _: ExecCommand) -> Result<ExecSession, RpcError> {
+        no_path()
+    }
+    async fn alloc_snapshot(&self, _: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
         no_path()
     }
     async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
@@ -315,6 +318,10 @@ impl Server for Memory {
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.leader_addr()]
     }
+    fn scheduler_pool(&self) -> SchedulerPool {
+        SchedulerPool { workers: Vec::new(), count: 1, enabled: SCHEDULERS.to_vec() }
+    }
+    fn set_scheduler_pool(&self, _: usize, _: Vec<&'static str>) {}
     fn stable_since(&self) -> Time {
         Time::from_secs(1_700_000_000)
     }

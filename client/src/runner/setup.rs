@@ -99,6 +99,12 @@ pub(super) async fn set_up_task(
     let token = token.filter(|_| wanted.env);
     let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
     let env = environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref());
+    if let (Some(wanted), Some(payload), 1) = (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run) {
+        let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
+        let write = move || dir.write_local(&task, &path, &payload.0);
+        let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
+        written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("dispatch_payload", error))?;
+    }
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
     let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
         let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
