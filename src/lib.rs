@@ -7,6 +7,7 @@ mod compare;
 pub mod config;
 mod hex;
 pub mod server;
+mod tls;
 
 /// What a request asks of a server, for tools that ask without HTTP.
 pub use songline_api::Proposal;

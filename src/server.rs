@@ -12,6 +12,7 @@ mod lead;
 mod machine;
 mod metrics;
 mod nodes;
+mod outgoing;
 mod past;
 mod plans;
 mod refill;
@@ -27,6 +28,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use arc_swap::ArcSwap;
 use songline_api::event::{EventHub, FjallHistory, History, HubConfig};
+use songline_api::sso::Sso;
 use songline_api::touches::Touches;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
@@ -76,6 +78,7 @@ pub struct Core {
     keyring: keyring::Keyring,
     /// Told when something may be due about root keys.
     root_keys_changed: Notify,
+    sso: Sso,
     updates: updates::Updates,
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
@@ -175,6 +178,7 @@ impl Core {
             plans,
             keyring: keyring::Keyring::new(dir.join("keystore")),
             root_keys_changed: Notify::new(),
+            sso: Sso::new(Arc::new(outgoing::HttpFetch::default())),
             updates,
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),

@@ -36,6 +36,7 @@ mod raft;
 mod scaling;
 mod search;
 mod services;
+mod sso;
 mod variables;
 mod work;
 
@@ -118,6 +119,7 @@ fn mux<S: Server>() -> Mux<S> {
     search::routes(&mut mux);
     variables::routes(&mut mux);
     services::routes(&mut mux);
+    sso::routes(&mut mux);
     work::routes(&mut mux);
     mux
 }

@@ -12,6 +12,7 @@ pub mod keyring;
 mod listen;
 mod past;
 mod server;
+pub mod sso;
 pub mod touches;
 pub mod watch;
 pub mod wire;

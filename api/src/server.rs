@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::event::EventHub;
 use crate::keyring::Keyring;
 use crate::past::Past;
+use crate::sso::Sso;
 use crate::watch::Watches;
 
 /// The server behind the HTTP API.
@@ -84,6 +85,9 @@ pub trait Server: Send + Sync + 'static {
 
     /// What encrypts and decrypts.
     fn keyring(&self) -> &impl Keyring;
+
+    /// What logins need of the world outside.
+    fn sso(&self) -> &Sso;
 
     /// What stands in the agent's configuration.
     fn info(&self) -> &AgentInfo;

@@ -10,4 +10,5 @@ pub mod event;
 pub mod job;
 pub mod node;
 pub mod responses;
+pub mod sso;
 pub mod work;

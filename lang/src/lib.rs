@@ -1,5 +1,5 @@
 //! The little languages of the wire: list filters, version constraints, durations, job files,
-//! configuration files, and JSON as Go programs read it.
+//! configuration files, JSON as Go programs read it, tokens of logins and what is made of their claims.
 //! Pure text in, values out: no file is opened and no clock is read here.
 
 pub mod acl;
@@ -10,6 +10,8 @@ pub mod go_json;
 mod hcl;
 mod hcl1;
 pub mod jobspec;
+pub mod jwt;
+pub mod login;
 pub mod regexp;
 mod rust_type;
 pub mod version;

@@ -15,7 +15,7 @@ pub(crate) struct Api {
 impl Api {
     pub(crate) fn new(target: &Target) -> Self {
         Self {
-            client: reqwest::Client::new(),
+            client: crate::tls::http_client().build().expect("a client without wishes of its own can be made"),
             address: target.address.trim_end_matches('/').to_owned(),
             namespace: target.namespace.clone(),
         }

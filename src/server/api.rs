@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use songline_api::event::EventHub;
 use songline_api::keyring::Keyring;
+use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server,
@@ -116,6 +117,10 @@ impl Server for Core {
 
     fn keyring(&self) -> &impl Keyring {
         self
+    }
+
+    fn sso(&self) -> &Sso {
+        &self.sso
     }
 
     fn info(&self) -> &AgentInfo {

@@ -16,7 +16,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent(Access::Read), |call| Box::pin(show(call)));
     mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node(Access::Read), |call| Box::pin(members(call)));
     mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
-    mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Agent(Access::Read), |call| Box::pin(servers(call)));
+    mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Servers(Access::Read), |call| Box::pin(servers(call)));
     mux.add(Methods::Get, "/v1/status/leader", "", Capability::Anyone, |call| Box::pin(leader(call)));
     mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
     mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));

@@ -39,9 +39,13 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, root, "cat/{}", read_fs, |call| Box::pin(cat(call)));
     mux.add(Methods::Any, root, "readat/{}", read_fs, |call| Box::pin(read_at(call)));
     mux.add(Methods::Any, root, "stream/{}", read_fs, |call| Box::pin(stream(call)));
-    mux.add(Methods::Any, root, "logs/{}", Capability::Object(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]), |call| {
-        Box::pin(logs(call))
-    });
+    mux.add(
+        Methods::Any,
+        root,
+        "logs/{}",
+        Capability::ObjectStream(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]),
+        |call| Box::pin(logs(call)),
+    );
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
     mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node(Access::Read), |call| Box::pin(host_stats(call)));
     mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node(Access::Write), |call| Box::pin(collect(call)));
@@ -76,7 +80,7 @@ fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
 }
 
 async fn cat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    Ok(raw_file(&call, 0, 0).await.unwrap_or_else(shown_as_content))
+    raw_file(&call, 0, 0).await
 }
 
 async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -86,15 +90,12 @@ async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         read.map_err(|_| ApiError::bad_request(format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quote(&text))))
     };
     let limit = if call.query().has("limit") { number("limit") } else { Ok(0) };
-    let asked = number("offset").and_then(|offset| Ok((offset, limit?)));
-    let answer = match asked {
-        Ok((offset, limit)) => raw_file(&call, offset, u64::try_from(limit).unwrap_or(0)).await,
-        Err(error) => Err(error),
-    };
-    Ok(answer.unwrap_or_else(shown_as_content))
+    let offset = number("offset")?;
+    raw_file(&call, offset, u64::try_from(limit?).unwrap_or(0)).await
 }
 
-/// Errors of these two routes come with status 200: their headers have been sent when the error is known.
+/// An allocation that cannot be looked up is told with status 200 on these two routes: clients know it so. What is wrong with the file, or
+/// with the caller's rights, has its own status.
 fn shown_as_content(error: ApiError) -> Response {
     let mut response = Response::new(Body::from(error.text.into_owned()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -102,7 +103,12 @@ fn shown_as_content(error: ApiError) -> Response {
 }
 
 async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
-    let (path, (id, agent)) = (required_path(call)?, agent(call, &[])?);
+    let path = required_path(call)?;
+    let (id, agent) = match agent(call, &[]) {
+        Ok(found) => found,
+        Err(error) if error.code == StatusCode::FORBIDDEN => return Err(error),
+        Err(error) => return Ok(shown_as_content(error)),
+    };
     let info = agent.fs_stat(id, &path).await?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));

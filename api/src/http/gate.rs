@@ -29,6 +29,9 @@ impl Credentials {
     }
 }
 
+/// Routes of the agent that say what they were doing when they could not make out a token.
+const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
+
 /// Lets a request through to its handler, or refuses it.
 pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
@@ -39,14 +42,13 @@ pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     }
     let capability = call.credentials.capability;
     let caller = match (capability, caller) {
-        // Such a route is for everybody, or its handler has words of its own for whom it does not know.
-        (Capability::Anyone | Capability::Possession | Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
-            return match (capability, error) {
-                (Capability::Anyone | Capability::Possession, _) => Ok(()),
-                (_, AuthError::Unknown) => Err(token_not_found()),
-                (_, error) => Err(ApiError::internal(error.to_string())),
-            };
+        (Capability::Anyone | Capability::Possession, _) => return Ok(()),
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => return Err(token_not_found()),
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
+            let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
+            return Err(ApiError::internal(format!("{before}{error}")));
         }
+        (Capability::ObjectStream(_), Err(_)) => return Err(ApiError::internal("rpc error: Permission denied")),
         (_, Err(_)) => return Err(denied()),
         (_, Ok(caller)) => caller,
     };
@@ -62,11 +64,12 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
         | Capability::Possession
         | Capability::Filtered
         | Capability::Object(_)
+        | Capability::ObjectStream(_)
         | Capability::Variables(_)
         | Capability::Topics => true,
         // An agent knows tokens and tasks; the secret of a node is neither.
         Capability::Agent(_) | Capability::AgentNamespace(_) if caller.is_node() => return Err(token_not_found()),
-        Capability::Agent(access) => acl.agent(access),
+        Capability::Agent(access) | Capability::Servers(access) => acl.agent(access),
         Capability::AgentNamespace(capabilities) | Capability::Namespace(capabilities) => asked(capabilities),
         Capability::OrNode(other) => caller.is_node() || caller_may(call, *other, caller)?,
         Capability::OrWorkload(other) => caller.is_workload() || caller_may(call, *other, caller)?,

@@ -26,6 +26,8 @@ pub enum Capability {
     Namespace(&'static [NamespaceCapability]),
     /// One of these in the namespace of the object that is asked for; the handler asks.
     Object(&'static [NamespaceCapability]),
+    /// The same for a stream, whose refusal comes when its headers are sent.
+    ObjectStream(&'static [NamespaceCapability]),
     /// One of these in the request's namespace, asked by the agent itself.
     AgentNamespace(&'static [NamespaceCapability]),
     /// This, or the secret of a node.
@@ -40,6 +42,8 @@ pub enum Capability {
     Plugin(Access),
     /// Of agents, asked by the agent itself.
     Agent(Access),
+    /// Of agents, asked by the servers.
+    Servers(Access),
     /// Of operators.
     Operator(Access),
     /// Of the variable's path; the handler asks.
@@ -62,13 +66,13 @@ impl fmt::Display for Capability {
             Capability::Possession => f.write_str("possession"),
             Capability::Filtered => f.write_str("filtered"),
             Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => words(f, "ns", capabilities),
-            Capability::Object(capabilities) => words(f, "object", capabilities),
+            Capability::Object(capabilities) | Capability::ObjectStream(capabilities) => words(f, "object", capabilities),
             Capability::OrNode(other) => write!(f, "{other} or a node"),
             Capability::OrWorkload(other) => write!(f, "{other} or a workload"),
             Capability::Node(access) => write!(f, "node:{access}"),
             Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
             Capability::Plugin(access) => write!(f, "plugin:{access}"),
-            Capability::Agent(access) => write!(f, "agent:{access}"),
+            Capability::Agent(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
             Capability::Operator(access) => write!(f, "operator:{access}"),
             Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),

@@ -10,7 +10,7 @@ use songline_model::{
 };
 
 /// What stands for a client secret that there is.
-const REDACTED: &str = "redacted";
+pub(super) const REDACTED: &str = "redacted";
 
 /// A span as Go's text; none is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

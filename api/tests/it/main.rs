@@ -2,6 +2,7 @@
 
 mod autopilot;
 mod blocking;
+mod callers;
 mod cluster;
 mod csi;
 mod evals;

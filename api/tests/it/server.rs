@@ -15,6 +15,7 @@ use sha2::Digest as _;
 use songline_api::event::{EventHub, HubConfig};
 use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
+use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
@@ -110,12 +111,23 @@ impl Keyring for Mirror {
     }
 }
 
+/// There is no world outside.
+pub struct Nobody;
+
+impl Fetch for Nobody {
+    fn fetch(&self, _: Outgoing) -> FetchFuture<'_> {
+        Box::pin(async { Err(FetchError::Connect("connection refused".to_owned())) })
+    }
+}
+
 /// A server that applies commands as they come.
 pub struct Memory {
     state: Mutex<Arc<State>>,
     watches: Watches,
     events: Arc<EventHub>,
+    last_actor: Mutex<Actor>,
     info: AgentInfo,
+    sso: Sso,
     clock: AtomicU64,
     ids: AtomicU64,
     shutdown: CancellationToken,
@@ -123,6 +135,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
+        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
+    }
+
+    /// The same where callers have to show who they are.
+    pub fn guarded() -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, Arc::new(Nobody))
+    }
+
+    /// A server that reaches the world outside through this.
+    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
+    }
+
+    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -133,7 +159,7 @@ impl Memory {
             enable_debug: true,
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
-            acl: songline_api::AclSettings::default(),
+            acl,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -147,7 +173,9 @@ impl Memory {
             state: Mutex::new(Arc::new(state)),
             watches: Watches::default(),
             events,
+            last_actor: Mutex::default(),
             info,
+            sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
@@ -160,8 +188,14 @@ impl Memory {
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
     }
 
+    /// Who proposed the last command.
+    pub fn last_actor(&self) -> Actor {
+        self.last_actor.lock().clone()
+    }
+
     fn apply(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         let kind = proposal.command.kind();
+        *self.last_actor.lock() = proposal.actor.clone();
         let envelope = Envelope {
             cause: proposal.cause,
             idempotency: proposal.idempotency,
@@ -242,6 +276,9 @@ impl Server for Memory {
     }
     fn keyring(&self) -> &impl Keyring {
         &Mirror
+    }
+    fn sso(&self) -> &Sso {
+        &self.sso
     }
     fn info(&self) -> &AgentInfo {
         &self.info

@@ -16,25 +16,25 @@ fn pool(name: &str) -> UpsertNodePools {
     UpsertNodePools { node_pools: vec![NodePool { name: name.into(), ..NodePool::default() }] }
 }
 
-fn eval(job: &str, namespace: &str) -> UpdateEvals {
+pub(crate) fn eval(job: &str, namespace: &str) -> UpdateEvals {
     let id = EvalId::from_bytes([job.len() as u8; 16]);
     UpdateEvals { evals: vec![Evaluation { id, job_id: job.into(), namespace: namespace.into(), ..Evaluation::default() }] }
 }
 
 /// Reads a stream piece by piece.
-struct Reader {
+pub(crate) struct Reader {
     body: Body,
     read: Vec<u8>,
 }
 
 impl Reader {
-    fn new(response: Response<Body>) -> Self {
+    pub(crate) fn new(response: Response<Body>) -> Self {
         assert_eq!(response.status(), 200);
         Self { body: response.into_body(), read: Vec::new() }
     }
 
     /// The next line; `None` at the end.
-    async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();

@@ -1,0 +1,79 @@
+//! Single sign-on: routes of auth methods, binding rules and logins. Each has its file below; who may call is the gate's business.
+
+mod auth_methods;
+mod binding_rules;
+mod login;
+mod oidc;
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use songline_lang::go_json;
+use songline_model::{AclAuthMethod, AclAuthMethodConfig};
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::namespaces::multi_error;
+use crate::http::params::check_region;
+use crate::server::Server;
+
+/// Largest body of a login, in bytes.
+const LOGIN_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How long a login may wait for a provider, in all.
+const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/acl/auth-methods", "", Capability::Anyone, |call| Box::pin(auth_methods::list(call)));
+    mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| Box::pin(auth_methods::create(call)));
+    mux.add(Methods::Get, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::read(call)));
+    mux.add(Methods::Write, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::update(call)));
+    mux.add(Methods::Delete, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::delete(call)));
+    mux.add(Methods::Get, "/v1/acl/binding-rules", "", Capability::Management, |call| Box::pin(binding_rules::list(call)));
+    mux.add(Methods::Write, "/v1/acl/binding-rule", "", Capability::Management, |call| Box::pin(binding_rules::create(call)));
+    mux.add(Methods::Get, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::read(call)));
+    mux.add(Methods::Write, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::update(call)));
+    mux.add(Methods::Delete, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::delete(call)));
+    mux.add(Methods::Write, "/v1/acl/login", "", Capability::Anyone, |call| Box::pin(login::login(call)));
+    mux.add(Methods::Write, "/v1/acl/oidc/auth-url", "", Capability::Anyone, |call| Box::pin(oidc::auth_url(call)));
+    mux.add(Methods::Write, "/v1/acl/oidc/complete-auth", "", Capability::Anyone, |call| Box::pin(oidc::complete_auth(call)));
+}
+
+/// What a login says.
+async fn sent<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
+    let body = call.bytes_of(LOGIN_BODY_BYTES_MAX).await?;
+    if body.is_empty() {
+        return Err(ApiError::bad_request("Request body is empty"));
+    }
+    go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+/// Refuses a request that leaves something out. `missing` names what, in order.
+fn demand(what: &str, wanted: &[(&str, bool)]) -> Result<(), ApiError> {
+    let missing: Vec<String> = wanted.iter().filter(|(_, there)| !there).map(|(name, _)| format!("missing {name}")).collect();
+    if missing.is_empty() { Ok(()) } else { Err(ApiError::bad_request(format!("invalid {what} request: {}", multi_error(&missing)))) }
+}
+
+/// Refuses a login for another region, whether its query or its body names that one.
+fn check_login_region<S: Server>(call: &Call<S>, in_body: &str) -> Result<(), ApiError> {
+    let region = &call.server.info().region;
+    check_region(call.query(), region)?;
+    if in_body.is_empty() || in_body == region { Ok(()) } else { Err(ApiError::internal("No path to region")) }
+}
+
+/// The method of a login, as this server knows it once it has caught up.
+async fn method_of<S: Server>(call: &Call<S>, name: &str) -> Result<Arc<AclAuthMethod>, ApiError> {
+    call.server.read_barrier().await?;
+    let method = call.server.view().acl_auth_method(name).cloned();
+    method.ok_or_else(|| ApiError::bad_request(format!("auth-method {name:?} not found")))
+}
+
+/// A method that says nothing believes nobody.
+fn config_of(method: &AclAuthMethod) -> Result<&AclAuthMethodConfig, ApiError> {
+    method.config.as_ref().ok_or_else(|| ApiError::bad_request("missing auth method Config"))
+}
+
+/// What a login waits for, but not for ever.
+async fn in_time<T>(wait: impl Future<Output = T>) -> Result<T, ApiError> {
+    tokio::time::timeout(LOGIN_DEADLINE, wait).await.map_err(|_| ApiError::internal("context deadline exceeded"))
+}

@@ -1,0 +1,103 @@
+//! Auth methods: list, read, write, delete. The list is public, for whoever wants to log in; it says of a method only what it is called.
+
+use axum::response::Response;
+use songline_commands::{DeleteAclAuthMethods, UpsertAclAuthMethods};
+use songline_model::{AclAuthMethod, Str, TtlBounds};
+use songline_projections::Table;
+
+use crate::error::ApiError;
+use crate::http::blocking::{self, At};
+use crate::http::call::{Call, Meta, empty_written};
+use crate::server::Server;
+use crate::watch::WatchKey;
+use crate::wire::acl::AuthMethodView;
+use crate::wire::sso::{self, AuthMethodStub};
+
+const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclAuthMethods)];
+
+pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &KEYS, |view| {
+        let rows: Vec<_> = view.acl_auth_methods().cloned().collect();
+        Ok(At { index: view.table_index(Table::AclAuthMethods).max(1), value: rows })
+    })
+    .await?;
+    let stubs: Vec<_> = found.value.iter().map(|row| AuthMethodStub::new(row)).collect();
+    call.read(&Meta::at(found.index), &stubs)
+}
+
+pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    let params = call.read_params()?;
+    let found = blocking::run(&call, &params, &KEYS, |view| {
+        let row = view.acl_auth_method(&name).cloned();
+        let index = row.as_ref().map_or_else(|| view.table_index(Table::AclAuthMethods).max(1), |row| row.modify_index);
+        Ok(At { index, value: row })
+    })
+    .await?;
+    match found.value {
+        Some(row) => call.read(&Meta::at(found.index), &AuthMethodView::new(&row)),
+        None => Err(ApiError::missing("ACL auth-method not found", found.index)),
+    }
+}
+
+pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let method = sent(&mut call).await?;
+    write(&call, method).await
+}
+
+pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    let method = sent(&mut call).await?;
+    if method.name != name {
+        return Err(ApiError::bad_request("ACL auth-method name does not match request path"));
+    }
+    write(&call, method).await
+}
+
+pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let name = required_name(&call)?;
+    call.write_namespace()?;
+    let written = call.propose(DeleteAclAuthMethods { names: vec![name] }).await?;
+    Ok(empty_written(written.index))
+}
+
+async fn write<S: Server>(call: &Call<S>, mut method: AclAuthMethod) -> Result<Response, ApiError> {
+    call.write_namespace()?;
+    let view = call.view();
+    let stored = view.acl_auth_method(&method.name);
+    if let Some(stored) = stored {
+        sso::keep_client_secret(&mut method, stored);
+        method = method.merged_over(stored);
+    }
+    let bounds = TtlBounds::default();
+    method.validate(bounds).map_err(|errors| ApiError::bad_request(format!("auth method 0 invalid: {errors}")))?;
+    if method.default
+        && let Some(default) = view.default_acl_auth_method().filter(|default| default.name != method.name)
+    {
+        return Err(ApiError::bad_request(format!("default method already exists: {}", default.name)));
+    }
+    let (name, now) = (method.name.clone(), call.server.now());
+    method.create_time = now;
+    method.modify_time = now;
+    method.hash = Some(method.compute_hash());
+    let written = call.propose(UpsertAclAuthMethods { auth_methods: vec![method] }).await?;
+    let view = call.server.view();
+    let row = view.acl_auth_method(&name).ok_or_else(|| ApiError::internal("ACL auth method not found"))?;
+    call.written(written.index, &AuthMethodView::new(row))
+}
+
+async fn sent<S: Server>(call: &mut Call<S>) -> Result<AclAuthMethod, ApiError> {
+    let body = call.bytes().await?;
+    if body.is_empty() {
+        return Err(ApiError::bad_request("Request body is empty"));
+    }
+    sso::auth_method(&body).map_err(ApiError::bad_request)
+}
+
+fn required_name<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+    match call.id() {
+        "" => Err(ApiError::bad_request("missing ACL auth-method name")),
+        name => Ok(Str::new(name)),
+    }
+}

@@ -1,0 +1,273 @@
+//! What callers send about auth methods, binding rules and logins, and the stubs of their lists. Single rows are in `wire::acl`.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use songline_lang::{duration, go_json};
+use songline_model::{AclAuthMethod, AclAuthMethodConfig, AclBindingRule, BindingRuleId, Blob, Dur, Secret, Str, Time};
+
+use super::acl::REDACTED;
+
+/// `ACLAuthMethod` as callers write it. The empty name is in the reference's error texts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "", rename_all = "PascalCase")]
+struct AuthMethodBody {
+    name: Str,
+    #[serde(rename = "Type")]
+    kind: String,
+    token_locality: String,
+    #[serde(rename = "MaxTokenTTL")]
+    max_token_ttl: Value,
+    default: bool,
+    config: Option<AuthMethodConfigBody>,
+    create_time: GoTime,
+    modify_time: GoTime,
+}
+
+/// `ACLAuthMethodConfig` as callers write it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "", rename_all = "PascalCase")]
+struct AuthMethodConfigBody {
+    expiration_leeway: Value,
+    not_before_leeway: Value,
+    clock_skew_leeway: Value,
+    #[serde(rename = "JWTValidationPubKeys")]
+    jwt_validation_pub_keys: Option<Vec<Str>>,
+    #[serde(rename = "JWKSURL")]
+    jwks_url: Str,
+    #[serde(rename = "OIDCDiscoveryURL")]
+    oidc_discovery_url: Str,
+    #[serde(rename = "OIDCClientID")]
+    oidc_client_id: Str,
+    #[serde(rename = "OIDCClientSecret")]
+    oidc_client_secret: Str,
+    #[serde(rename = "OIDCScopes")]
+    oidc_scopes: Option<Vec<Str>>,
+    bound_audiences: Option<Vec<Str>>,
+    bound_issuer: Option<Vec<Str>>,
+    #[serde(rename = "AllowedRedirectURIs")]
+    allowed_redirect_uris: Option<Vec<Str>>,
+    discovery_ca_pem: Option<Vec<Str>>,
+    #[serde(rename = "JWKSCACert")]
+    jwks_ca_cert: Str,
+    signing_algs: Option<Vec<Str>>,
+    claim_mappings: Option<BTreeMap<Str, Str>>,
+    list_claim_mappings: Option<BTreeMap<Str, Str>>,
+}
+
+/// A time that nobody uses; one that cannot be read is refused.
+#[derive(Debug, Default)]
+struct GoTime;
+
+impl<'de> Deserialize<'de> for GoTime {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        match Time::parse(&text) {
+            Some(_) => Ok(GoTime),
+            // The first year of the reference is before ours.
+            None if text == "0001-01-01T00:00:00Z" => Ok(GoTime),
+            None => {
+                Err(D::Error::custom(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\"")))
+            }
+        }
+    }
+}
+
+/// What Go calls the configuration while it reads a method.
+const CONFIG_GO_TYPE: &str =
+    "struct { ExpirationLeeway interface {}; NotBeforeLeeway interface {}; ClockSkewLeeway interface {}; *structs.Alias }";
+
+/// Reads an auth method that a caller sends. An error is the reference's text.
+pub fn auth_method(body: &[u8]) -> Result<AclAuthMethod, String> {
+    let names = go_json::Names { root: Some("structs.ACLAuthMethod"), fields: &[(".Config", CONFIG_GO_TYPE)], ..go_json::Names::default() };
+    let read: Result<AuthMethodBody, _> = go_json::from_slice_named(body, names);
+    let body = read.map_err(|error| with_aliases(&error.to_string()))?;
+    let config = body.config.map(AuthMethodConfigBody::into_config).transpose()?;
+    let max_token_ttl = match &body.max_token_ttl {
+        Value::String(text) => parse_duration(text)?,
+        Value::Number(number) => nanos(number),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Dur::ZERO,
+    };
+    Ok(AclAuthMethod {
+        name: body.name,
+        kind: body.kind.as_str().into(),
+        token_locality: body.token_locality.as_str().into(),
+        max_token_ttl,
+        default: body.default,
+        config,
+        ..AclAuthMethod::default()
+    })
+}
+
+/// In the reference, rows are read through types of the same name inside of them, and its error texts say so.
+fn with_aliases(text: &str) -> String {
+    let text = text.replace("Go struct field .Config.", "Go struct field .Alias.Config.Alias.");
+    if text.contains("field .Alias.") { text } else { text.replace("Go struct field .", "Go struct field .Alias.") }
+}
+
+impl AuthMethodConfigBody {
+    fn into_config(self) -> Result<AclAuthMethodConfig, String> {
+        Ok(AclAuthMethodConfig {
+            expiration_leeway: leeway("ExpirationLeeway", &self.expiration_leeway)?,
+            not_before_leeway: leeway("NotBeforeLeeway", &self.not_before_leeway)?,
+            clock_skew_leeway: leeway("ClockSkewLeeway", &self.clock_skew_leeway)?,
+            jwt_validation_pub_keys: self.jwt_validation_pub_keys,
+            jwks_url: self.jwks_url,
+            oidc_discovery_url: self.oidc_discovery_url,
+            oidc_client_id: self.oidc_client_id,
+            oidc_client_secret: Secret::new(self.oidc_client_secret),
+            oidc_scopes: self.oidc_scopes,
+            bound_audiences: self.bound_audiences,
+            bound_issuer: self.bound_issuer,
+            allowed_redirect_uris: self.allowed_redirect_uris,
+            discovery_ca_pem: self.discovery_ca_pem,
+            jwks_ca_cert: self.jwks_ca_cert,
+            signing_algs: self.signing_algs,
+            claim_mappings: self.claim_mappings,
+            list_claim_mappings: self.list_claim_mappings,
+        })
+    }
+}
+
+/// Keeps the client secret of `stored` when a caller sends back what stands for it in answers.
+pub fn keep_client_secret(method: &mut AclAuthMethod, stored: &AclAuthMethod) {
+    if let (Some(config), Some(known)) = (&mut method.config, &stored.config)
+        && config.oidc_client_secret.reveal() == REDACTED
+    {
+        config.oidc_client_secret = known.oidc_client_secret.clone();
+    }
+}
+
+fn leeway(field: &str, value: &Value) -> Result<Dur, String> {
+    match value {
+        Value::Null => Ok(Dur::ZERO),
+        Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
+        Value::String(text) => parse_duration(text),
+        Value::Number(number) => Ok(nanos(number)),
+        Value::Bool(truth) => Err(format!("unexpected {field} type: {truth}")),
+        Value::Array(items) if items.is_empty() => Err(format!("unexpected {field} type: []")),
+        Value::Array(_) => Err(format!("unexpected {field} type: list")),
+        Value::Object(members) if members.is_empty() => Err(format!("unexpected {field} type: map[]")),
+        Value::Object(_) => Err(format!("unexpected {field} type: map")),
+    }
+}
+
+fn parse_duration(text: &str) -> Result<Dur, String> {
+    duration::parse(text).map(Dur).map_err(|error| error.to_string())
+}
+
+fn nanos(number: &serde_json::Number) -> Dur {
+    Dur(number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(0.0) as i64))
+}
+
+/// `ACLBindingRule` as callers write it: its id may be any text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "ACLBindingRule", rename_all = "PascalCase")]
+pub struct BindingRuleBody {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub description: Str,
+    pub auth_method: Str,
+    pub selector: Str,
+    #[serde(rename = "BindType")]
+    pub bind_kind: String,
+    pub bind_name: Str,
+}
+
+/// `ACLLoginRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "ACLLoginRequest", rename_all = "PascalCase")]
+pub struct LoginBody {
+    pub auth_method_name: Str,
+    /// The token that proves who logs in.
+    pub login_token: Secret,
+    pub region: String,
+}
+
+/// `ACLOIDCAuthURLRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "ACLOIDCAuthURLRequest", rename_all = "PascalCase")]
+pub struct AuthUrlBody {
+    pub auth_method_name: Str,
+    #[serde(rename = "RedirectURI")]
+    pub redirect_uri: String,
+    pub client_nonce: String,
+    pub region: String,
+}
+
+/// `ACLOIDCCompleteAuthRequest` of the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "ACLOIDCCompleteAuthRequest", rename_all = "PascalCase")]
+pub struct CompleteAuthBody {
+    pub auth_method_name: Str,
+    #[serde(rename = "RedirectURI")]
+    pub redirect_uri: String,
+    pub client_nonce: String,
+    pub state: String,
+    /// What the provider has given for us.
+    pub code: Secret,
+    pub region: String,
+}
+
+/// `ACLOIDCAuthURLResponse` of the wire.
+#[derive(Debug, Serialize)]
+pub struct AuthUrlView {
+    #[serde(rename = "AuthURL")]
+    pub auth_url: String,
+}
+
+/// `ACLAuthMethodStub` of the wire: what everybody may know.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AuthMethodStub<'a> {
+    name: &'a str,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    default: bool,
+    hash: Option<&'a Blob>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> AuthMethodStub<'a> {
+    /// The stub of a row.
+    pub fn new(row: &'a AclAuthMethod) -> Self {
+        Self {
+            name: &row.name,
+            kind: row.kind.as_str(),
+            default: row.default,
+            hash: row.hash.as_ref(),
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
+/// `ACLBindingRuleListStub` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct BindingRuleStub<'a> {
+    #[serde(rename = "ID")]
+    id: BindingRuleId,
+    description: &'a str,
+    auth_method: &'a str,
+    hash: Option<&'a Blob>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> BindingRuleStub<'a> {
+    /// The stub of a row.
+    pub fn new(row: &'a AclBindingRule) -> Self {
+        Self {
+            id: row.id,
+            description: &row.description,
+            auth_method: &row.auth_method,
+            hash: row.hash.as_ref(),
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}

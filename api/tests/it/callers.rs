@@ -1,0 +1,185 @@
+//! Who may what: tokens, workloads and nodes at the gate, on lists, on reads that wait, and on streams.
+
+use std::sync::Arc;
+
+use songline_api::Server;
+use songline_commands::{DeleteAclPolicies, DeleteAclTokens, RegisterNode, UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces};
+use songline_model::{AccessorId, AclPolicy, AclToken, AclTokenKind, Namespace, Node, NodeId, Secret, SecretId, Time};
+use uuid::Uuid;
+
+use crate::server::{Memory, answer, text};
+use crate::stream::Reader;
+
+/// The secret, and the accessor, of the nth token.
+fn id(nth: u8) -> Uuid {
+    Uuid::from_bytes([nth; 16])
+}
+
+fn policy(server: &Memory, name: &str, rules: &str) {
+    let policy = AclPolicy { name: name.into(), rules: rules.into(), ..AclPolicy::default() };
+    let hash = Some(policy.compute_hash());
+    server.run(UpsertAclPolicies { policies: vec![AclPolicy { hash, ..policy }] });
+}
+
+/// A client token with these policies, a management token without any.
+fn token(server: &Memory, nth: u8, policies: &[&str], expires: Option<Time>) -> String {
+    let kind = if policies.is_empty() { AclTokenKind::Management } else { AclTokenKind::Client };
+    let token = AclToken {
+        accessor_id: AccessorId::from(id(nth)),
+        secret_id: SecretId::from(id(nth)),
+        kind,
+        policies: Some(policies.iter().map(|name| (*name).into()).collect()),
+        create_time: Time::from_secs(1),
+        expiration_time: expires,
+        ..AclToken::default()
+    };
+    let hash = Some(token.compute_hash());
+    server.run(UpsertAclTokens { tokens: vec![AclToken { hash, ..token }], ..UpsertAclTokens::default() });
+    id(nth).to_string()
+}
+
+/// The request with this token.
+fn shown(token: &str, line: &str) -> String {
+    let mut words = line.splitn(3, ' ');
+    let (method, path, body) = (words.next().unwrap_or_default(), words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let token = if token.is_empty() { String::new() } else { format!("[x-nomad-token: {token}] ") };
+    format!("{method} {path} {token}{body}")
+}
+
+async fn ask(server: &Arc<Memory>, token: &str, line: &str) -> String {
+    let response = answer(server, &shown(token, line)).await;
+    let code = response.status().as_u16();
+    format!("{code} {}", text(response).await)
+}
+
+fn namespaces(server: &Memory, names: &[&str]) {
+    let namespaces = names.iter().map(|name| Namespace { name: (*name).into(), ..Namespace::default() }).collect();
+    server.run(UpsertNamespaces { namespaces });
+}
+
+#[tokio::test]
+async fn a_caller_is_let_in_by_his_own_policies_alone() {
+    let server = Memory::guarded();
+    policy(&server, "reads", "node { policy = \"read\" }");
+    let (all, reads) = (token(&server, 1, &[], None), token(&server, 2, &["reads", "gone"], None));
+    for (caller, asked, expected) in [
+        ("", "GET /v1/nodes", "403 Permission denied"),
+        (&*reads, "GET /v1/nodes", "200 []"),
+        (&all, "GET /v1/nodes", "200 []"),
+        (&reads, "GET /v1/jobs", "403 Permission denied"),
+        (&reads, "PUT /v1/system/gc", "403 Permission denied"),
+        ("5f7d9a52-0000-4000-8000-00000000dead", "GET /v1/nodes", "403 Permission denied"),
+        ("no secret", "GET /v1/nodes", "403 Permission denied"),
+        ("5f7d9a52-0000-4000-8000-00000000dead", "GET /v1/agent/self", "403 ACL token not found"),
+        ("5f7d9a52-0000-4000-8000-00000000dead", "GET /v1/status/leader", "200 \"127.0.0.1:4647\""),
+    ] {
+        assert_eq!(ask(&server, caller, asked).await, expected, "{asked} as {caller:?}");
+    }
+}
+
+#[tokio::test]
+async fn everybody_has_the_policy_anonymous_when_there_is_one() {
+    let server = Memory::guarded();
+    assert_eq!(ask(&server, "", "GET /v1/nodes").await, "403 Permission denied");
+    policy(&server, "anonymous", "node { policy = \"read\" }");
+    assert_eq!(ask(&server, "", "GET /v1/nodes").await, "200 []");
+    server.run(DeleteAclPolicies { names: vec!["anonymous".into()] });
+    assert_eq!(ask(&server, "", "GET /v1/nodes").await, "403 Permission denied");
+}
+
+#[tokio::test]
+async fn an_expired_token_is_nobodys() {
+    let server = Memory::guarded();
+    let old = token(&server, 1, &[], Some(Time::from_secs(1)));
+    assert_eq!(ask(&server, &old, "GET /v1/nodes").await, "403 Permission denied");
+}
+
+#[tokio::test]
+async fn a_list_over_all_namespaces_shows_those_of_the_caller() {
+    let server = Memory::guarded();
+    namespaces(&server, &["dev", "prod"]);
+    policy(&server, "dev", "namespace \"dev\" { policy = \"read\" }");
+    let dev = token(&server, 1, &["dev"], None);
+    let seen = ask(&server, &dev, "GET /v1/namespaces").await;
+    assert!(seen.contains("\"dev\"") && !seen.contains("\"prod\""), "{seen}");
+    assert_eq!(ask(&server, &dev, "GET /v1/jobs?namespace=*").await, "200 []");
+    assert_eq!(ask(&server, &dev, "GET /v1/jobs?namespace=prod").await, "403 Permission denied");
+    assert_eq!(ask(&server, &dev, "GET /v1/namespace/prod").await, "403 Permission denied");
+}
+
+#[tokio::test]
+async fn the_secret_of_a_node_opens_nothing_but_what_nodes_do() {
+    let server = Memory::guarded();
+    let node = Node { id: NodeId::from(id(9)), secret_id: Secret::new(id(8).to_string()), ..Node::default() };
+    server.run(RegisterNode { node, ..RegisterNode::default() });
+    let secret = id(8).to_string();
+    for (asked, expected) in [
+        ("GET /v1/jobs", "403 Permission denied"),
+        ("GET /v1/vars", "200 []"),
+        ("GET /v1/var/a", "403 Permission denied"),
+        ("GET /v1/operator/snapshot", "403 Permission denied"),
+        ("PUT /v1/namespace {\"Name\": \"x\"}", "403 Permission denied"),
+        ("GET /v1/agent/self", "403 ACL token not found"),
+        ("GET /v1/services", "200 []"),
+    ] {
+        assert_eq!(ask(&server, &secret, asked).await, expected, "{asked}");
+    }
+    let own = ask(&server, &secret, &format!("GET /v1/node/{}", id(9))).await;
+    assert!(own.starts_with("200 ") && !own.contains(&secret), "{own}");
+}
+
+#[tokio::test]
+async fn a_query_that_waits_is_refused_when_its_token_is_gone() {
+    let server = Memory::guarded();
+    let all = token(&server, 1, &[], None);
+    let index = server.view().applied_index();
+    let before = server.watches().waiting();
+    let (other, secret) = (Arc::clone(&server), all.clone());
+    let query = tokio::spawn(async move { ask(&other, &secret, &format!("GET /v1/namespaces?index={index}")).await });
+    while server.watches().waiting() == before {
+        tokio::task::yield_now().await;
+    }
+    server.run(DeleteAclTokens { accessor_ids: vec![AccessorId::from(id(1))] });
+    namespaces(&server, &["dev"]);
+    assert_eq!(query.await.expect("answers"), "403 Permission denied");
+}
+
+#[tokio::test]
+async fn a_stream_shows_each_event_to_who_may_read_its_own_namespace() {
+    let server = Memory::guarded();
+    namespaces(&server, &["dev", "prod"]);
+    policy(&server, "dev", "namespace \"dev\" { policy = \"read\" }");
+    let (dev, all) = (token(&server, 1, &["dev"], None), token(&server, 2, &[], None));
+    let stream = |secret: String, query: &'static str| {
+        let server = Arc::clone(&server);
+        async move { answer(&server, &shown(&secret, &format!("GET /v1/event/stream?{query}"))).await }
+    };
+    assert_eq!(stream(dev.clone(), "topic=Node").await.status(), 500);
+    assert_eq!(stream(dev.clone(), "topic=Evaluation&namespace=prod").await.status(), 500);
+    let of_dev = stream(dev, "topic=Evaluation&namespace=*").await;
+    let of_all = stream(all, "topic=Evaluation&namespace=*").await;
+    for namespace in ["prod", "dev"] {
+        server.run(crate::stream::eval("web", namespace));
+    }
+    let mut readers = [(Reader::new(of_dev), &["dev"][..]), (Reader::new(of_all), &["prod", "dev"])];
+    for (reader, sees) in &mut readers {
+        assert_eq!(reader.line().await.as_deref(), Some("{}"));
+        for namespace in *sees {
+            let line = reader.line().await.expect("goes on");
+            assert!(line.contains(&format!("\"Namespace\":\"{namespace}\"")), "{line}");
+        }
+    }
+    server.run(DeleteAclTokens { accessor_ids: vec![AccessorId::from(id(1)), AccessorId::from(id(2))] });
+    for (mut reader, _) in readers {
+        let ended = reader.line().await;
+        assert_eq!(ended.as_deref(), Some("subscription closed by server, client should resubscribe"));
+    }
+}
+
+#[tokio::test]
+async fn the_log_remembers_who_wrote() {
+    let server = Memory::guarded();
+    let all = token(&server, 1, &[], None);
+    assert_eq!(ask(&server, &all, "PUT /v1/namespace {\"Name\": \"dev\"}").await, "200 ");
+    assert_eq!(server.last_actor().to_string(), format!("token:{}", id(1)));
+}
