@@ -10,6 +10,7 @@ mod identity;
 mod jobs;
 mod listen;
 mod lists;
+mod matrix;
 mod namespaces;
 mod periodic;
 mod routes;

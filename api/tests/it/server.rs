@@ -182,6 +182,23 @@ impl Memory {
         })
     }
 
+    /// Another server like this one, in the same state.
+    pub fn twin(&self) -> Arc<Self> {
+        let state = self.view();
+        let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
+        Arc::new(Self {
+            state: Mutex::new(state),
+            watches: Watches::default(),
+            events,
+            last_actor: Mutex::default(),
+            info: self.info.clone(),
+            sso: Sso::new(Arc::new(Nobody)),
+            clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
+            ids: AtomicU64::new(self.ids.load(Ordering::Relaxed)),
+            shutdown: CancellationToken::new(),
+        })
+    }
+
     /// Applies a command as if a loop of the leader had proposed it.
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
