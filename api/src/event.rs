@@ -215,7 +215,7 @@ impl Shared {
                         if self.history.is_some() {
                             self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
                         }
-                        if !batch.events.is_empty() {
+                        if !batch.is_empty() {
                             self.tail.lock().push(batch, &self.config);
                         }
                         self.news.send_modify(|news| news.index = index);

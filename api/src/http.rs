@@ -13,6 +13,7 @@ mod csi;
 mod deployments;
 mod evals;
 mod events;
+mod exec;
 mod explain;
 mod fs;
 mod gate;
@@ -27,6 +28,7 @@ mod mux;
 mod namespaces;
 mod nodes;
 mod once;
+mod openapi;
 mod operator;
 mod paging;
 mod params;
@@ -47,7 +49,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-pub use mux::{Answer, Capability, Handler, Methods};
+pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
 
 use crate::caller::Callers;
 use crate::error::ApiError;
@@ -91,10 +93,22 @@ pub fn routes_text<S: Server>() -> String {
     mux::<S>().text()
 }
 
+/// All routes with their methods and capabilities.
+pub fn routes<S: Server>() -> Vec<RouteInfo> {
+    mux::<S>().routes()
+}
+
+/// The OpenAPI document of all routes; `version` is that of the interface.
+pub fn openapi_document<S: Server>(version: &str) -> serde_json::Value {
+    crate::openapi::document(version, &routes::<S>())
+}
+
 fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     acl::routes(&mut mux);
     agent::routes(&mut mux);
+    // Before the others below the same root: their last pattern takes all.
+    exec::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
@@ -112,6 +126,7 @@ fn mux<S: Server>() -> Mux<S> {
     metadata::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
+    openapi::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     raft::routes(&mut mux);
@@ -164,6 +179,7 @@ impl<S: Server> Api<S> {
                     once: None,
                     past: None,
                     stalled: parts.extensions.get().cloned(),
+                    upgrade: parts.extensions.get().cloned(),
                 };
                 match once::run(handler, call).await {
                     Ok(response) => response,

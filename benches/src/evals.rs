@@ -62,15 +62,15 @@ async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Re
     println!("evals: {} written in {:.1} s", options.evals, started.elapsed().as_secs_f64());
 
     server.apply_times().reset();
-    let before = write(options, addr, Some(Duration::from_secs(options.before)), CancellationToken::new()).await?;
+    let rate = (options.rate, options.connections);
+    let before = write(rate, addr, Some(Duration::from_secs(options.before)), CancellationToken::new()).await?;
     before.print("writes before", Duration::from_secs(options.before));
     print_pauses(server, "apply before");
 
     let end = CancellationToken::new();
     let beside = tokio::spawn({
         let (addr, end) = (addr.to_owned(), end.clone());
-        let options = Options { filter: String::new(), ..*options };
-        async move { write(&options, &addr, None, end).await }
+        async move { write(rate, &addr, None, end).await }
     });
     server.apply_times().reset();
     let mut connection = Connection::open(addr).await?;
@@ -95,7 +95,8 @@ async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Re
     Ok(())
 }
 
-fn print_pauses(server: &Core, what: &str) {
+/// What applying took.
+pub fn print_pauses(server: &Core, what: &str) {
     let times = server.apply_times();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
@@ -108,15 +109,20 @@ fn print_pauses(server: &Core, what: &str) {
     );
 }
 
-/// Writes at a steady rate, for a time or until the end. A write that is late counts from when it was due.
-async fn write(options: &Options, addr: &str, within: Option<Duration>, end: CancellationToken) -> anyhow::Result<Latencies> {
-    let each = Duration::from_secs(1) * options.connections / options.rate;
+/// Writes at a rate (a second, over so many connections), for a time or until the end. A write that is late counts from when it was due.
+pub async fn write(
+    (rate, connections): (u32, u32),
+    addr: &str,
+    within: Option<Duration>,
+    end: CancellationToken,
+) -> anyhow::Result<Latencies> {
+    let each = Duration::from_secs(1) * connections / rate;
     let begin = tokio::time::Instant::now();
     let mut writers = Vec::new();
-    for n in 0..options.connections {
+    for n in 0..connections {
         let mut connection = Connection::open(addr).await?;
         let end = end.clone();
-        let mut due = begin + each * n / options.connections;
+        let mut due = begin + each * n / connections;
         writers.push(tokio::spawn(async move {
             let mut latencies = Latencies::new();
             let body = format!(r#"{{"Name":"load-{n}","Description":"written beside"}}"#);

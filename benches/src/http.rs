@@ -10,6 +10,8 @@ pub struct Connection {
     host: String,
     buffer: Vec<u8>,
     filled: usize,
+    /// The header with the token, with its end of line.
+    token: String,
 }
 
 /// An answer, whole.
@@ -18,6 +20,8 @@ pub struct Answer {
     pub status: u16,
     /// The body, unchunked.
     pub body: Vec<u8>,
+    /// Where the next page begins.
+    pub next_token: Option<String>,
 }
 
 /// `http://host:port` to `host:port`.
@@ -30,7 +34,12 @@ impl Connection {
         let host = host_of(addr);
         let stream = TcpStream::connect(&host).await.with_context(|| format!("connecting to {host}"))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, host, buffer: vec![0; 64 * 1024], filled: 0 })
+        Ok(Self { stream, host, buffer: vec![0; 16 * 1024], filled: 0, token: String::new() })
+    }
+
+    /// The same, and every request has this token.
+    pub fn with_token(self, token: Option<String>) -> Self {
+        Self { token: token.map(|token| format!("X-Nomad-Token: {token}\r\n")).unwrap_or_default(), ..self }
     }
 
     /// Sends a request and reads the whole answer.
@@ -46,7 +55,7 @@ impl Connection {
         } else {
             self.take(head.length).await?
         };
-        Ok(Answer { status: head.status, body })
+        Ok(Answer { status: head.status, body, next_token: head.next_token })
     }
 
     /// The same, and an error unless the status is 200.
@@ -85,7 +94,8 @@ impl Connection {
     }
 
     async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> anyhow::Result<()> {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n", self.host, body.len()).into_bytes();
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n{}Content-Length: {}\r\n\r\n", self.host, self.token, body.len()).into_bytes();
         request.extend_from_slice(body);
         self.stream.write_all(&request).await?;
         Ok(())
@@ -96,12 +106,14 @@ impl Connection {
             let mut headers = [httparse::EMPTY_HEADER; 32];
             let mut response = httparse::Response::new(&mut headers);
             if let httparse::Status::Complete(used) = response.parse(&self.buffer[..self.filled])? {
-                let mut head = Head { status: response.code.unwrap_or(0), length: 0, chunked: false };
+                let mut head = Head { status: response.code.unwrap_or(0), length: 0, chunked: false, next_token: None };
                 for header in response.headers {
                     if header.name.eq_ignore_ascii_case("content-length") {
                         head.length = std::str::from_utf8(header.value)?.trim().parse()?;
                     } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
                         head.chunked = header.value.eq_ignore_ascii_case(b"chunked");
+                    } else if header.name.eq_ignore_ascii_case("x-nomad-nexttoken") {
+                        head.next_token = Some(String::from_utf8_lossy(header.value).into_owned());
                     }
                 }
                 self.consume(used);
@@ -142,6 +154,7 @@ struct Head {
     status: u16,
     length: usize,
     chunked: bool,
+    next_token: Option<String>,
 }
 
 /// Cuts a stream of chunks into lines.

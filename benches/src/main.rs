@@ -1,17 +1,21 @@
 //! The load tool: puts work on an agent that speaks this HTTP API and prints rates and latencies.
 //!
-//! `commit`, `place`, `fanout` and `catchup` work against any agent by `--addr`; `place` without one starts a server with simulated nodes
-//! in its own process, as `evals` always does; `memory` needs no server. Nothing is asserted: what it prints is read by people.
+//! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` work against any agent by `--addr`; `place` and `variables` without one
+//! start a server in their own process, as `evals`, `lists` and `archive` always do; `memory` needs no server. Nothing is asserted: what it prints is read by people.
 
+mod archive;
+mod blocking;
 mod catchup;
 mod commit;
 mod evals;
 mod fanout;
 mod frames;
 mod http;
+mod lists;
 mod memory;
 mod place;
 mod report;
+mod variables;
 
 use clap::{Parser, Subcommand};
 
@@ -40,6 +44,14 @@ enum Load {
     Memory(memory::Options),
     /// One subscriber that reads everything there is.
     Catchup(catchup::Options),
+    /// Pages of very many evaluations by filters that few of them pass.
+    Lists(lists::Options),
+    /// Very many blocking queries, each on an object of its own.
+    Blocking(blocking::Options),
+    /// Variables of one kilobyte.
+    Variables(variables::Options),
+    /// Writes while an archive is saved, and its restore.
+    Archive(archive::Options),
 }
 
 #[tokio::main]
@@ -51,5 +63,9 @@ async fn main() -> anyhow::Result<()> {
         Load::Memory(options) => memory::run(&options),
         Load::Fanout(options) => fanout::run(options).await,
         Load::Catchup(options) => catchup::run(options).await,
+        Load::Lists(options) => lists::run(options).await,
+        Load::Blocking(options) => blocking::run(options).await,
+        Load::Variables(options) => variables::run(options).await,
+        Load::Archive(options) => archive::run(options).await,
     }
 }

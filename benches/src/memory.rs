@@ -84,7 +84,7 @@ fn apply(state: &mut State, command: impl Into<Command>) -> anyhow::Result<()> {
 }
 
 /// An allocation as a plan makes it.
-fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
+pub fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
     let resources = AllocatedTaskResources {
         cpu: AllocatedCpuResources { cpu_shares: 100, ..AllocatedCpuResources::default() },
         memory: AllocatedMemoryResources { memory_mb: 256, ..AllocatedMemoryResources::default() },

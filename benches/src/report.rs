@@ -22,6 +22,11 @@ impl Latencies {
         let _ = self.0.add(&other.0);
     }
 
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
     /// One line: count, rate and percentiles in milliseconds.
     pub fn print(&self, what: &str, took: Duration) {
         let ms = |quantile: f64| self.0.value_at_quantile(quantile) as f64 / 1e3;

@@ -135,6 +135,7 @@ impl<S: Servers> Client<S> {
             news,
             await_end,
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
+            sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
         });
         let inner = Arc::new(Inner {
             servers,

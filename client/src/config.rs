@@ -54,6 +54,8 @@ pub struct ClientConfig {
     pub gc_allocs_max: usize,
     /// Percent of the disk in use above which the oldest terminal allocations are collected.
     pub gc_disk_usage_percent: f64,
+    /// Whether nobody may run commands in tasks of this node.
+    pub disable_remote_exec: bool,
     /// The program that supervises tasks, with its first arguments; empty is this program and `executor`.
     pub executor: Vec<PathBuf>,
 }
@@ -84,6 +86,7 @@ impl Default for ClientConfig {
             gc_interval: Dur::from_mins(1),
             gc_allocs_max: 50,
             gc_disk_usage_percent: 80.0,
+            disable_remote_exec: false,
             executor: Vec::new(),
         }
     }

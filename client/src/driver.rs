@@ -4,6 +4,7 @@ mod cgroup;
 pub mod exec;
 pub mod mock;
 pub mod raw_exec;
+pub mod session;
 mod supervised;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use songline_model::{AllocId, Blob, Dur, Str};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::stats::TaskUsage;
+pub use session::{Command, CommandEnd, Ends};
 
 /// A future in a box: drivers are chosen at run time.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -63,6 +65,9 @@ pub trait Process: Send + Sync + 'static {
 
     /// Sends a signal.
     fn signal(&self, signal: &str) -> Result<(), String>;
+
+    /// Runs a command where the task runs, and returns when that has ended. Dropped earlier, the command ends, and all it has started.
+    fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>>;
 
     /// What it uses, if that can be known.
     fn usage(&self) -> Option<TaskUsage>;

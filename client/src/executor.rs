@@ -7,6 +7,7 @@
 
 pub mod isolate;
 pub mod place;
+pub(crate) mod session;
 pub(crate) mod user;
 
 use std::ffi::OsString;
@@ -28,11 +29,12 @@ use place::{Exit, Order, Place, Spec, Started};
 /// How long the pipes of a task that has ended may stay open, held by a process that left the task's group, before they are given up.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `init DIR` is the first process inside its namespaces.
+/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `init DIR` is the first process inside its namespaces, and
+/// `session DIR ..` runs a command beside it.
 pub fn executor_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let verb = args.next();
     let Some(dir) = args.next().map(PathBuf::from) else {
-        eprintln!("usage: executor run|init DIR");
+        eprintln!("usage: executor run|init|session DIR");
         return ExitCode::from(2);
     };
     let place = Place::new(dir);
@@ -43,6 +45,7 @@ pub fn executor_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
             eprintln!("{}", isolate::become_task(&place));
             ExitCode::from(isolate::INIT_FAILED)
         }
+        Some("session") => session::main(&place, args),
         _ => ExitCode::from(2),
     }
 }

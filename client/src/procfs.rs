@@ -15,6 +15,8 @@ pub struct ProcessStat {
     pub start_ticks: u64,
     /// Its process group.
     pub group: i32,
+    /// Its session.
+    pub session: i32,
     /// Its parent.
     pub parent: i32,
     /// Whether it has ended and only its exit code is left.
@@ -40,6 +42,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
         zombie: matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
         user_ticks: number(11)?,
         system_ticks: number(12)?,
         start_ticks: number(19)?,
@@ -52,14 +55,23 @@ pub fn is_alive(pid: i32, start_ticks: u64) -> bool {
     process(pid).is_some_and(|stat| stat.start_ticks == start_ticks && !stat.zombie)
 }
 
-/// Every process of these groups.
+/// Every process of this group.
 pub fn in_group(group: i32) -> BTreeMap<i32, ProcessStat> {
+    all_where(|stat| stat.group == group)
+}
+
+/// Every process of this session.
+pub fn in_session(session: i32) -> BTreeMap<i32, ProcessStat> {
+    all_where(|stat| stat.session == session)
+}
+
+fn all_where(is_so: impl Fn(&ProcessStat) -> bool) -> BTreeMap<i32, ProcessStat> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(|pid| Some((pid, process(pid)?)))
-        .filter(|(_, stat)| stat.group == group && !stat.zombie)
+        .filter(|(_, stat)| is_so(stat) && !stat.zombie)
         .collect()
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
 use songline_rpc::AllocUpdate;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub await_end: Box<dyn Fn(AllocId) -> Boxed<'static, Option<AllocDir>> + Send + Sync>,
     /// Where services are announced.
     pub registrar: Arc<dyn Registrar>,
+    /// Places for commands that callers run in tasks.
+    pub sessions: Arc<Semaphore>,
 }
 
 /// What a runner tells the agent.
@@ -179,6 +181,11 @@ impl Runner {
     pub async fn wait_for(&self, is_so: impl FnMut(&View) -> bool) {
         // It fails when the runner is gone, and then nothing more will come.
         let _ = self.view.clone().wait_for(is_so).await;
+    }
+
+    /// The process of a task that has been started and is not done with.
+    pub fn process(&self, task: &str) -> Option<Arc<dyn Process>> {
+        self.processes.get(task)
     }
 
     /// What a task uses, or used when it ended; `None` when it has not been started.

@@ -1,5 +1,6 @@
 //! What servers and requests ask of this node: files, logs, restarts, signals, statistics.
 
+mod exec;
 mod files;
 mod follow;
 mod logs;
@@ -10,13 +11,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use songline_model::{AllocId, Str};
-use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
+use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
 use tokio::sync::mpsc;
 
 use crate::agent::Client;
 use crate::fingerprint::mhz_per_core;
 use crate::runner::Runner;
 use crate::stats::{self, CpuTimes, Interval, TaskUsage};
+
+pub(crate) use exec::SESSIONS_MAX;
 
 /// Frames that wait for a slow reader.
 const FRAMES_MAX: usize = 16;
@@ -116,6 +119,11 @@ impl<S: Servers> NodeAgent for Client<S> {
 
     async fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
         self.inner.change_meta(change).await
+    }
+
+    async fn alloc_exec(&self, command: ExecCommand) -> Result<ExecSession, RpcError> {
+        let runner = self.runner(command.alloc)?;
+        exec::begin(&self.inner.shared, &runner, command)
     }
 
     async fn host_stats(&self) -> Result<Bytes, RpcError> {

@@ -4,6 +4,7 @@
 //! A row is anything that serialises: the filter walks it with a serializer of its own, so a row is never
 //! copied. Structs and maps differ: an unknown struct field is an error, a missing map key is not.
 
+mod demand;
 mod eval;
 mod parse;
 mod same;
@@ -14,6 +15,7 @@ mod walk;
 
 use serde::Serialize;
 
+pub use demand::PlainNames;
 use syntax::{Expression, Matching};
 
 /// A parsed filter expression.
@@ -84,6 +86,11 @@ pub trait PlainFields {
 
     /// The whole row.
     fn whole(&self) -> &Self::Whole;
+
+    /// A row that has this field as the whole row has it; what else it has does not count.
+    fn whole_for(&self, _field: &str) -> &Self::Whole {
+        self.whole()
+    }
 }
 
 /// The value of a plain field.
@@ -128,13 +135,6 @@ impl Filter {
         collect_selectors(&self.root, &mut Vec::new(), &mut found);
         found
     }
-
-    /// The text that the top-level field `field` must equal for any row to pass, if the filter demands one:
-    /// an index on that field then narrows the rows to be tested.
-    #[must_use]
-    pub fn as_equality(&self, field: &str) -> Option<&str> {
-        demanded(&self.root, field)
-    }
 }
 
 impl SyntaxError {
@@ -157,14 +157,6 @@ fn bad_pattern(expression: &Expression) -> Option<(&str, &str)> {
             pattern.compiled.as_ref().err().map(|reason| (pattern.text.as_str(), reason.as_str()))
         }
         Expression::Match { matching: Matching::Equal(_) | Matching::In(_) | Matching::Empty, .. } => None,
-    }
-}
-
-fn demanded<'a>(expression: &'a Expression, field: &str) -> Option<&'a str> {
-    match expression {
-        Expression::All(parts) => parts.iter().find_map(|part| demanded(part, field)),
-        Expression::Match { selector, matching: Matching::Equal(literal), negated: false } if selector.path == [field] => Some(literal),
-        Expression::Match { .. } | Expression::Any(_) | Expression::Not(_) | Expression::Each { .. } => None,
     }
 }
 

@@ -81,11 +81,8 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         };
         nested(&mut by.allocs_by_job);
         nest(&mut by.allocs_by_node, before.and_then(|row| Some((row.node_id?, row.id))), after.and_then(|row| Some((row.node_id?, row))));
-        crate::index::move_key(
-            &mut by.allocs_by_create,
-            before.map(|row| (row.create_index, row.id)),
-            after.map(|row| (row.create_index, row.id)),
-        );
+        let created = |row: &Arc<Allocation>| (row.create_index, row.id);
+        crate::index::move_in_runs(&mut by.allocs_by_create, before.map(created), after.map(created));
         let of_eval = |row: &Arc<Allocation>| Some((row.eval_id?, row.id));
         crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
         let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
@@ -151,12 +148,12 @@ impl State {
 
     /// All allocations, oldest first.
     pub fn allocs(&self) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
-        self.by.allocs_by_create.iter().filter_map(|(_, id)| self.alloc(*id))
+        self.by.allocs_by_create.iter().filter_map(|((_, id), ())| self.alloc(*id))
     }
 
     /// Allocations in a range of (create index, id), oldest first.
     pub fn allocs_in(&self, range: impl std::ops::RangeBounds<(u64, AllocId)>) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
-        self.by.allocs_by_create.range(range).filter_map(|(_, id)| self.alloc(*id))
+        self.by.allocs_by_create.range(range).filter_map(|((_, id), ())| self.alloc(*id))
     }
 
     /// The allocations of a job of any version, by id. They outlive a purged job.
@@ -185,7 +182,7 @@ impl State {
     }
 
     /// The allocations whose id begins so, by id.
-    pub fn allocs_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+    pub fn allocs_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Allocation>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.allocs.range(AllocId::from_bytes(low)..=AllocId::from_bytes(high))
     }

@@ -1,6 +1,7 @@
 //! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
 
 mod delete;
+mod list;
 mod packed;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use crate::tx::Tx;
 
 pub use delete::is_safe_to_delete;
 pub(crate) use delete::{Scan, is_paused};
+pub use list::EvalList;
 #[cfg(test)]
 pub(crate) use packed::PACKED_BYTES;
 pub(crate) use packed::PackedEval;
@@ -38,7 +40,24 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     fn reindex(state: &mut State, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
         let by = &mut state.by;
         let created = |row: &Arc<Evaluation>| (row.create_index, row.id);
-        crate::index::move_key(&mut by.evals_by_create, before.map(created), after.map(created));
+        if let Some(gone) = before.map(created).filter(|key| after.map(created) != Some(*key)) {
+            by.evals_by_create.remove(&gone);
+        }
+        if let Some(row) = after {
+            let packed = state.tables.evals.get(&row.id).expect("a row is in its table before it is in an index");
+            by.evals_by_create.insert(created(row), packed.clone());
+        }
+        let (left, entered) = (before.map(|row| (row.status, created(row))), after.map(|row| (row.status, created(row))));
+        if left != entered {
+            if let Some((status, key)) = left {
+                by.evals_by_status[status as usize].remove(&key);
+            }
+            if let Some((status, key)) = entered {
+                by.evals_by_status[status as usize].insert(key, ());
+            }
+        }
+        let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, created(row)));
+        crate::index::move_in_sets(&mut by.evals_by_node, before.and_then(of_node), after.and_then(of_node));
         let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
         let (left, entered) = (before.map(of_job), after.map(of_job));
         if left != entered {
@@ -106,21 +125,21 @@ impl State {
 
     /// Of how many evaluations in these namespaces an expression is true. One that it fails on does not count.
     pub fn count_evals(&self, filter: Option<&Filter>, in_namespace: impl Fn(&str) -> bool) -> usize {
-        let passes = |(id, entry): &(&EvalId, &crate::table::Entry<PackedEval>)| {
-            in_namespace(&entry.kept.job().namespace)
-                && filter.is_none_or(|filter| filter.matches_fields(&packed::Looked::new(**id, &entry.kept)).unwrap_or(false))
+        let passes = |((_, id), packed): &&((u64, EvalId), PackedEval)| {
+            in_namespace(&packed.job().namespace)
+                && filter.is_none_or(|filter| filter.matches_fields(&packed::Looked::new(*id, packed)).unwrap_or(false))
         };
-        self.tables.evals.0.iter().filter(passes).count()
+        self.by.evals_by_create.iter().filter(passes).count()
     }
 
     /// All evaluations, oldest first.
     pub fn evals(&self) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
-        self.by.evals_by_create.iter().filter_map(|(_, id)| self.eval(*id))
+        self.by.evals_by_create.iter().map(|((_, id), packed)| packed.row(id))
     }
 
     /// Evaluations in a range of (create index, id), oldest first.
     pub fn evals_in(&self, range: impl std::ops::RangeBounds<(u64, EvalId)>) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
-        self.by.evals_by_create.range(range).filter_map(|(_, id)| self.eval(*id))
+        self.by.evals_by_create.range(range).map(|((_, id), packed)| packed.row(id))
     }
 
     /// The evaluations of a job, oldest first. They outlive a purged job.
@@ -137,7 +156,7 @@ impl State {
     }
 
     /// The evaluations whose id begins so, by id.
-    pub fn evals_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
+    pub fn evals_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(id))
     }

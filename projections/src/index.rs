@@ -4,6 +4,8 @@ use imbl::{OrdMap, OrdSet};
 use songline_model::JobKey;
 
 use crate::alloc::Counts;
+use crate::key_set::KeySet;
+use crate::runs::Runs;
 
 /// Moves one key of a set.
 pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, after: Option<K>) {
@@ -15,6 +17,42 @@ pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, a
     }
     if let Some(key) = after {
         set.insert(key);
+    }
+}
+
+/// The same in a set that is kept in runs.
+pub(crate) fn move_in_runs<K: Ord + Copy>(set: &mut Runs<K>, before: Option<K>, after: Option<K>) {
+    if before == after {
+        return;
+    }
+    if let Some(key) = before {
+        set.remove(&key);
+    }
+    if let Some(key) = after {
+        set.insert(key, ());
+    }
+}
+
+/// Moves one key between the sets of a map; sets without keys go.
+pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(map: &mut OrdMap<K, KeySet<T>>, before: Option<(K, T)>, after: Option<(K, T)>) {
+    if before == after {
+        return;
+    }
+    if let Some((of, key)) = before
+        && let Some(keys) = map.get_mut(&of)
+    {
+        keys.remove(&key);
+        if keys.is_empty() {
+            map.remove(&of);
+        }
+    }
+    if let Some((of, key)) = after {
+        match map.get_mut(&of) {
+            Some(keys) => keys.insert(key),
+            None => {
+                map.insert(of, KeySet::unit(key));
+            }
+        }
     }
 }
 

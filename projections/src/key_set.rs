@@ -1,9 +1,10 @@
 //! A persistent ordered set that is one allocation of just the right size while it is small. A tree's first leaf has room for sixteen keys,
 //! which is too much where there are a million sets of one; and where keys come in order, a tree's leaves stay half empty.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use imbl::OrdSet;
+use crate::runs::Runs;
 
 /// Up to so many keys stand side by side: all of them are copied with every write, which costs less than a walk down a tree.
 const FEW_MAX: usize = 128;
@@ -13,7 +14,7 @@ const FEW_MAX: usize = 128;
 pub(crate) enum KeySet<T: Ord + Copy> {
     /// In order.
     Few(Arc<[T]>),
-    Many(OrdSet<T>),
+    Many(Runs<T>),
 }
 
 impl<T: Ord + Copy> KeySet<T> {
@@ -27,12 +28,14 @@ impl<T: Ord + Copy> KeySet<T> {
         match self {
             KeySet::Few(keys) => match keys.binary_search(&key) {
                 Ok(_) => {}
-                Err(_) if keys.len() == FEW_MAX => *self = KeySet::Many(keys.iter().copied().chain([key]).collect()),
+                Err(_) if keys.len() == FEW_MAX => {
+                    let mut many = Runs::from_sorted(&keys.iter().map(|key| (*key, ())).collect::<Vec<_>>());
+                    many.insert(key, ());
+                    *self = KeySet::Many(many);
+                }
                 Err(at) => *keys = keys[..at].iter().copied().chain([key]).chain(keys[at..].iter().copied()).collect(),
             },
-            KeySet::Many(keys) => {
-                keys.insert(key);
-            }
+            KeySet::Many(keys) => keys.insert(key, ()),
         }
     }
 
@@ -47,26 +50,37 @@ impl<T: Ord + Copy> KeySet<T> {
             KeySet::Many(keys) => {
                 keys.remove(key);
                 if keys.len() <= FEW_MAX / 2 {
-                    *self = KeySet::Few(keys.iter().copied().collect());
+                    *self = KeySet::Few(keys.iter().map(|(key, ())| *key).collect());
                 }
             }
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn len(&self) -> usize {
         match self {
-            KeySet::Few(keys) => keys.is_empty(),
-            KeySet::Many(keys) => keys.is_empty(),
+            KeySet::Few(keys) => keys.len(),
+            KeySet::Many(keys) => keys.len(),
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The keys in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.range(..)
+    }
+
+    /// The keys of a range, in order.
+    pub(crate) fn range(&self, range: impl RangeBounds<T> + Clone) -> impl DoubleEndedIterator<Item = &T> {
         let (few, many) = match self {
             KeySet::Few(keys) => (Some(keys), None),
             KeySet::Many(keys) => (None, Some(keys)),
         };
-        few.into_iter().flat_map(|keys| keys.iter()).chain(many.into_iter().flatten())
+        let within = range.clone();
+        let few = few.into_iter().flat_map(|keys| keys.iter()).filter(move |key| within.contains(key));
+        few.chain(many.into_iter().flat_map(move |keys| keys.range(range.clone())).map(|(key, ())| key))
     }
 }
 

@@ -7,13 +7,15 @@ use std::fmt;
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
 use songline_model::{
-    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName, RootKeyId,
-    ScalingTarget, Str, Time, VariableKey,
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, EvalStatus, JobKey, NamespaceName, NodeId, NodePoolName,
+    RootKeyId, ScalingTarget, Str, Time, VariableKey,
 };
 
 use crate::alloc::Counts;
 use crate::digest::Digest;
+use crate::eval::PackedEval;
 use crate::key_set::KeySet;
+use crate::runs::Runs;
 use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
@@ -44,11 +46,14 @@ pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
     /// In the secret's own letters.
     pub(crate) nodes_by_secret: OrdSet<(Str, NodeId)>,
-    pub(crate) evals_by_create: OrdSet<(u64, EvalId)>,
+    /// With the rows: lists walk over very many of them in this order.
+    pub(crate) evals_by_create: Runs<(u64, EvalId), PackedEval>,
+    pub(crate) evals_by_status: [Runs<(u64, EvalId)>; EvalStatus::ALL.len()],
+    pub(crate) evals_by_node: OrdMap<NodeId, KeySet<(u64, EvalId)>>,
     /// Its keys are what the packed evaluations share.
     pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
-    pub(crate) allocs_by_create: OrdSet<(u64, AllocId)>,
+    pub(crate) allocs_by_create: Runs<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
     pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,

@@ -2,9 +2,11 @@
 //!
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
+mod exec;
 mod node;
 mod server;
 
+pub use exec::*;
 pub use node::*;
 pub use server::*;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, Str, Time};
 use tokio::sync::mpsc;
 
-use crate::RpcError;
+use crate::{ExecCommand, ExecSession, RpcError};
 
 /// What a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
 pub trait NodeAgent: Send + Sync + 'static {
@@ -45,6 +45,10 @@ pub trait NodeAgent: Send + Sync + 'static {
 
     /// `NodeMeta.Apply`: sets keys, or (`None`) takes them away. Answers once that is durable on the node; it registers again soon after.
     fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
+
+    /// `Allocations.Exec`: runs a command in a running task. Answers once it is known that there is such a task; what starting the command
+    /// failed of comes through the session.
+    fn alloc_exec(&self, command: ExecCommand) -> impl Future<Output = Result<ExecSession, RpcError>> + Send;
 
     /// `ClientStats.Stats`, as the JSON of host statistics.
     fn host_stats(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;

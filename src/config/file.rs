@@ -252,6 +252,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "gc_interval" => told.gc_interval = span("client", key, value)?,
             "gc_max_allocs" => told.gc_allocs_max = count(key, value)?,
             "gc_disk_usage_threshold" => told.gc_disk_usage_percent = value.as_f64().unwrap_or(told.gc_disk_usage_percent),
+            "disable_remote_exec" => told.disable_remote_exec = flag(key, value)?,
             "reserved" => reserved(value, &mut told)?,
             "host_volume" => host_volumes(value, &mut told)?,
             "state_dir"
@@ -266,7 +267,6 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "gc_parallel_destroys"
             | "gc_inode_usage_threshold"
             | "no_host_uuid"
-            | "disable_remote_exec"
             | "cni_path"
             | "cni_config_dir"
             | "bridge_network_name"

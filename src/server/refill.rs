@@ -135,7 +135,7 @@ struct Piece {
 
 impl Piece {
     fn add(&mut self, batch: Batch) {
-        if !batch.events.is_empty() {
+        if !batch.is_empty() {
             self.bytes += batch.bytes();
             self.batches.push(Arc::new(batch));
         }

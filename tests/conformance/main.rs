@@ -16,10 +16,13 @@ mod fleet;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod lists;
+mod openapi;
 mod player;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+#[path = "../support/openapi.rs"]
+mod shapes;
 mod tests;
 mod text;
 mod token;

@@ -3,7 +3,7 @@
 //! Msgpack is what is kept, in memory and on disk; JSON is made from it for those who ask.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use songline_model::Str;
 use songline_projections::Change;
 
 use super::json;
+use crate::sweep::Sweep;
 use crate::wire::event::{self, Audience, Event};
 
 /// For so many different wishes of readers an entry keeps frames.
@@ -67,14 +68,23 @@ pub struct Batch {
     pub index: u64,
     /// Kind of the entry, by number.
     pub kind: u16,
-    /// Ordered by step.
+    /// Ordered by step; without those of what the entry swept.
     pub events: Vec<EncodedEvent>,
     /// All of them as one frame of msgpack.
     frame: Bytes,
+    /// What the entry swept, for full streams: spread out when somebody reads it.
+    swept: Option<Swept>,
     /// Frames of all events that a dialect shows, by format and dialect.
     frames: [OnceLock<Vec<Bytes>>; 6],
     /// Frames of what some readers want to see, by the number of their lens, while the entry is new: those who want the same share them.
     shared: Mutex<Vec<(u64, Vec<Bytes>)>>,
+}
+
+/// A sweep as it is stored, and its entry's events with those of the sweep while the entry is new.
+#[derive(Debug)]
+struct Swept {
+    stored: Bytes,
+    whole: Mutex<Option<Arc<Batch>>>,
 }
 
 /// One event and what it is found by.
@@ -119,34 +129,21 @@ impl EncodedEvent {
 impl Batch {
     /// Encodes the events of an entry.
     pub fn encode(index: u64, kind: Kind, changes: &[Change]) -> Self {
-        Self::of(index, kind.number(), event::events(kind, changes))
+        match Sweep::split(kind, changes) {
+            None => Self::of(index, kind.number(), event::events(kind, changes)),
+            Some((sweep, others)) => Self::of(index, kind.number(), event::events(kind, &others)).with_swept(sweep.encode().into()),
+        }
     }
 
     /// Encodes events of one index.
     pub fn of(index: u64, kind: u16, events: Vec<Event>) -> Self {
         let mut out = frame_head(Format::Msgpack, events.len(), 256 * events.len() + 32).to_vec();
-        let mut labels = Vec::with_capacity(events.len());
-        for event in events {
-            let start = out.len();
-            let view = event.view(index);
-            let mut encoder = rmp_serde::Serializer::new(&mut out).with_struct_map().with_human_readable();
-            view.serialize(&mut encoder).expect("rows have text keys only, so they fit into msgpack");
-            debug_assert_eq!(
-                String::from_utf8_lossy(&json_of(&out[start..])),
-                serde_json::to_string(&view).expect("rows have text keys only, so they are JSON"),
-                "the way over msgpack changes nothing"
-            );
-            let label = Label {
-                topic: Str::new_static(event.topic.as_str()),
-                word: Str::new_static(event.kind),
-                key: event.key,
-                namespace: event.namespace,
-                filter_keys: event.filter_keys.unwrap_or_default(),
-                step: event.step,
-                audience: event.audience,
-            };
-            labels.push((label, start..out.len()));
-        }
+        let labels = events.into_iter().map(|event| push(event, index, &mut out)).collect();
+        Self::ended(index, kind, out, labels)
+    }
+
+    /// The batch of a frame that lacks its end.
+    fn ended(index: u64, kind: u16, out: Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
         let mut out = BytesMut::from(Bytes::from(out));
         frame_end(Format::Msgpack, index, &mut out);
         Self::new(index, kind, out.freeze(), labels)
@@ -155,7 +152,51 @@ impl Batch {
     /// A batch of events that are encoded already: their frame, and where each of them is in it.
     pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
         let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at), json: OnceLock::new() });
-        Self { index, kind, events: events.collect(), frame, frames: std::array::from_fn(|_| OnceLock::new()), shared: Mutex::default() }
+        Self {
+            index,
+            kind,
+            events: events.collect(),
+            frame,
+            swept: None,
+            frames: std::array::from_fn(|_| OnceLock::new()),
+            shared: Mutex::default(),
+        }
+    }
+
+    /// The same with what the entry swept, as it is stored.
+    pub(super) fn with_swept(self, stored: Bytes) -> Self {
+        Self { swept: Some(Swept { stored, whole: Mutex::default() }), ..self }
+    }
+
+    /// What the entry swept, as it is stored.
+    pub(super) fn swept(&self) -> Option<&Bytes> {
+        self.swept.as_ref().map(|swept| &swept.stored)
+    }
+
+    /// With the events of what the entry swept, if this dialect shows them. `None`: it shows those that are here.
+    pub(super) fn whole(&self, dialect: Dialect) -> Option<Arc<Batch>> {
+        let swept = self.swept.as_ref().filter(|_| dialect.shows(Audience::Full))?;
+        Some(Arc::clone(swept.whole.lock().get_or_insert_with(|| Arc::new(self.spread(&swept.stored)))))
+    }
+
+    fn spread(&self, stored: &[u8]) -> Self {
+        let kind = Kind::from_number(self.kind).expect("the number of a kind is what it was encoded with");
+        let sweep = Sweep::decode(stored).expect("what was stored by this server is whole: who reads it from disk looks");
+        let dropped: Vec<Event> = sweep.changes().flat_map(|change| event::events(kind, &[change])).collect();
+        let count = dropped.len() + self.events.len();
+        let mut out = frame_head(Format::Msgpack, count, 256 * count + 32).to_vec();
+        let mut labels: Vec<_> = dropped.into_iter().map(|event| push(event, self.index, &mut out)).collect();
+        for event in &self.events {
+            let start = out.len();
+            out.extend_from_slice(&event.msgpack);
+            labels.push((event.label.clone(), start..out.len()));
+        }
+        Self::ended(self.index, self.kind, out, labels)
+    }
+
+    /// Whether no stream shows anything of it.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.swept.is_none()
     }
 
     /// All of its events as one frame of msgpack.
@@ -163,9 +204,9 @@ impl Batch {
         &self.frame
     }
 
-    /// Bytes of its frame.
+    /// Bytes of its frame, and of what the entry swept.
     pub fn bytes(&self) -> usize {
-        self.frame.len()
+        self.frame.len() + self.swept().map_or(0, Bytes::len)
     }
 
     /// Where the events are in the frame.
@@ -179,7 +220,7 @@ impl Batch {
 
     /// Whether some streams show only some of its events.
     pub(super) fn is_mixed(&self) -> bool {
-        self.events.iter().any(|event| event.label.audience != Audience::Everyone)
+        self.swept.is_some() || self.events.iter().any(|event| event.label.audience != Audience::Everyone)
     }
 
     /// How many frames a plain request gets of it.
@@ -219,6 +260,9 @@ impl Batch {
     /// Forgets what readers shared: most of them have read it.
     pub(super) fn forget_shared(&self) {
         *self.shared.lock() = Vec::new();
+        if let Some(swept) = &self.swept {
+            *swept.whole.lock() = None;
+        }
     }
 
     /// The frames of those of its events that the dialect shows and that are wanted.
@@ -233,6 +277,29 @@ impl Batch {
         }
         out
     }
+}
+
+/// Appends an event to its frame.
+fn push(event: Event, index: u64, out: &mut Vec<u8>) -> (Label, Range<usize>) {
+    let start = out.len();
+    let view = event.view(index);
+    let mut encoder = rmp_serde::Serializer::new(&mut *out).with_struct_map().with_human_readable();
+    view.serialize(&mut encoder).expect("rows have text keys only, so they fit into msgpack");
+    debug_assert_eq!(
+        String::from_utf8_lossy(&json_of(&out[start..])),
+        serde_json::to_string(&view).expect("rows have text keys only, so they are JSON"),
+        "the way over msgpack changes nothing"
+    );
+    let label = Label {
+        topic: Str::new_static(event.topic.as_str()),
+        word: Str::new_static(event.kind),
+        key: event.key,
+        namespace: event.namespace,
+        filter_keys: event.filter_keys.unwrap_or_default(),
+        step: event.step,
+        audience: event.audience,
+    };
+    (label, start..out.len())
 }
 
 /// The JSON of what this server encoded as msgpack itself.

@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use songline_commands::Kind;
 use songline_model::Str;
 
 use super::batch::{Batch, Label};
 use super::history::HistoryError;
+use crate::sweep::Sweep;
 use crate::wire::event::Audience;
 
 /// First byte of a block.
@@ -19,6 +21,8 @@ const HEAD_BYTES: usize = 5;
 const ENTRY_BYTES: usize = 8 + 2 + 1 + 4 + 4;
 /// Flag of an entry of which some streams show only a part.
 const MIXED: u8 = 1;
+/// Flag of an entry that swept: the length of its labels stands before them, and what it swept behind them.
+const SWEPT: u8 = 2;
 
 /// A label as it is stored, with the place of its event in the frame.
 #[derive(Serialize, Deserialize)]
@@ -45,7 +49,7 @@ pub(super) fn encode<'a>(batches: impl ExactSizeIterator<Item = &'a Batch> + Clo
     for (batch, labels) in batches.clone().zip(&labels) {
         out.extend_from_slice(&batch.index.to_be_bytes());
         out.extend_from_slice(&batch.kind.to_be_bytes());
-        out.push(if batch.is_mixed() { MIXED } else { 0 });
+        out.push(if batch.is_mixed() { MIXED } else { 0 } | if batch.swept().is_some() { SWEPT } else { 0 });
         out.extend_from_slice(&length(batch.frame().len()));
         out.extend_from_slice(&length(labels.len()));
     }
@@ -73,7 +77,11 @@ fn labels_of(batch: &Batch) -> Vec<u8> {
             end: at.end,
         })
         .collect();
-    rmp_serde::to_vec(&stored).expect("texts and numbers fit into msgpack")
+    let labels = rmp_serde::to_vec(&stored).expect("texts and numbers fit into msgpack");
+    match batch.swept() {
+        None => labels,
+        Some(swept) => [&length(labels.len())[..], &labels, swept].concat(),
+    }
 }
 
 /// A block that was read.
@@ -93,6 +101,7 @@ pub(super) struct Entry {
     pub(super) frame: Range<usize>,
     kind: u16,
     labels: Range<usize>,
+    swept: bool,
 }
 
 impl Block {
@@ -121,7 +130,8 @@ impl Block {
             entries.push(Entry {
                 index: u64::from_be_bytes(*entry.first_chunk()?),
                 kind: u16::from_be_bytes([entry[8], entry[9]]),
-                is_mixed: entry[10] == MIXED,
+                is_mixed: entry[10] & MIXED != 0,
+                swept: entry[10] & SWEPT != 0,
                 frame: frame_start..frame_start + frame,
                 labels: labels_start..labels_start + labels,
             });
@@ -144,7 +154,8 @@ impl Block {
     /// The events of an entry.
     pub(super) fn batch(&self, entry: &Entry) -> Result<Batch, HistoryError> {
         let damaged = || HistoryError::Damaged(entry.index);
-        let labels: Vec<Stored<'_>> = rmp_serde::from_slice(&self.bytes[entry.labels.clone()]).map_err(|_| damaged())?;
+        let (labels, swept) = self.labels(entry).ok_or_else(damaged)?;
+        let labels: Vec<Stored<'_>> = rmp_serde::from_slice(labels).map_err(|_| damaged())?;
         let frame = self.bytes.slice(entry.frame.clone());
         if labels.iter().any(|label| label.start > label.end || label.end > frame.len()) {
             return Err(damaged());
@@ -161,7 +172,25 @@ impl Block {
             };
             (label, stored.start..stored.end)
         });
-        Ok(Batch::new(entry.index, entry.kind, frame, labels.collect()))
+        let batch = Batch::new(entry.index, entry.kind, frame, labels.collect());
+        Ok(match swept {
+            None => batch,
+            Some(at) if Kind::from_number(entry.kind).is_some() && Sweep::decode(&self.bytes[at.clone()]).is_some() => {
+                batch.with_swept(self.bytes.slice(at))
+            }
+            Some(_) => return Err(damaged()),
+        })
+    }
+
+    /// The labels of an entry, and where what it swept is.
+    fn labels(&self, entry: &Entry) -> Option<(&[u8], Option<Range<usize>>)> {
+        let bytes = self.bytes.get(entry.labels.clone())?;
+        if !entry.swept {
+            return Some((bytes, None));
+        }
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (labels, swept) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Some((labels, Some(entry.labels.end - swept.len()..entry.labels.end)))
     }
 
     /// Indexes of its entries.

@@ -141,7 +141,7 @@ impl FjallHistory {
         let mut write = self.db.batch();
         let mut small = Small::default();
         for batch in batches {
-            small.bytes += batch.frame().len();
+            small.bytes += batch.bytes();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
                 self.insert(&mut write, &small.batches);
@@ -201,7 +201,7 @@ impl History for FjallHistory {
         let mut small = kept.clone();
         let mut fresh = small.batches.len();
         for batch in batches.iter().filter(|batch| batch.index > known) {
-            small.bytes += batch.frame().len();
+            small.bytes += batch.bytes();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
                 small.keys.iter().for_each(|key| write.remove(&self.blocks, key.to_be_bytes()));

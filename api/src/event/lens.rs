@@ -58,6 +58,8 @@ pub(super) struct Sight {
 impl Lens {
     /// The frames of an entry of the tail.
     fn frames(&self, batch: &Batch, add: impl FnMut(&Bytes)) -> bool {
+        let whole = batch.whole(self.dialect);
+        let batch = whole.as_deref().unwrap_or(batch);
         if self.everything {
             let frames = batch.frames(self.format, self.dialect);
             frames.iter().for_each(add);
@@ -70,6 +72,8 @@ impl Lens {
 
     /// The frames of an entry that nobody else looks at now.
     fn own_frames(&self, batch: &Batch) -> Vec<Bytes> {
+        let whole = batch.whole(self.dialect);
+        let batch = whole.as_deref().unwrap_or(batch);
         if self.everything {
             return batch.frames(self.format, self.dialect).to_vec();
         }

@@ -34,7 +34,7 @@ impl Tail {
 
     pub(super) fn push(&mut self, batch: Arc<Batch>, config: &HubConfig) {
         self.last_index = batch.index;
-        self.bytes += batch.frame().len();
+        self.bytes += batch.bytes();
         self.batches.push_back(batch);
         if let Some(older) = self.batches.len().checked_sub(SHARED_BATCHES + 1).and_then(|at| self.batches.get(at)) {
             older.forget_shared();
@@ -45,7 +45,7 @@ impl Tail {
                 break;
             }
             if let Some(dropped) = self.batches.pop_front() {
-                self.bytes -= dropped.frame().len();
+                self.bytes -= dropped.bytes();
                 self.complete_after = dropped.index;
             }
         }

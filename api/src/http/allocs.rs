@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Deserialize;
 use songline_commands::SetDesiredTransitions;
+use songline_lang::bexpr::{Filter, PlainNames};
 use songline_lang::go_json;
 use songline_model::{AllocId, Allocation, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Str};
 use songline_projections::{State, Table};
@@ -62,12 +63,72 @@ fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
     Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true), messages: true })
 }
 
-fn rows(view: &State, params: &ReadParams) -> Result<StubList, ApiError> {
+/// Fields of an allocation that are texts or integers.
+const NAMES: PlainNames<'_> = PlainNames {
+    texts: &[
+        "ID",
+        "EvalID",
+        "Name",
+        "Namespace",
+        "NodeID",
+        "NodeName",
+        "JobID",
+        "TaskGroup",
+        "DesiredStatus",
+        "ClientStatus",
+        "DeploymentID",
+    ],
+    integers: &["CreateIndex", "ModifyIndex", "AllocModifyIndex", "CreateTime", "ModifyTime"],
+};
+
+/// So many rows that an index leads to are put in order; of more of them it is cheaper to walk through all.
+const ORDERED_MAX: usize = 20_000;
+
+/// The allocations of a list, in its order.
+fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Item = Arc<Allocation>> + 'v>, ApiError> {
     if !params.prefix.is_empty() {
         let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
-        return Ok(view.allocs_with_prefix(&prefix).cloned().collect());
+        return Ok(Box::new(view.allocs_with_prefix(&prefix).cloned()));
     }
-    Ok(if params.reverse { view.allocs().rev().cloned().collect() } else { view.allocs().cloned().collect() })
+    let filter = paging::parse_filter(&params.filter)?;
+    if let Some(mut narrowed) = filter.and_then(|filter| narrowed(view, params, &filter)) {
+        narrowed.sort_by_key(|alloc| (alloc.create_index, alloc.id));
+        return Ok(if params.reverse { Box::new(narrowed.into_iter().rev()) } else { Box::new(narrowed.into_iter()) });
+    }
+    Ok(match (paging::first_index(params), params.reverse) {
+        (None, false) => Box::new(view.allocs().cloned()),
+        (None, true) => Box::new(view.allocs().rev().cloned()),
+        (Some(first), false) => Box::new(view.allocs_in((first, AllocId::NIL)..).cloned()),
+        (Some(first), true) => Box::new(view.allocs_in(..=(first, AllocId::from_bytes([0xff; 16]))).rev().cloned()),
+    })
+}
+
+/// The rows that an index leads to, of which the filter demands one; in no order. `None`: no index knows, or there are too many.
+fn narrowed(view: &State, params: &ReadParams, filter: &Filter) -> Option<StubList> {
+    let demands = filter.demands(NAMES);
+    let demand = |name: &str| demands.iter().find(|(field, literal)| *field == name && !literal.is_empty()).map(|(_, literal)| *literal);
+    let asked = Some(params.namespace.as_str()).filter(|_| !params.all_namespaces());
+    let bounded = |rows: &mut dyn Iterator<Item = &Arc<Allocation>>| {
+        let rows: StubList = rows.take(ORDERED_MAX + 1).cloned().collect();
+        (rows.len() <= ORDERED_MAX).then_some(rows)
+    };
+    // A text that is no id is nobody's.
+    macro_rules! by_id {
+        ($name:literal, $of:expr) => {
+            if let Some(text) = demand($name) {
+                let rows = text.parse().ok().map_or(Some(StubList::new()), |id| bounded(&mut $of(id).into_iter()));
+                if rows.is_some() {
+                    return rows;
+                }
+            }
+        };
+    }
+    by_id!("ID", |id| view.alloc(id));
+    by_id!("EvalID", |id| view.allocs_of_eval(id));
+    by_id!("NodeID", |id| view.allocs_of_node(id));
+    by_id!("DeploymentID", |id| view.allocs_of_deployment(id));
+    let (job, namespace) = (demand("JobID")?, asked.or_else(|| demand("Namespace"))?);
+    bounded(&mut view.allocs_of_job(namespace, job))
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -82,7 +143,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let keep = |alloc: &Allocation| {
             params.in_namespace(&alloc.namespace) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
         };
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
+        let page = paging::page(&params, rows(view, &params)?, token, keep)?;
         Ok(At { index: view.table_index(Table::Allocs), value: page })
     })
     .await?;
@@ -222,17 +283,28 @@ pub(super) fn agent_of<S: Server>(
     text: &str,
     capabilities: &[NamespaceCapability],
 ) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+    let alloc = alloc_of(call, text)?;
+    call.require_in(&alloc.namespace, capabilities)?;
+    Ok((alloc.id, agent_for(call, &alloc)?))
+}
+
+/// The allocation of a request about what is on its node. Who may ask is not looked at.
+pub(super) fn alloc_of<S: Server>(call: &Call<S>, text: &str) -> Result<Arc<Allocation>, ApiError> {
     if text.contains('/') {
         return Err(resource_not_found());
     }
-    let unknown = || ApiError::not_found(format!("Unknown allocation \"{text}\""));
     let id = alloc_id(text)?;
-    let view = call.view();
-    let alloc = view.alloc(id).ok_or_else(unknown)?;
-    call.require_in(&alloc.namespace, capabilities)?;
-    let node = alloc.node_id.ok_or_else(unknown)?;
-    let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;
-    Ok((id, agent))
+    call.view().alloc(id).cloned().ok_or_else(|| unknown_allocation(text))
+}
+
+/// The agent of an allocation's node.
+pub(super) fn agent_for<S: Server>(call: &Call<S>, alloc: &Allocation) -> Result<Arc<S::Node>, ApiError> {
+    let node = alloc.node_id.ok_or_else(|| unknown_allocation(&alloc.id.to_string()))?;
+    call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))
+}
+
+fn unknown_allocation(text: &str) -> ApiError {
+    ApiError::not_found(format!("Unknown allocation \"{text}\""))
 }
 
 fn raw_json(json: bytes::Bytes) -> Response {

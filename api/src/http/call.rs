@@ -52,6 +52,8 @@ pub struct Call<S> {
     pub past: Option<Arc<PastView>>,
     /// Tells that the caller's connection was given up.
     pub(crate) stalled: Option<Stalled>,
+    /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
+    pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
 }
 
 /// Where an answer's page goes on, and what its index is.

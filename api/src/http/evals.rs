@@ -7,7 +7,7 @@ use axum::response::Response;
 use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
-use songline_projections::{State, Table, is_safe_to_delete};
+use songline_projections::{EvalList, State, Table, is_safe_to_delete};
 
 use crate::error::ApiError;
 use crate::http::allocs::{StubList, stubs};
@@ -15,7 +15,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::paging::{self, Token};
+use crate::http::paging::{self, Page, Token};
 use crate::http::params::ReadParams;
 use crate::http::work;
 use crate::server::Server;
@@ -23,7 +23,7 @@ use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
 use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
-use songline_lang::acl::NamespaceCapability;
+use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// As many ids fit into 256 KiB.
 const DELETE_IDS_MAX: usize = 7281;
@@ -43,14 +43,10 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(read(call)));
 }
 
-/// The evaluations of a list, in its order.
-fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiError> {
-    if !params.prefix.is_empty() {
-        let prefix =
-            ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-        return Ok(view.evals_with_prefix(&prefix).collect());
-    }
-    Ok(if params.reverse { view.evals().rev().collect() } else { view.evals().collect() })
+/// The evaluations whose ids begin so.
+fn rows_with_prefix<'v>(view: &'v State, params: &ReadParams) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
+    let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+    Ok(view.evals_with_prefix(&prefix))
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -60,23 +56,56 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if has_other_filters && !params.filter.is_empty() {
         return Err(ApiError::bad_request("Filter expression cannot be used with other filter parameters"));
     }
-    let wanted = |eval: &Evaluation| {
-        params.in_namespace(&eval.namespace)
-            && (status.is_empty() || eval.status.as_str() == status)
-            && (job.is_empty() || eval.job_id == *job)
-    };
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
-        let token = |eval: &Evaluation| match params.prefix.as_str() {
-            "" => Token::Indexed(eval.create_index, eval.id.to_string()),
-            _ => Token::Text(eval.id.to_string()),
-        };
         let caller = call.caller()?;
-        let keep = |eval: &Evaluation| wanted(eval) && caller.acl().namespace(&eval.namespace, NamespaceCapability::ReadJob);
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
+        let asked = Asked { params: &params, acl: caller.acl(), status: &status, job: &job };
+        let page = if params.prefix.is_empty() { page(view, asked)? } else { page_with_prefix(view, asked)? };
         Ok(At { index: view.table_index(Table::Evals), value: page })
     })
     .await?;
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
+}
+
+/// What a list is asked for, and by whom.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    params: &'a ReadParams,
+    acl: &'a Acl,
+    status: &'a str,
+    job: &'a str,
+}
+
+impl Asked<'_> {
+    fn sees(&self, namespace: &str) -> bool {
+        self.params.in_namespace(namespace) && self.acl.namespace(namespace, NamespaceCapability::ReadJob)
+    }
+}
+
+fn page(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiError> {
+    let params = asked.params;
+    let filter = paging::parse_filter(&params.filter)?;
+    let rows = view.list_evals(&EvalList {
+        namespace: Some(params.namespace.as_str()).filter(|_| !params.all_namespaces()),
+        in_namespace: &|namespace| asked.sees(namespace),
+        job: asked.job,
+        status: asked.status,
+        filter: filter.as_ref(),
+        reverse: params.reverse,
+        from: paging::first_index(params),
+        is_before: &|index, id| paging::is_before(params, index, id),
+        rows_max: paging::rows_max(params),
+    });
+    let rows = rows.map_err(|error| paging::read_failed(&error))?;
+    Ok(paging::cut(params, rows, |eval| Token::Indexed(eval.create_index, eval.id.to_string())))
+}
+
+fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiError> {
+    let keep = |eval: &Evaluation| {
+        asked.sees(&eval.namespace)
+            && (asked.status.is_empty() || eval.status.as_str() == asked.status)
+            && (asked.job.is_empty() || eval.job_id == *asked.job)
+    };
+    paging::page(asked.params, rows_with_prefix(view, asked.params)?, |eval: &Evaluation| Token::Text(eval.id.to_string()), keep)
 }
 
 async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -91,11 +120,11 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let count = match params.prefix.as_str() {
             "" => view.count_evals(filter.as_ref(), |namespace| counts(namespace)),
             _ => {
-                let passes = |eval: &&Arc<Evaluation>| {
-                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&***eval).unwrap_or(false));
+                let passes = |eval: &Arc<Evaluation>| {
+                    let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&**eval).unwrap_or(false));
                     counts(&eval.namespace) && wanted
                 };
-                rows(view, &params)?.iter().filter(passes).count()
+                rows_with_prefix(view, &params)?.filter(passes).count()
             }
         };
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })

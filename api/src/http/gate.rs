@@ -110,6 +110,11 @@ impl<S: Server> Call<S> {
         self.credentials.caller.lock().clone()
     }
 
+    /// Who another token is that came with the request.
+    pub fn authenticate(&self, token: &str) -> Result<Caller, AuthError> {
+        self.credentials.authenticate(&*self.server, token)
+    }
+
     /// The token that the request showed; empty when there is none.
     pub fn token(&self) -> &str {
         token_of(&self.headers)

@@ -99,7 +99,8 @@ pub enum Methods {
 }
 
 impl Methods {
-    fn take(self, method: &Method) -> bool {
+    /// Whether a method is one of these.
+    pub fn takes(self, method: &Method) -> bool {
         match self {
             Methods::Get => method == Method::GET,
             Methods::Write => method == Method::PUT || method == Method::POST,
@@ -110,7 +111,8 @@ impl Methods {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    /// As the list of routes has them.
+    pub fn as_str(self) -> &'static str {
         match self {
             Methods::Get => "GET",
             Methods::Write => "PUT,POST",
@@ -145,6 +147,17 @@ struct Arm<S> {
     methods: Methods,
     capability: Capability,
     handler: Handler<S>,
+}
+
+/// A route, for those who list them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Its path, with `{}` for what is read out of it.
+    pub path: String,
+    /// Its methods.
+    pub methods: Methods,
+    /// What a caller needs.
+    pub capability: Capability,
 }
 
 /// All routes of a server.
@@ -228,9 +241,9 @@ impl<S> Mux<S> {
         }
     }
 
-    /// One line per route: methods, path, capability.
-    pub fn text(&self) -> String {
-        let mut lines: Vec<String> = Vec::new();
+    /// Every route, in the order of their paths; of one path in the order in which they are tried.
+    pub fn routes(&self) -> Vec<RouteInfo> {
+        let mut out: Vec<RouteInfo> = Vec::new();
         let exact = self.exact.iter().map(|(root, arms)| (*root, arms));
         for (root, arms) in exact.chain(self.subtrees.iter().map(|(root, arms)| (*root, arms))) {
             for arm in arms {
@@ -240,9 +253,17 @@ impl<S> Mux<S> {
                     Shape::Suffix(suffix) => format!("{root}{{}}{suffix}"),
                     Shape::Prefix(prefix) => format!("{root}{prefix}{{}}"),
                 };
-                lines.push(format!("{path} {} {}\n", arm.methods.as_str(), arm.capability));
+                out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability });
             }
         }
+        out.sort_by(|a, b| a.path.cmp(&b.path));
+        out
+    }
+
+    /// One line per route: methods, path, capability.
+    pub fn text(&self) -> String {
+        let line = |route: RouteInfo| format!("{} {} {}\n", route.path, route.methods.as_str(), route.capability);
+        let mut lines: Vec<String> = self.routes().into_iter().map(line).collect();
         lines.sort();
         lines.concat()
     }
@@ -259,7 +280,7 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
     let Some((shape, id)) = arms.iter().find_map(|arm| Some((arm.shape, fit(arm.shape)?))) else {
         return Found::Nothing;
     };
-    match arms.iter().find(|arm| arm.shape == shape && arm.methods.take(method)) {
+    match arms.iter().find(|arm| arm.shape == shape && arm.methods.takes(method)) {
         Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset, capability: arm.capability },
         None => Found::WrongMethod,
     }

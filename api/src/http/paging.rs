@@ -1,10 +1,11 @@
 //! Lists: filter, order and pages. What the rows are is the noun's business.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::Serialize;
-use songline_lang::bexpr::Filter;
+use songline_lang::bexpr::{EvalError, Filter};
 
 use crate::error::ApiError;
 use crate::http::params::ReadParams;
@@ -77,7 +78,7 @@ pub fn page<R: Serialize>(
             continue;
         }
         if let Some(filter) = &filter {
-            let passes = filter.matches(element).map_err(|error| ApiError::bad_request(format!("failed to read result page: {error}")))?;
+            let passes = filter.matches(element).map_err(|error| read_failed(&error))?;
             if !passes {
                 continue;
             }
@@ -91,7 +92,44 @@ pub fn page<R: Serialize>(
     Ok(out)
 }
 
-fn parse_filter(text: &str) -> Result<Option<Filter>, ApiError> {
+/// Create index of the first row of a page of a list by create index and id. `None`: the page is the first, or its token names no index.
+pub fn first_index(params: &ReadParams) -> Option<u64> {
+    params.next_token.split_once('.')?.0.parse().ok()
+}
+
+/// Whether an element of a list by create index and id lies before the page.
+pub fn is_before(params: &ReadParams, index: u64, id: impl Display) -> bool {
+    if params.next_token.is_empty() || first_index(params).is_some_and(|first| first != index && (first < index) != params.reverse) {
+        return false;
+    }
+    let place = Token::Indexed(index, id.to_string()).compare(&params.next_token);
+    place == if params.reverse { Ordering::Greater } else { Ordering::Less }
+}
+
+/// How many rows a page takes at most, with the one that tells that there is another page.
+pub fn rows_max(params: &ReadParams) -> usize {
+    match usize::try_from(params.per_page) {
+        Ok(0) => usize::MAX,
+        Ok(per_page) => per_page + 1,
+        Err(_) => 1,
+    }
+}
+
+/// The page of the first [`rows_max`] rows from its beginning on.
+pub fn cut<R>(params: &ReadParams, mut rows: Vec<Arc<R>>, token: impl Fn(&R) -> Token) -> Page<Arc<R>> {
+    let kept = rows_max(params) - 1;
+    let next_token = rows.get(kept).map(|row| token(row).text());
+    rows.truncate(kept);
+    Page { rows, next_token }
+}
+
+/// What is said when the filter cannot be tested on a row.
+pub fn read_failed(error: &EvalError) -> ApiError {
+    ApiError::bad_request(format!("failed to read result page: {error}"))
+}
+
+/// The filter of a list.
+pub fn parse_filter(text: &str) -> Result<Option<Filter>, ApiError> {
     if text.is_empty() {
         return Ok(None);
     }

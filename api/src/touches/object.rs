@@ -72,6 +72,7 @@ pub(super) struct ChangeOf {
     pub(super) object: Object,
     /// The namespace that it is in; empty when it is in none.
     pub(super) namespace: Str,
+    /// Of a dropped object nothing.
     pub(super) before: Form,
     pub(super) after: Form,
 }
@@ -83,7 +84,9 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
         ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
             let $row = $after.as_ref().or($before.as_ref())?;
             let (object, namespace) = ($object, $namespace);
-            Some(ChangeOf { object, namespace, before: $before.as_ref().map($form), after: $after.as_ref().map($form) })
+            // Of what is dropped no field is told.
+            let before = $before.as_ref().filter(|_| $after.is_some());
+            Some(ChangeOf { object, namespace, before: before.map($form), after: $after.as_ref().map($form) })
         }};
     }
     let none = Str::default;

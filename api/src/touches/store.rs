@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use parking_lot::{Mutex, MutexGuard};
 use songline_commands::Kind;
-use songline_model::{Str, Time};
+use songline_model::{EvalId, Str, Time};
 
 use super::AppliedEntry;
 use super::diff::{self, FieldChange};
-use super::object::{self, ChangeOf, Form, Object};
+use super::object::{self, ChangeOf, Form, Object, ObjectKind};
+use crate::sweep::Sweep;
 
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +102,9 @@ const CREATED: u8 = 1;
 const UPDATED: u8 = 2;
 const DELETED: u8 = 3;
 
+/// Stands before a sweep among the keys of what an entry touched, none of which begins so.
+const SWEEP: u8 = 0;
+
 const DONE: u8 = 1;
 const REFUSED: u8 = 2;
 const REPEATED: u8 = 3;
@@ -115,8 +119,10 @@ pub(super) struct Store {
     db: Database,
     /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
     touches: Keyspace,
-    /// index -> time, kind, ending; and the keys in `touches`, to be dropped with it when the log is cut.
+    /// index -> time, kind, ending; the keys in `touches`, to be dropped with it when the log is cut; what it swept.
     entries: Keyspace,
+    /// Create indexes of the last and the first evaluation of a sweep, and between them the index of its entry, whose mark holds it.
+    sweeps: Keyspace,
     /// `oldest`, `last` and `floor`.
     marks: Keyspace,
     oldest: AtomicU64,
@@ -139,14 +145,14 @@ impl Store {
     pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
         let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
-        let (touches, entries, marks) = (open("touches")?, open("entries")?, open("marks")?);
+        let (touches, entries, sweeps, marks) = (open("touches")?, open("entries")?, open("sweeps")?, open("marks")?);
         let read = |name: &str| -> Result<Option<u64>, TouchesError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
         let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
         let (oldest, last, floor) = (AtomicU64::new(oldest), AtomicU64::new(last), AtomicU64::new(floor));
-        Ok(Self { db, touches, entries, marks, oldest, last, floor, turn: Mutex::new(()) })
+        Ok(Self { db, touches, entries, sweeps, marks, oldest, last, floor, turn: Mutex::new(()) })
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -171,7 +177,7 @@ impl Store {
 
     /// Forgets everything and covers what comes from `first_index` on.
     pub(super) fn reset(&self, first_index: u64) -> Result<(), TouchesError> {
-        for keyspace in [&self.touches, &self.entries] {
+        for keyspace in [&self.touches, &self.entries, &self.sweeps] {
             self.clear(keyspace)?;
         }
         let mut write = self.db.batch();
@@ -198,8 +204,13 @@ impl Store {
                     break;
                 }
                 let (key, value) = guard.into_inner().map_err(fail("dropping from"))?;
-                for touched in touched(index_at(&key), &value)? {
-                    batch.remove(&self.touches, touched);
+                let index = index_at(&key);
+                let touched = touched(index, &value)?;
+                if let Some(sweep) = touched.sweep(index)? {
+                    batch.remove(&self.sweeps, sweep_key(&sweep, index));
+                }
+                for key in touched.keys {
+                    batch.remove(&self.touches, key);
                     keys += 1;
                 }
                 batch.remove(&self.entries, key);
@@ -241,10 +252,60 @@ impl Store {
             let (key, value) = guard.into_inner().map_err(fail("reading"))?;
             touch(&key, &value)
         };
+        let mut found: Vec<Touch> = match order {
+            Order::OldestFirst => range.take(touches_max).map(read).collect::<Result<_, _>>()?,
+            Order::NewestFirst => range.rev().take(touches_max).map(read).collect::<Result<_, _>>()?,
+        };
+        let within = match order {
+            Order::OldestFirst => start..=u64::MAX,
+            Order::NewestFirst => self.oldest()..=from,
+        };
+        found.extend(self.sweeps_of(object, within)?);
         match order {
-            Order::OldestFirst => range.take(touches_max).map(read).collect(),
-            Order::NewestFirst => range.rev().take(touches_max).map(read).collect(),
+            Order::OldestFirst => found.sort_by_key(|touch| touch.index),
+            Order::NewestFirst => found.sort_by_key(|touch| std::cmp::Reverse(touch.index)),
         }
+        found.truncate(touches_max);
+        Ok(found)
+    }
+
+    /// The sweeps that dropped an evaluation, among the entries `within`.
+    fn sweeps_of(&self, object: &Object, within: std::ops::RangeInclusive<u64>) -> Result<Vec<Touch>, TouchesError> {
+        let mut found = Vec::new();
+        let (ObjectKind::Evaluation, Ok(id)) = (object.kind, object.id.parse::<EvalId>()) else { return Ok(found) };
+        // A sweep goes along create indexes, so few of them can have had what was made at one.
+        let births = self.births(object)?;
+        let first = births.as_ref().map_or(0, |births| births.iter().copied().min().unwrap_or(u64::MAX));
+        for guard in self.sweeps.range(first.to_be_bytes()..) {
+            let key = guard.key().map_err(fail("reading"))?;
+            let (last, index, first) = sweep_of_key(&key).ok_or(TouchesError::Damaged(index_at(&key)))?;
+            let may_have = births.as_ref().is_none_or(|births| births.iter().any(|birth| (first..=last).contains(birth)));
+            if !may_have || !within.contains(&index) {
+                continue;
+            }
+            let Some(value) = self.entries.get(index.to_be_bytes()).map_err(fail("reading"))? else { continue };
+            let sweep = touched(index, &value)?.sweep(index)?;
+            if let Some(namespace) = sweep.and_then(|sweep| sweep.namespace_of(id)) {
+                found.push(Touch { index, kind: mark(index, &value)?.kind, namespace, change: TouchChange::Deleted });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Indexes of the entries that made an object. `None`: the first one may not be covered any more.
+    fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
+        let mut births = Vec::new();
+        for guard in self.touches.range(touch_key(object, 0)..=touch_key(object, u64::MAX)) {
+            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+            let is_birth = value.first() == Some(&CREATED);
+            if !is_birth && births.is_empty() {
+                return Ok(None);
+            }
+            if is_birth {
+                births.extend(key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)));
+            }
+        }
+        Ok(Some(births).filter(|births| !births.is_empty()))
     }
 
     pub(super) fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
@@ -331,7 +392,13 @@ impl Store {
     fn write_entry(&self, write: &mut OwnedWriteBatch, entry: &AppliedEntry) -> Result<(), TouchesError> {
         let content = |source| TouchesError::Content { index: entry.index, source };
         let mut mark = mark_value(entry);
-        for change in entry.changes.iter() {
+        let split = Sweep::split(entry.kind, &entry.changes);
+        let others = split.as_ref().map_or(&entry.changes[..], |(_, others)| others);
+        if let Some((sweep, _)) = &split {
+            write.insert(&self.sweeps, sweep_key(sweep, entry.index), []);
+            push_bytes(&mut mark, &[&[SWEEP], &sweep.encode()[..]].concat());
+        }
+        for change in others {
             let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
             let Some(value) = touch_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
             let key = touch_key(&object, entry.index);
@@ -379,16 +446,44 @@ fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
     Some(bytes)
 }
 
-/// The keys of what an entry touched.
-fn touched(index: u64, value: &[u8]) -> Result<Vec<&[u8]>, TouchesError> {
+/// What an entry touched.
+struct Touched<'v> {
+    /// Keys of touches.
+    keys: Vec<&'v [u8]>,
+    sweep: Option<&'v [u8]>,
+}
+
+impl Touched<'_> {
+    /// What it swept.
+    fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
+        self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
+    }
+}
+
+fn touched(index: u64, value: &[u8]) -> Result<Touched<'_>, TouchesError> {
     let damaged = || TouchesError::Damaged(index);
     let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
     take_bytes(&mut rest).ok_or_else(damaged)?;
-    let mut keys = Vec::new();
+    let mut touched = Touched { keys: Vec::new(), sweep: None };
     while !rest.is_empty() {
-        keys.push(take_bytes(&mut rest).ok_or_else(damaged)?);
+        match take_bytes(&mut rest).ok_or_else(damaged)? {
+            [SWEEP, sweep @ ..] => touched.sweep = Some(sweep),
+            key => touched.keys.push(key),
+        }
     }
-    Ok(keys)
+    Ok(touched)
+}
+
+fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
+    let (first, last) = sweep.created();
+    [last, index, first].iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// Create index of the last evaluation, index of the entry, create index of the first evaluation.
+fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
+    let (numbers, _) = key.as_chunks::<8>();
+    let [last, index, first] = numbers else { return None };
+    Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
 }
 
 /// `None`: nothing that is shown has changed.

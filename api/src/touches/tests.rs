@@ -1,5 +1,7 @@
 //! What the record keeps of entries, and how it is read.
 
+mod sweeps;
+
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};

@@ -34,7 +34,7 @@ fn token(server: &Memory, nth: u8, policies: &[&str], expires: Option<Time>) -> 
         ..AclToken::default()
     };
     let hash = Some(token.compute_hash());
-    server.run(UpsertAclTokens { tokens: vec![AclToken { hash, ..token }], ..UpsertAclTokens::default() });
+    server.run(UpsertAclTokens { tokens: vec![AclToken { hash, ..token }] });
     id(nth).to_string()
 }
 

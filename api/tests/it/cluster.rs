@@ -141,7 +141,7 @@ async fn an_agent_tells_of_itself() {
             GET /v1/regions
                 200 ["global"]
             GET /v1/metrics
-                200 {"Gauges":[]}
+                200 {"Timestamp":"","Gauges":[],"Points":[],"Counters":[],"Samples":[]}
             PUT /v1/operator/snapshot this is no archive
                 500 failed to restore from snapshot: gzip: invalid header
             DELETE /v1/operator/snapshot
@@ -241,9 +241,9 @@ async fn allocations_that_are_none_have_no_node_to_ask() {
             GET /v1/client/fs/cat/11111111-2222-3333-4444-555555555555?path=/
                 200 Unknown allocation "11111111-2222-3333-4444-555555555555"
             GET /v1/client/fs/cat/
-                200 must provide a file name
+                400 must provide a file name
             GET /v1/client/fs/readat/11111111-2222-3333-4444-555555555555?path=/&offset=x
-                200 error parsing offset: strconv.ParseInt: parsing "x": invalid syntax
+                400 error parsing offset: strconv.ParseInt: parsing "x": invalid syntax
             GET /v1/client/fs/stream/11111111-2222-3333-4444-555555555555?path=/
                 404 Unknown allocation "11111111-2222-3333-4444-555555555555"
             GET /v1/client/fs/stream/11111111-2222-3333-4444-555555555555?path=/&offset=x

@@ -17,5 +17,7 @@ mod routes;
 mod search;
 mod server;
 mod services;
+#[path = "../../../tests/support/openapi.rs"]
+mod shapes;
 mod stream;
 mod variables;

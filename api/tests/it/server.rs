@@ -1,8 +1,8 @@
 //! A server in memory, and stories of requests to it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -27,10 +27,12 @@ use songline_model::{
     Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+use crate::shapes::Document;
 
 /// Nobody can be asked.
 pub struct NoNode;
@@ -58,6 +60,9 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn alloc_signal(&self, _: AllocId, _: &str, _: &str) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn alloc_exec(&self, _: ExecCommand) -> Result<ExecSession, RpcError> {
         no_path()
     }
     async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
@@ -135,20 +140,15 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
+        Self::with(songline_api::AclSettings::default())
     }
 
     /// The same where callers have to show who they are.
     pub fn guarded() -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, Arc::new(Nobody))
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() })
     }
 
-    /// A server that reaches the world outside through this.
-    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
-    }
-
-    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
+    fn with(acl: songline_api::AclSettings) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -175,7 +175,7 @@ impl Memory {
             events,
             last_actor: Mutex::default(),
             info,
-            sso: Sso::new(fetch),
+            sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
@@ -304,7 +304,7 @@ impl Server for Memory {
         AgentSelf::default()
     }
     fn metrics(&self) -> serde_json::Value {
-        serde_json::json!({"Gauges": []})
+        serde_json::json!({"Timestamp": "", "Gauges": [], "Points": [], "Counters": [], "Samples": []})
     }
     fn metrics_prometheus(&self) -> String {
         String::new()
@@ -361,7 +361,25 @@ pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
         let next = header("x-nomad-nexttoken").map(|token| format!(" next={token}")).unwrap_or_default();
         let to = header("location").map(|to| format!(" -> {to}")).unwrap_or_default();
         let shown: String = line.chars().take(100).collect();
-        out.push_str(&format!("{shown}\n    {status}{index}{next}{to} {}\n", text(response).await.trim_end()));
+        let body = text(response).await;
+        has_its_shape(line, status, &body);
+        out.push_str(&format!("{shown}\n    {status}{index}{next}{to} {}\n", body.trim_end()));
     }
     expected.assert_eq(&out);
+}
+
+/// What is answered well has the shape that the OpenAPI document says.
+fn has_its_shape(line: &str, status: u16, body: &str) {
+    static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(songline_api::openapi_document::<Memory>("test")));
+    let (method, rest) = line.split_once(' ').expect("a method");
+    let path = rest.split([' ', '?']).next().unwrap_or_default();
+    let path = path.replace("%20", " ").replace("%2F", "/").replace("%2f", "/");
+    // The router takes whatever follows here.
+    let path = path.replace("/configurationX", "/configuration");
+    if !(200..300).contains(&status) || path.starts_with("/ui/") {
+        return;
+    }
+    let schema = DOCUMENT.schema(method, &path, status).unwrap_or_else(|fault| panic!("{line}: {fault}"));
+    let Some((schema, value)) = schema.zip(serde_json::from_str(body).ok()) else { return };
+    DOCUMENT.fit(schema, &value, &|_| false).unwrap_or_else(|fault| panic!("{line}: {fault}"));
 }

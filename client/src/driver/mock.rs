@@ -1,5 +1,7 @@
 //! `mock_driver`: pretends to run tasks, as their options say. The base of tests: no process is ever made.
 
+mod canned;
+
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,11 +12,13 @@ use songline_model::{Blob, Dur};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::session::{Command, CommandEnd, Ends};
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::rotate::RotatingFile;
 use crate::stats::TaskUsage;
+use canned::Canned;
 
 /// The driver.
 pub struct Mock {
@@ -41,6 +45,7 @@ struct Options {
     driver_port_map: String,
     stdout: Output,
     stderr: Output,
+    exec_command: Option<Canned>,
 }
 
 /// What a task prints.
@@ -59,8 +64,7 @@ struct Handle {
     started_at: i64,
 }
 
-/// All that may be said. `driver_ip`, `driver_advertise` and `exec_command` are for services and for exec into a task, which this agent does
-/// not have: nothing follows from them.
+/// All that may be said. `driver_ip` and `driver_advertise` are for services, and nothing follows from them yet.
 const OPTIONS: &[&str] = &[
     "start_error",
     "start_error_recoverable",
@@ -251,6 +255,10 @@ impl Process for Pretended {
         }
     }
 
+    fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
+        Box::pin(canned::run(self.handle.options.exec_command.as_ref(), command, ends))
+    }
+
     fn usage(&self) -> Option<TaskUsage> {
         Some(TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20)))
     }
@@ -295,7 +303,17 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
         driver_port_map: text(config, "driver_port_map"),
         stdout: output("stdout")?,
         stderr: output("stderr")?,
+        exec_command: block(config, "exec_command").map(|block| Canned::read(&block)).transpose()?,
     })
+}
+
+/// A block of a `config`: an object, or a list of one.
+fn block(config: &Map<String, Value>, key: &str) -> Option<Map<String, Value>> {
+    match config.get(key)? {
+        Value::Object(block) => Some(block.clone()),
+        Value::Array(blocks) => blocks.first()?.as_object().cloned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
 }
 
 /// A Go duration: `1h30m`, `1.5s`, `300ms`.

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, unix::AsyncFd};
 use tokio::process::Command;
 use tokio::sync::watch;
 
+use super::session::{self, CommandEnd, Ends};
 use super::{Boxed, Process, RunId};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
@@ -51,12 +52,16 @@ impl Supervisors {
             recoverable: true,
         })?;
         match started.error {
-            None => Ok(Arc::new(Supervised::new(place, started))),
+            None => Ok(Arc::new(self.supervised(place, started))),
             Some(error) => {
                 let error = format!("failed to launch command with executor: {error}").into();
                 Err(StartFailure { error, recoverable: true })
             }
         }
+    }
+
+    fn supervised(&self, place: Place, started: Started) -> Supervised {
+        Supervised::new(place, started, self.command.clone().unwrap_or_default())
     }
 
     async fn launch(&self, place: &Place, spec: &Spec) -> io::Result<Started> {
@@ -96,11 +101,11 @@ impl Supervisors {
             let started = place.read_started().map_err(|error| error.to_string())?;
             match started {
                 Some(Started { error: Some(_), .. }) => return Ok(None),
-                Some(started) if held => return Ok(Some(Arc::new(Supervised::new(place, started)))),
+                Some(started) if held => return Ok(Some(Arc::new(self.supervised(place, started)))),
                 Some(started) => {
                     let exit = place.read_exit().map_err(|error| error.to_string())?;
                     if exit.is_some() {
-                        return Ok(Some(Arc::new(Supervised::new(place, started))));
+                        return Ok(Some(Arc::new(self.supervised(place, started))));
                     }
                     kill_orphans(&started);
                     return Err("the executor of the task is gone".to_owned());
@@ -118,7 +123,7 @@ impl Supervisors {
             && let Ok(Some(started)) = place.read_started()
             && started.error.is_none()
         {
-            let process = Supervised::new(place.clone(), started);
+            let process = self.supervised(place.clone(), started);
             if let Err(error) = process.stop("SIGKILL", Dur::ZERO).await {
                 tracing::warn!(?run, error, "ending the leftover of a run");
             }
@@ -155,17 +160,19 @@ struct Supervised {
     place: Place,
     started: Started,
     ended: watch::Receiver<Option<ExitResult>>,
+    /// The command that starts an executor.
+    executor: Vec<PathBuf>,
 }
 
 impl Supervised {
-    fn new(place: Place, started: Started) -> Self {
+    fn new(place: Place, started: Started, executor: Vec<PathBuf>) -> Self {
         let (tell, ended) = watch::channel(None);
-        let (watched, executor) = (place.clone(), started.clone());
+        let (watched, run) = (place.clone(), started.clone());
         tokio::spawn(async move {
-            let exit = await_end(&watched, &executor).await;
+            let exit = await_end(&watched, &run).await;
             let _ = tell.send(Some(exit));
         });
-        Self { place, started, ended }
+        Self { place, started, ended, executor }
     }
 
     async fn ended(&self) -> ExitResult {
@@ -239,6 +246,14 @@ impl Process for Supervised {
             Signal::INT
         });
         self.place.order(&Order::Signal(number.as_raw())).map_err(|error| error.to_string())
+    }
+
+    fn exec(&self, command: session::Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
+        Box::pin(async move {
+            let ended = session::run(&self.executor, self.place.dir(), &command, ends).await;
+            // In the words of a driver that is a process of its own: clients know them so.
+            ended.map_err(|error| format!("rpc error: code = Unknown desc = {error}"))
+        })
     }
 
     fn usage(&self) -> Option<TaskUsage> {

@@ -24,7 +24,10 @@ impl<R: PlainFields> Datum for Fields<'_, R> {
     }
 
     fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError> {
-        walker.into_value(self.0.whole())
+        walker.into_value(match walker.root() {
+            Some(field) => self.0.whole_for(field),
+            None => self.0.whole(),
+        })
     }
 }
 
@@ -194,6 +197,12 @@ fn parse_integer(function: &str, literal: &str, min: i128, max: i128) -> Result<
         return Err(refused(function, literal, "value out of range"));
     }
     Ok(number)
+}
+
+/// Whether the literal is an integer of whatever integer type a field is of.
+pub(super) fn is_any_integer(literal: &str) -> bool {
+    parse_integer("ParseInt", literal, i64::MIN.into(), i64::MAX.into()).is_ok()
+        && parse_integer("ParseUint", literal, 0, u64::MAX.into()).is_ok()
 }
 
 fn parse_float(literal: &str) -> Result<f64, EvalError> {

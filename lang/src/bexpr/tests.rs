@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Filter;
+use super::{Filter, PlainNames};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -419,14 +419,36 @@ fn plain_values_are_maps_below_and_structs_at_the_top() {
 
 #[test]
 fn an_index_can_ask_what_a_filter_demands() {
+    let names = PlainNames { texts: &["JobID", "Status", "Name"], integers: &["Count"] };
+    for (text, expected) in [
+        ("JobID == a", "JobID=a"),
+        ("(Status == x or Name == y) and JobID == \"a\" and (any T as t { t.u == v }) and Name == z", "JobID=a"),
+        ("JobID == a and Status == b", "JobID=a Status=b"),
+        ("JobID == a and (Count == 3 and Status == b)", "JobID=a Status=b"),
+        ("Count == many and JobID == a", ""),
+        ("Count == -1 and JobID == a", ""),
+        ("Count == 0x10 and JobID == a", "JobID=a"),
+        ("Other == 1 and JobID == a", ""),
+        ("JobID == a and Other == 1", "JobID=a"),
+        ("Name matches \"[\" and JobID == a", ""),
+        ("not Name matches \"^a\" and JobID == a", "JobID=a"),
+        ("JobID.deeper == a", ""),
+        ("JobID == a or Status == b", ""),
+        ("JobID != a", ""),
+        ("not JobID == a", ""),
+    ] {
+        let filter = Filter::parse(text).expect("it is a filter");
+        let demands: Vec<String> = filter.demands(names).iter().map(|(field, literal)| format!("{field}={literal}")).collect();
+        assert_eq!(demands.join(" "), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_filter_tells_what_it_looks_at() {
     let filter =
         Filter::parse("(Status == x or Name == y) and JobID == \"a\" and (any T as t { t.u == v and Meta.k == 1 })").expect("fine");
-    assert_eq!(filter.as_equality("JobID"), Some("a"));
-    assert_eq!(filter.as_equality("Status"), None);
     let selectors: Vec<String> = filter.selectors().iter().map(|path| path.join(".")).collect();
     assert_eq!(selectors, ["Status", "Name", "JobID", "T", "Meta.k"]);
-    assert_eq!(Filter::parse("JobID != a").expect("fine").as_equality("JobID"), None);
-    assert_eq!(Filter::parse("not JobID == a").expect("fine").as_equality("JobID"), None);
 }
 
 #[test]

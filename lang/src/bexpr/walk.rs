@@ -87,6 +87,11 @@ impl<'a> Walker<'a> {
         self.path.get(self.at).map(String::as_str)
     }
 
+    /// The field of the row that the path begins with.
+    pub(super) fn root(&self) -> Option<&'a str> {
+        self.path.first().map(String::as_str)
+    }
+
     fn is_last_part(&self) -> bool {
         self.at + 1 == self.path.len()
     }

@@ -75,7 +75,7 @@ impl Scan {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let to = Bound::Excluded((through.saturating_add(1), EvalId::NIL));
         scan.ended = true;
-        for key in tx.by.evals_by_create.range((from, to)) {
+        for (key, eval) in tx.by.evals_by_create.range((from, to)) {
             if scan.looked >= u64::from(slice.looks_max) || doomed.len() as u64 >= u64::from(slice.rows_max) {
                 scan.ended = false;
                 break;
@@ -83,7 +83,6 @@ impl Scan {
             scan.looked += 1;
             scan.last = Some(*key);
             let id = key.1;
-            let eval = tx.tables.evals.get(&id).expect("an index holds ids of rows");
             if filter.matches_fields(&Looked::new(id, eval)).unwrap_or(false) && may_go(tx, id, eval) {
                 doomed.push(id);
             }

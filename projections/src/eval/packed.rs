@@ -3,11 +3,12 @@
 //!
 //! Only the form in memory: digests, checkpoints and everybody outside of this crate know whole rows.
 
-use std::sync::{Arc, OnceLock};
+use std::cell::OnceCell;
+use std::sync::{Arc, LazyLock};
 
 use serde::de::DeserializeOwned;
 use songline_lang::bexpr::{Plain, PlainFields};
-use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType};
+use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Str};
 
 use crate::state::State;
 use crate::table::Kept;
@@ -30,6 +31,8 @@ struct Packed {
     kind: Kind,
     /// `ODD_PRIORITY`: it is among the rest.
     priority: i16,
+    /// Which of the optional fields are among the rest, by their tags.
+    has: u16,
     /// Pairs of a tag and a value.
     rest: Box<[u8]>,
 }
@@ -52,7 +55,7 @@ enum Kind {
 /// Stands for a priority that is not a small number.
 const ODD_PRIORITY: i16 = i16::MIN;
 
-/// What stands among the rest, by the byte before it. Never written anywhere, so they may change.
+/// What stands among the rest, by the byte before it. Never written anywhere, so they may change. Those of optional fields are 1 to 16.
 mod tag {
     pub const KIND: u8 = 0;
     pub const NODE_ID: u8 = 1;
@@ -90,6 +93,11 @@ impl PackedEval {
     /// The job's name.
     pub(crate) fn job(&self) -> &JobKey {
         &self.0.job
+    }
+
+    /// Its status.
+    pub(crate) fn status(&self) -> EvalStatus {
+        self.0.status
     }
 
     /// Index of the entry that made it.
@@ -173,7 +181,8 @@ impl Packed {
             triggered_by: *triggered_by,
             status: *status,
             kind,
-            rest: rest.0.into_boxed_slice(),
+            has: rest.has,
+            rest: rest.bytes.into_boxed_slice(),
         }
     }
 
@@ -227,13 +236,25 @@ impl Packed {
     }
 }
 
+/// The bit of an optional field; none for the two that are no optional ones.
+fn bit(tag: u8) -> u16 {
+    match tag {
+        1..=16 => 1 << (tag - 1),
+        _ => 0,
+    }
+}
+
 #[derive(Default)]
-struct Rest(Vec<u8>);
+struct Rest {
+    bytes: Vec<u8>,
+    has: u16,
+}
 
 impl Rest {
     fn add<T: serde::Serialize + ?Sized>(&mut self, tag: u8, value: &T) {
-        crate::digest::encode(&tag, &mut self.0);
-        crate::digest::encode(&value, &mut self.0);
+        self.has |= bit(tag);
+        crate::digest::encode(&tag, &mut self.bytes);
+        crate::digest::encode(&value, &mut self.bytes);
     }
 
     fn add_some<T: serde::Serialize>(&mut self, tag: u8, value: Option<&T>) {
@@ -257,18 +278,94 @@ impl Unpack<'_> {
     }
 }
 
-/// A packed evaluation that a filter looks at; the whole row is made only for what is among the rest.
+/// A packed evaluation that a filter looks at; the whole row is made only for what is among the rest and neither id nor text nor number.
 pub(crate) struct Looked<'a> {
     id: EvalId,
     packed: &'a Packed,
-    whole: OnceLock<Evaluation>,
+    /// The first text that had to be made, and the tag of its field.
+    text: OnceCell<(u8, Str)>,
+    whole: OnceCell<Evaluation>,
+}
+
+/// Stands for the field of the row's own id, which is not among the rest.
+const OWN_ID: u8 = u8::MAX;
+
+/// What an optional field that is left out is to a filter.
+static EMPTY: LazyLock<Evaluation> = LazyLock::new(Evaluation::default);
+
+/// The tag of an optional field.
+fn tag_of(field: &str) -> Option<u8> {
+    Some(match field {
+        "NodeID" => tag::NODE_ID,
+        "NodeModifyIndex" => tag::NODE_MODIFY_INDEX,
+        "DeploymentID" => tag::DEPLOYMENT_ID,
+        "StatusDescription" => tag::STATUS_DESCRIPTION,
+        "Wait" => tag::WAIT,
+        "WaitUntil" => tag::WAIT_UNTIL,
+        "NextEval" => tag::NEXT_EVAL,
+        "PreviousEval" => tag::PREVIOUS_EVAL,
+        "BlockedEval" => tag::BLOCKED_EVAL,
+        "FailedTGAllocs" => tag::FAILED_TG_ALLOCS,
+        "ClassEligibility" => tag::CLASS_ELIGIBILITY,
+        "QuotaLimitReached" => tag::QUOTA_LIMIT_REACHED,
+        "EscapedComputedClass" => tag::ESCAPED_COMPUTED_CLASS,
+        "AnnotatePlan" => tag::ANNOTATE_PLAN,
+        "QueuedAllocations" => tag::QUEUED_ALLOCATIONS,
+        "LeaderACL" => tag::LEADER_ACL,
+        _ => return None,
+    })
 }
 
 impl<'a> Looked<'a> {
     /// The evaluation with this id.
     pub(crate) fn new(id: EvalId, packed: &'a PackedEval) -> Self {
-        Self { id, packed: &packed.0, whole: OnceLock::new() }
+        Self { id, packed: &packed.0, text: OnceCell::new(), whole: OnceCell::new() }
     }
+
+    /// The text of a field that has to be made. `None` when it is empty, and when another one was asked for before.
+    fn text_of(&self, tag: u8) -> Option<Plain<'_>> {
+        if tag != OWN_ID && self.packed.has & bit(tag) == 0 {
+            return None;
+        }
+        let (made, text) = self.text.get_or_init(|| {
+            let text = match tag {
+                OWN_ID => id_text(*self.id.as_bytes()),
+                tag::STATUS_DESCRIPTION => self.rest(tag).unwrap_or_default(),
+                _ => self.rest::<EvalId>(tag).map_or_else(Str::default, |id| id_text(*id.as_bytes())),
+            };
+            (tag, text)
+        });
+        (*made == tag && !text.is_empty()).then_some(Plain::Text(text))
+    }
+
+    /// A value among the rest.
+    fn rest<T: DeserializeOwned>(&self, wanted: u8) -> Option<T> {
+        if self.packed.has & bit(wanted) == 0 {
+            return None;
+        }
+        let mut rest = Unpack(rmp_serde::Deserializer::new(&self.packed.rest[..]));
+        while rest.next::<u8>() != wanted {
+            rest.next::<serde::de::IgnoredAny>();
+        }
+        Some(rest.next())
+    }
+}
+
+/// An id as the wire has it, without the detour over a formatter.
+fn id_text(bytes: [u8; 16]) -> Str {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    if bytes == [0; 16] {
+        return Str::default();
+    }
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (n, byte) in bytes.iter().enumerate() {
+        at += usize::from(matches!(n, 4 | 6 | 8 | 10));
+        text[at] = DIGITS[usize::from(byte >> 4)];
+        text[at + 1] = DIGITS[usize::from(byte & 15)];
+        at += 2;
+    }
+    Str::new(std::str::from_utf8(&text).expect("digits are ASCII"))
 }
 
 impl PlainFields for Looked<'_> {
@@ -300,12 +397,27 @@ impl PlainFields for Looked<'_> {
             "ModifyIndex" => unsigned(row.modify_index),
             "CreateTime" => signed(row.create_time),
             "ModifyTime" => signed(row.modify_time),
+            "ID" => self.text_of(OWN_ID),
+            "NodeID" => self.text_of(tag::NODE_ID),
+            "DeploymentID" => self.text_of(tag::DEPLOYMENT_ID),
+            "StatusDescription" => self.text_of(tag::STATUS_DESCRIPTION),
+            "NextEval" => self.text_of(tag::NEXT_EVAL),
+            "PreviousEval" => self.text_of(tag::PREVIOUS_EVAL),
+            "BlockedEval" => self.text_of(tag::BLOCKED_EVAL),
+            "NodeModifyIndex" => unsigned(self.rest(tag::NODE_MODIFY_INDEX).unwrap_or(0)),
             _ => None,
         }
     }
 
     fn whole(&self) -> &Evaluation {
         self.whole.get_or_init(|| self.packed.unpack(self.id))
+    }
+
+    fn whole_for(&self, field: &str) -> &Evaluation {
+        match tag_of(field) {
+            Some(tag) if self.packed.has & bit(tag) == 0 => &EMPTY,
+            Some(_) | None => self.whole(),
+        }
     }
 }
 

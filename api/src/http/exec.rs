@@ -1,0 +1,169 @@
+//! Commands in running tasks over a websocket: what is refused before the upgrade, and what after it, by a close frame.
+//! The conversation is in [`session`]; what runs is the node agent's business.
+
+mod frame;
+mod session;
+
+use axum::extract::FromRequestParts;
+use axum::extract::ws::{WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use songline_lang::acl::NamespaceCapability;
+use songline_lang::go_json;
+use songline_model::{Allocation, Str};
+use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
+
+use crate::error::ApiError;
+use crate::http::allocs::{agent_for, alloc_of};
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::{parse_bool, quote};
+use crate::server::Server;
+
+/// Bytes of one message of a caller.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that a session's connection buffers each way.
+const BUFFER_BYTES: usize = 8 << 10;
+/// Drivers whose tasks see a file system of their own and not that of their node.
+const OWN_ROOT: [&str; 5] = ["containerd-driver", "docker", "exec", "java", "podman"];
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    // Refusals come after the upgrade, as close frames: `permitted` says which.
+    mux.add(Methods::Any, "/v1/client/allocation/", "{}/exec", Capability::Anyone, |call| Box::pin(exec(call)));
+}
+
+/// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
+/// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
+fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
+    let caller = call.authenticate(secret.unwrap_or_else(|| call.token()));
+    let Ok(caller) = caller else { return Err(ApiError::internal("rpc error: Permission denied")) };
+    let driver = alloc.group().and_then(|group| group.task(task)).map(|task| task.driver.as_str());
+    let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
+    let sees_node = driver.is_some_and(|driver| !OWN_ROOT.contains(&driver));
+    if !may(NamespaceCapability::AllocExec) || sees_node && !may(NamespaceCapability::AllocNodeExec) {
+        return Err(ApiError::internal("Permission denied"));
+    }
+    Ok(())
+}
+
+async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let command = command(&call.query().text("command"))?;
+    let tty = match &*call.query().text("tty") {
+        "" => false,
+        text => parse_bool(text).ok_or_else(|| {
+            ApiError::internal(format!("tty value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax", quote(text)))
+        })?,
+    };
+    let upgrade = upgrade(&mut call).await?;
+    Ok(upgrade.on_upgrade(move |socket| converse(call, command, tty, socket)))
+}
+
+fn command(text: &str) -> Result<Vec<String>, ApiError> {
+    go_json::from_slice(text.as_bytes()).map_err(|error| {
+        let why = match error {
+            // A text of its own, not a body: Go has other words for this.
+            go_json::Error::Eof | go_json::Error::UnexpectedEof => "unexpected end of JSON input".to_owned(),
+            go_json::Error::Syntax(_) | go_json::Error::Type { .. } | go_json::Error::Custom(_) => error.to_string(),
+        };
+        ApiError::internal(format!("failed to marshal command into json: {why}"))
+    })
+}
+
+/// The upgrade of the connection, if the request asks for one as it should.
+async fn upgrade<S: Server>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiError> {
+    if let Some((code, why)) = fault(&call.method, &call.headers) {
+        let word = code.canonical_reason().unwrap_or_default();
+        return Err(ApiError::new(code, format!("{word}\nfailed to upgrade connection: websocket: {why}")));
+    }
+    let mut request = Request::new(());
+    *request.method_mut() = Method::GET;
+    request.headers_mut().clone_from(&call.headers);
+    if let Some(connection) = call.upgrade.take() {
+        request.extensions_mut().insert(connection);
+    }
+    let (mut parts, ()) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
+    let upgrade = upgrade.map_err(|refused| ApiError::new(refused.into_response().status(), "failed to upgrade connection"))?;
+    let upgrade = upgrade.read_buffer_size(BUFFER_BYTES).write_buffer_size(0);
+    Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX))
+}
+
+/// What is wrong with a request for an upgrade, in the words of the reference's library.
+fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
+    let has = |name: header::HeaderName, word: &str| {
+        let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+        lines.flat_map(|line| line.split(',')).any(|item| item.trim().eq_ignore_ascii_case(word))
+    };
+    let text = |name: header::HeaderName| headers.get(name).and_then(|line| line.to_str().ok());
+    if !has(header::CONNECTION, "upgrade") {
+        let why = "the client is not using the websocket protocol: 'upgrade' token not found in 'Connection' header";
+        return Some((StatusCode::BAD_REQUEST, why));
+    }
+    if !has(header::UPGRADE, "websocket") {
+        let why = "the client is not using the websocket protocol: 'websocket' token not found in 'Upgrade' header";
+        return Some((StatusCode::BAD_REQUEST, why));
+    }
+    if method != Method::GET {
+        let why = "the client is not using the websocket protocol: request method is not GET";
+        return Some((StatusCode::METHOD_NOT_ALLOWED, why));
+    }
+    if !has(header::SEC_WEBSOCKET_VERSION, "13") {
+        return Some((StatusCode::BAD_REQUEST, "unsupported version: 13 not found in 'Sec-Websocket-Version' header"));
+    }
+    // A page of another site must not have its visitor's browser do this.
+    let foreign = text(header::ORIGIN).is_some_and(|origin| {
+        let host = origin.split_once("://").map_or(origin, |(_, rest)| rest).split('/').next().unwrap_or_default();
+        !text(header::HOST).is_some_and(|own| own.eq_ignore_ascii_case(host))
+    });
+    if foreign {
+        return Some((StatusCode::FORBIDDEN, "request origin not allowed by Upgrader.CheckOrigin"));
+    }
+    let key = text(header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
+    if key.is_none_or(|key| key.len() != 16) {
+        let why = "not a websocket handshake: 'Sec-WebSocket-Key' header must be Base64 encoded value of 16-byte in length";
+        return Some((StatusCode::BAD_REQUEST, why));
+    }
+    None
+}
+
+/// Everything after the upgrade.
+async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
+    let shutdown = call.server.shutdown().clone();
+    match begin(&call, command, tty, &mut socket).await {
+        Ok(exec) => {
+            drop(call);
+            session::talk(socket, exec, &shutdown).await;
+        }
+        Err(error) => session::close(socket, session::code_of(error.code), &error.text).await,
+    }
+}
+
+async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<ExecSession, ApiError> {
+    let handshake = match &*call.query().text("ws_handshake") {
+        "" => false,
+        text => parse_bool(text).ok_or_else(|| {
+            let why = format!("ws_handshake value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax", quote(text));
+            ApiError::bad_request(why)
+        })?,
+    };
+    let secret = if handshake { Some(session::handshake(socket).await.map_err(ApiError::bad_request)?) } else { None };
+    if call.id().is_empty() {
+        return Err(ApiError::bad_request("must provide a valid alloc id"));
+    }
+    let alloc = alloc_of(call, call.id())?;
+    let task = Str::new(call.query().text("task"));
+    permitted(call, secret.as_deref(), &alloc, &task)?;
+    let agent = agent_for(call, &alloc)?;
+    if task.is_empty() {
+        return Err(ApiError::bad_request("must provide task name"));
+    }
+    if command.is_empty() {
+        return Err(ApiError::bad_request("command is not present"));
+    }
+    Ok(agent.alloc_exec(ExecCommand { alloc: alloc.id, task, command, tty }).await?)
+}
+
+#[cfg(test)]
+mod tests;

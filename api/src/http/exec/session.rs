@@ -1,0 +1,144 @@
+//! The conversation of a session: one task reads and writes the websocket, so that nothing is ever written twice at once. A command that does
+//! not read its input makes its caller wait, and a caller who does not read makes the command wait; neither is held in memory.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use axum::http::StatusCode;
+use songline_rpc::{ExecOutput, ExecSession, RpcError};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::frame;
+use crate::error::ApiError;
+
+/// How long a caller may take to send the handshake message it has announced.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
+/// How long a close frame may take to be answered.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+/// A caller who has said nothing for so long is asked whether it is there; it then either answers, or its connection breaks.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// A close frame has room for so many bytes of text.
+const REASON_BYTES_MAX: usize = 123;
+
+/// The close code that stands for a status: it does not tell more than whether the server is to blame.
+pub(super) fn code_of(status: StatusCode) -> u16 {
+    if status == StatusCode::INTERNAL_SERVER_ERROR { close_code::ERROR } else { close_code::POLICY }
+}
+
+/// Reads the first message of a caller who sends its secret so. The text is what it is refused with.
+pub(super) async fn handshake(socket: &mut WebSocket) -> Result<String, String> {
+    let first = async {
+        loop {
+            match socket.recv().await {
+                Some(Ok(Message::Text(text))) => return frame::read_handshake(text.as_bytes()),
+                Some(Ok(Message::Binary(bytes))) => return frame::read_handshake(&bytes),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Close(_))) | None => return Err("no handshake was sent".to_owned()),
+                Some(Err(error)) => return Err(error.to_string()),
+            }
+        }
+    };
+    tokio::time::timeout(HANDSHAKE_MAX, first).await.unwrap_or_else(|_| Err("no handshake was sent".to_owned()))
+}
+
+/// Carries a session to its end.
+pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: &CancellationToken) {
+    let ExecSession { input, mut output } = session;
+    // What was said and has no room yet: while there is something, nothing more is read.
+    let mut waiting = VecDeque::new();
+    let mut heard_at = Instant::now();
+    let mut look = tokio::time::interval(SILENCE_MAX);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (code, reason) = loop {
+        tokio::select! {
+            () = shutdown.cancelled() => break (close_code::AWAY, "the agent is shutting down".to_owned()),
+            said = output.recv() => match said {
+                Some(Ok(piece)) => {
+                    if socket.send(Message::Text(frame::text(&piece).into())).await.is_err() {
+                        return;
+                    }
+                    if matches!(piece, ExecOutput::Exited { .. }) {
+                        break (close_code::NORMAL, String::new());
+                    }
+                }
+                Some(Err(error)) => break close_of(error),
+                None => break (close_code::ERROR, "the session was lost".to_owned()),
+            },
+            message = socket.recv(), if waiting.is_empty() => {
+                heard_at = Instant::now();
+                let read = match message {
+                    Some(Ok(Message::Text(text))) => frame::read(text.as_bytes()),
+                    Some(Ok(Message::Binary(bytes))) => frame::read(&bytes),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                    Some(Ok(Message::Close(_))) => break (close_code::NORMAL, String::new()),
+                    // Too large a message, or none of the protocol.
+                    Some(Err(error)) => break (close_code::POLICY, error.to_string()),
+                    None => return,
+                };
+                match read {
+                    Ok(all) => waiting.extend(all),
+                    Err(error) => break (close_code::ERROR, error),
+                }
+            },
+            place = input.reserve(), if !waiting.is_empty() => match (place, waiting.pop_front()) {
+                (Ok(place), Some(next)) => place.send(next),
+                // The command listens no more; its end is about to be told.
+                (Ok(_) | Err(_), _) => waiting.clear(),
+            },
+            _ = look.tick() => {
+                if heard_at.elapsed() >= SILENCE_MAX && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
+                    return;
+                }
+            },
+        }
+    };
+    // First of all what runs is ended.
+    drop((input, output));
+    close(socket, code, &reason).await;
+}
+
+fn close_of(error: RpcError) -> (u16, String) {
+    let error = ApiError::from(error);
+    (code_of(error.code), error.text.into_owned())
+}
+
+/// Says why, and waits a little for the answer: a connection that is cut at once may lose what was sent last.
+pub(super) async fn close(mut socket: WebSocket, code: u16, reason: &str) {
+    let last = Message::Close(Some(CloseFrame { code, reason: cut(reason).into() }));
+    let closing = async {
+        if socket.send(last).await.is_ok() {
+            while let Some(Ok(_)) = socket.recv().await {}
+        }
+    };
+    // It is over either way.
+    let _ = tokio::time::timeout(CLOSE_MAX, closing).await;
+}
+
+/// As much of a text as a close frame has room for.
+fn cut(reason: &str) -> &str {
+    let mut end = reason.len().min(REASON_BYTES_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_cut_between_letters() {
+        assert_eq!(cut("short"), "short");
+        let long = "ü".repeat(100);
+        assert_eq!(cut(&long), "ü".repeat(61));
+    }
+
+    #[test]
+    fn only_a_fault_of_the_server_is_told_apart() {
+        let codes = [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::NOT_IMPLEMENTED];
+        assert_eq!(codes.map(code_of), [1011, 1008, 1008, 1008]);
+    }
+}

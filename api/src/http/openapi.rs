@@ -1,0 +1,26 @@
+//! `openapi.json`: what this interface is, made of the routes that there are.
+
+use std::sync::OnceLock;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+
+/// It does not change while the process runs: the routes are those of the program.
+static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/openapi.json", "", Capability::Anyone, |call| Box::pin(std::future::ready(Ok(show(&call)))));
+}
+
+fn show<S: Server>(call: &Call<S>) -> Response {
+    let document = DOCUMENT.get_or_init(|| super::openapi_document::<S>(&call.server.info().version).to_string().into());
+    let mut response = Response::new(Body::from(document.clone()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,88 @@
+//! What a pretended task answers to commands that are run in it: the output and the end that its `exec_command` block has, or its own input.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use songline_model::Dur;
+use songline_rpc::{ExecInput, ExecOutput};
+
+use super::{Options, Output, options};
+use crate::driver::session::{Command, CommandEnd, Ends};
+
+/// The command that shows what it was given.
+const SHOW_INPUT: &str = "showinput";
+
+/// The answer to every command.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Canned {
+    run_for: Dur,
+    exit_code: i64,
+    exit_signal: i64,
+    exit_err_msg: String,
+    stdout: Output,
+    stderr: Output,
+}
+
+impl Canned {
+    /// Reads the block: it has the options of a task that say how long it runs, what it prints and how it ends.
+    pub fn read(block: &Map<String, Value>) -> Result<Self, String> {
+        let Options { run_for, exit_code, exit_signal, exit_err_msg, stdout, stderr, .. } = options(block)?;
+        Ok(Self { run_for, exit_code, exit_signal, exit_err_msg, stdout, stderr })
+    }
+}
+
+/// Pretends to run a command.
+pub(super) async fn run(canned: Option<&Canned>, command: Command, mut ends: Ends) -> Result<CommandEnd, String> {
+    let Some(canned) = canned else { return Err("no exec command is configured".to_owned()) };
+    if command.argv.first().is_some_and(|program| program == SHOW_INPUT) {
+        return Ok(show_input(command.tty, &mut ends).await);
+    }
+    let print = |output: &Output, piece: fn(Bytes) -> ExecOutput, close: ExecOutput| {
+        let (output, ends) = (output.clone(), &ends);
+        async move {
+            let bytes = Bytes::from(output.string);
+            for nth in 0..=output.repeat {
+                if nth > 0 {
+                    tokio::time::sleep(output.repeat_duration.to_std()).await;
+                }
+                if !bytes.is_empty() {
+                    ends.say(piece(bytes.clone())).await;
+                }
+            }
+            close
+        }
+    };
+    let ((), stdout, stderr) = tokio::join!(
+        tokio::time::sleep(canned.run_for.to_std()),
+        print(&canned.stdout, ExecOutput::Stdout, ExecOutput::StdoutClose),
+        print(&canned.stderr, ExecOutput::Stderr, ExecOutput::StderrClose),
+    );
+    ends.say(stdout).await;
+    ends.say(stderr).await;
+    if !canned.exit_err_msg.is_empty() {
+        return Err(canned.exit_err_msg.clone());
+    }
+    let number = |from: i64| i32::try_from(from).unwrap_or(i32::MAX);
+    Ok(CommandEnd { exit_code: number(canned.exit_code), signal: number(canned.exit_signal) })
+}
+
+/// Prints what it is told, when that has ended.
+async fn show_input(tty: bool, ends: &mut Ends) -> CommandEnd {
+    let mut shown = format!("TTY: {tty}\nStdin:\n").into_bytes();
+    while let Some(said) = ends.input.recv().await {
+        match said {
+            ExecInput::Stdin(bytes) if shown.len() + bytes.len() <= INPUT_BYTES_MAX => shown.extend_from_slice(&bytes),
+            ExecInput::Stdin(_) | ExecInput::TtySize { .. } => {}
+            ExecInput::StdinClose => break,
+        }
+    }
+    shown.push(b'\n');
+    ends.say(ExecOutput::Stdout(shown.into())).await;
+    ends.say(ExecOutput::StdoutClose).await;
+    ends.say(ExecOutput::StderrClose).await;
+    CommandEnd::default()
+}
+
+/// As much input as is shown, in bytes; the rest is not.
+const INPUT_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,185 @@
+//! The process between an agent and a command that somebody runs in a task: it makes the session, goes where the task is, starts the command,
+//! and ends when that and everything it left behind has. It ends it, too, when the agent is gone. No task depends on it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, kill_process, kill_process_group, pidfd_open};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use super::place::{Place, Spec, Started};
+use super::{isolate, user};
+use crate::procfs;
+
+/// What stands for a terminal among the arguments.
+pub const SHARED_TERMINAL: &str = "terminal";
+/// How often what is left of a session is looked for: each time may find what the last one found being made.
+const KILL_ROUNDS: u32 = 50;
+/// Where programs are looked for when the task's environment does not say.
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Runs `session RUN REPORT terminal|pipes PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`. Why it could not be
+/// started is written to `REPORT`.
+pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let (Some(report), Some(kind)) = (args.next().map(PathBuf::from), args.next()) else { return ExitCode::from(2) };
+    // Fails only when this leads a session already, and then it is this one's own.
+    let _ = rustix::process::setsid();
+    let (agent, own) = (getppid(), getpid());
+    if let Some(agent) = agent {
+        std::thread::spawn(move || end_with(agent, own));
+    }
+    match start(place, kind == SHARED_TERMINAL, &args.collect::<Vec<_>>()) {
+        Ok(child) => finish(child, own),
+        Err(error) => {
+            // The agent sees an end without a reason, then.
+            let _ = fs::write(&report, error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
+    let lost = |error: io::Error| format!("failed to start command: {}", words(&error));
+    let spec = place.read_spec().map_err(lost)?;
+    let started = place.read_started().map_err(lost)?.ok_or("failed to start command: the task is gone")?;
+    let (program, rest) = argv.split_first().ok_or("command is not present")?;
+    if let Some(cgroup) = &started.cgroup {
+        // Only then is the command sure to end with the task; where the kernel refuses it, the agent sees to that.
+        let _ = isolate::join_cgroup(cgroup, std::process::id());
+    }
+    let user = if spec.user.is_empty() { None } else { Some(user::lookup(&spec.user).map_err(lost)?) };
+    if tty {
+        let _ = rustix::process::ioctl_tiocsctty(io::stdin());
+        if let Some(user) = &user {
+            let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+            let _ = rustix::fs::fchown(io::stdin(), Some(uid), Some(gid));
+        }
+    }
+    let isolated = spec.isolation.is_some();
+    let (program, rest) = (program.clone(), rest.to_vec());
+    let launch = move || {
+        if isolated {
+            enter(&started).map_err(|error| format!("failed to start command: {}", words(&error)))?;
+        }
+        let program = find(&program, &spec)?;
+        let mut command = Command::new(&program);
+        command.args(rest).env_clear().envs(&spec.env).current_dir("/").process_group(0);
+        if let Some(user) = &user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        command.spawn().map_err(|error| format!("failed to start command: fork/exec {}: {}", program.display(), words(&error)))
+    };
+    // A thread of its own: a process of several threads may move only one of them into another file system.
+    let child = std::thread::spawn(launch).join().map_err(|_| "the thread that starts the command ended early".to_owned())??;
+    if tty {
+        // It leads a group of its own, so that keys that send signals reach it and not this process. It may have touched the terminal
+        // before that was its own, and then it is stopped.
+        let group = pid_of(&child);
+        let _ = rustix::termios::tcsetpgrp(io::stdin(), group);
+        let _ = kill_process_group(group, Signal::CONT);
+    }
+    close_streams();
+    Ok(child)
+}
+
+/// Lets go of the command's streams, so that they end when the command closes them.
+fn close_streams() {
+    let Ok(nowhere) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") else { return };
+    let _ = rustix::stdio::dup2_stdin(&nowhere);
+    let _ = rustix::stdio::dup2_stdout(&nowhere);
+    let _ = rustix::stdio::dup2_stderr(&nowhere);
+}
+
+/// Moves this thread, and what it starts, to where an isolated task is.
+fn enter(started: &Started) -> io::Result<()> {
+    let space = |name: &str| fs::File::open(format!("/proc/{}/ns/{name}", started.task));
+    let (mounts, ipc, pids) = (space("mnt")?, space("ipc")?, space("pid")?);
+    if !procfs::is_alive(started.task, started.task_start) {
+        return Err(io::Error::other("the task has ended"));
+    }
+    #[allow(unsafe_code)]
+    // SAFETY: the table of file descriptors, which is what the function warns of, stays shared.
+    unsafe {
+        rustix::thread::unshare_unsafe(UnshareFlags::FS)?
+    };
+    move_into_link_name_space(pids.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
+    move_into_link_name_space(ipc.as_fd(), Some(LinkNameSpaceType::InterProcessCommunication))?;
+    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+    Ok(())
+}
+
+/// A name with a slash is a path; others are looked for where the task's environment says.
+fn find(program: &OsString, spec: &Spec) -> Result<PathBuf, String> {
+    let name = program.to_string_lossy();
+    if name.contains('/') {
+        return Ok(PathBuf::from(program));
+    }
+    let search = spec.env.get("PATH").map_or(SEARCH_PATH, String::as_str);
+    let runs = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let found = search.split(':').filter(|dir| dir.starts_with('/')).map(|dir| Path::new(dir).join(program)).find(runs);
+    found.ok_or_else(|| format!("failed to start command: exec: {name:?}: executable file not found in $PATH"))
+}
+
+/// Waits for the command, and ends what it has left behind.
+fn finish(mut child: Child, own: Pid) -> ExitCode {
+    let status = child.wait();
+    kill_session(own, Some(own));
+    match status {
+        Ok(status) => {
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+            ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+        }
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Waits for the end of the agent, and ends everything. An agent that ends in order has done so before.
+fn end_with(agent: Pid, own: Pid) {
+    let Ok(agent_fd) = pidfd_open(agent, PidfdFlags::empty()) else { return };
+    // Looked at after opening: when it is still the parent, the descriptor is its.
+    while getppid() == Some(agent) {
+        match poll(&mut [PollFd::new(&agent_fd, PollFlags::IN)], None) {
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+    kill_session(own, Some(own));
+    std::process::exit(1);
+}
+
+/// Kills every process of a session but `spared`. What left the session is not its any more; it ends with the task where there are cgroups.
+pub fn kill_session(leader: Pid, spared: Option<Pid>) {
+    for _ in 0..KILL_ROUNDS {
+        let mut found = false;
+        for pid in procfs::in_session(leader.as_raw_nonzero().get()).into_keys().filter_map(Pid::from_raw) {
+            if Some(pid) != spared && pid != leader {
+                found |= kill_process(pid, Signal::KILL).is_ok();
+            }
+        }
+        if !found {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    let raw = i32::try_from(child.id()).expect("the kernel's process ids fit 31 bits");
+    Pid::from_raw(raw).expect("a child's process id is not zero")
+}
+
+/// The system's error in the words that clients know: small, and without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,83 @@
+//! Commands that callers run in tasks: whether there is such a task, how many at once, and when a session is over. What runs is the driver's.
+
+use std::sync::Arc;
+
+use songline_model::{Str, TaskRunState};
+use songline_rpc::{ExecCommand, ExecOutput, ExecSession, RpcError, SESSION_PIECES_MAX};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::{Command, Ends, Process};
+use crate::runner::{Runner, Shared};
+
+/// Sessions of one node at the same time. Each is two processes and at most some 150 KiB of output and input under way.
+pub(crate) const SESSIONS_MAX: usize = 256;
+
+/// Begins a session. It goes on until the command has ended, or the task, or the caller, or the agent.
+pub(super) fn begin(shared: &Arc<Shared>, runner: &Runner, ask: ExecCommand) -> Result<ExecSession, RpcError> {
+    if shared.config.disable_remote_exec {
+        return Err(RpcError::remote("Permission denied"));
+    }
+    let process = running(runner, &ask.task)?;
+    let Ok(place) = Arc::clone(&shared.sessions).try_acquire_owned() else {
+        return Err(RpcError::remote(format!("too many sessions on this node: at most {SESSIONS_MAX} at the same time")));
+    };
+    let (input, from_caller) = mpsc::channel(SESSION_PIECES_MAX);
+    let (to_caller, output) = mpsc::channel(SESSION_PIECES_MAX);
+    let ends = Ends { input: from_caller, output: to_caller.clone() };
+    let cancel = shared.cancel.clone();
+    shared.tracker.spawn(async move {
+        let command = Command { argv: ask.command, tty: ask.tty };
+        let end = until_over(&*process, command, ends, &to_caller, &ask.task, cancel).await;
+        // The caller may be gone.
+        if let Some(end) = end {
+            let _ = to_caller.send(end).await;
+        }
+        drop(place);
+    });
+    Ok(ExecSession { input, output })
+}
+
+/// The process of a task that runs.
+fn running(runner: &Runner, task: &Str) -> Result<Arc<dyn Process>, RpcError> {
+    let view = runner.view();
+    let missing = |text: String| RpcError::Coded { code: 404, text };
+    let known = view.alloc.group().is_some_and(|group| group.task(task).is_some());
+    if !known {
+        return Err(RpcError::remote("task not found"));
+    }
+    if !view.was_started(task) {
+        return Err(missing(format!("task \"{task}\" not started yet.")));
+    }
+    let runs = view.update.task_states.get(task).is_some_and(|state| state.state == TaskRunState::Running);
+    runner.process(task).filter(|_| runs).ok_or_else(|| missing(format!("task \"{task}\" is not running.")))
+}
+
+/// What the session ends with; `None` when nobody is there to hear it. Whatever still runs then is ended by being dropped.
+async fn until_over(
+    process: &dyn Process,
+    command: Command,
+    ends: Ends,
+    caller: &mpsc::Sender<Result<ExecOutput, RpcError>>,
+    task: &Str,
+    cancel: CancellationToken,
+) -> Option<Result<ExecOutput, RpcError>> {
+    let task_ended = async {
+        process.wait().await;
+        // The command ends with the task where there are cgroups: then its own end comes first, and says more.
+        tokio::time::sleep(AFTER_TASK).await;
+    };
+    tokio::select! {
+        biased;
+        end = process.exec(command, ends) => Some(match end {
+            Ok(end) => Ok(ExecOutput::Exited { exit_code: end.exit_code, signal: end.signal }),
+            Err(error) => Err(RpcError::Remote(error)),
+        }),
+        () = caller.closed() => None,
+        () = task_ended => Some(Err(RpcError::remote(format!("task \"{task}\" has ended")))),
+        () = cancel.cancelled() => Some(Err(RpcError::Lost("the node is shutting down".to_owned()))),
+    }
+}
+
+/// How long a command may outlive its task.
+const AFTER_TASK: std::time::Duration = std::time::Duration::from_millis(500);

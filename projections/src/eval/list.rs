@@ -1,0 +1,211 @@
+//! A page of the evaluations that a list asks for: which index narrows the walk, and the walk. What a page looks like is the caller's business.
+//!
+//! The answer is that of a walk through all of them, errors included: an index only leaves out what would be tested and not wanted.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use songline_lang::bexpr::{EvalError, Filter, PlainNames};
+use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, NodeId};
+
+use crate::eval::packed::{Looked, PackedEval};
+use crate::key_set::KeySet;
+use crate::runs::Runs;
+use crate::state::State;
+use crate::table::Kept;
+
+/// What a list of evaluations asks for, by create index and id.
+#[derive(Clone, Copy)]
+pub struct EvalList<'a> {
+    /// The one namespace that is meant. `None`: more than one may be.
+    pub namespace: Option<&'a str>,
+    /// Whether rows of a namespace are meant.
+    pub in_namespace: &'a dyn Fn(&str) -> bool,
+    /// The job's id; empty: any.
+    pub job: &'a str,
+    /// The status; empty: any.
+    pub status: &'a str,
+    /// What rows have to pass.
+    pub filter: Option<&'a Filter>,
+    /// Newest first.
+    pub reverse: bool,
+    /// Create index of the first row. `None`: the list begins at its end.
+    pub from: Option<u64>,
+    /// Whether a row still lies before the first one.
+    pub is_before: &'a dyn Fn(u64, EvalId) -> bool,
+    /// How many rows are wanted.
+    pub rows_max: usize,
+}
+
+/// Fields of an evaluation that are texts or integers.
+const NAMES: PlainNames<'_> = PlainNames {
+    texts: &[
+        "ID",
+        "Namespace",
+        "Type",
+        "TriggeredBy",
+        "JobID",
+        "NodeID",
+        "DeploymentID",
+        "Status",
+        "StatusDescription",
+        "NextEval",
+        "PreviousEval",
+        "BlockedEval",
+        "QuotaLimitReached",
+    ],
+    integers: &["Priority", "JobModifyIndex", "NodeModifyIndex", "SnapshotIndex", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"],
+};
+
+/// So many keys of several sets are put in order before the walk; of more of them it is cheaper to walk through all rows.
+const MERGED_MAX: usize = 10_000;
+/// How much more a row costs that an index leads to than one that the walk through all comes to.
+const LOOKUP_COST: usize = 6;
+
+type Key = (u64, EvalId);
+
+/// What is walked through.
+enum Source<'a> {
+    All,
+    Keys(&'a KeySet<Key>),
+    Runs(&'a Runs<Key>),
+    Merged(Vec<Key>),
+}
+
+impl Source<'_> {
+    fn none() -> Self {
+        Source::Merged(Vec::new())
+    }
+
+    /// How many rows it leads to; `None`: all.
+    fn len(&self) -> Option<usize> {
+        match self {
+            Source::All => None,
+            Source::Keys(keys) => Some(keys.len()),
+            Source::Runs(keys) => Some(keys.len()),
+            Source::Merged(keys) => Some(keys.len()),
+        }
+    }
+}
+
+impl State {
+    /// The first rows of a list.
+    pub fn list_evals(&self, list: &EvalList<'_>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
+        let range = match list.from {
+            None => (Bound::Unbounded, Bound::Unbounded),
+            Some(from) if list.reverse => (Bound::Unbounded, Bound::Included((from, EvalId::from_bytes([0xff; 16])))),
+            Some(from) => (Bound::Included((from, EvalId::NIL)), Bound::Unbounded),
+        };
+        let row = |key: &Key| (*key, self.tables.evals.get(&key.1).expect("an index holds ids of rows"));
+        match self.narrowest(list) {
+            Source::All => walk(list, self.by.evals_by_create.range(range).map(|(key, packed)| (*key, packed))),
+            Source::Keys(keys) => walk(list, keys.range(range).map(row)),
+            Source::Runs(keys) => walk(list, keys.range(range).map(|(key, ())| row(key))),
+            Source::Merged(keys) => walk(list, keys.iter().filter(|key| std::ops::RangeBounds::contains(&range, *key)).map(row)),
+        }
+    }
+
+    /// The index that leads to the fewest rows.
+    fn narrowest(&self, list: &EvalList<'_>) -> Source<'_> {
+        let mut demands = list.filter.map(|filter| filter.demands(NAMES)).unwrap_or_default();
+        demands.extend([("JobID", list.job), ("Status", list.status), ("Namespace", list.namespace.unwrap_or_default())]);
+        demands.retain(|(_, literal)| !literal.is_empty());
+        let namespace = demands.iter().find(|(field, _)| *field == "Namespace").map(|(_, literal)| *literal);
+        let sources = demands.iter().filter_map(|(field, literal)| self.source(field, literal, namespace));
+        let narrowest = sources.min_by_key(Source::len).unwrap_or(Source::All);
+        match narrowest.len() {
+            Some(len) if len.saturating_mul(LOOKUP_COST) <= self.by.evals_by_create.len() => narrowest,
+            Some(_) | None => Source::All,
+        }
+    }
+
+    /// Where the rows are whose field is this text. `None`: no index knows, or too many sets would have to be put in order.
+    fn source(&self, field: &str, literal: &str, namespace: Option<&str>) -> Option<Source<'_>> {
+        match field {
+            "ID" => Some(match literal.parse::<EvalId>().ok().and_then(|id| Some((self.tables.evals.get(&id)?.create_index(), id))) {
+                Some(key) => Source::Merged(vec![key]),
+                None => Source::none(),
+            }),
+            "NodeID" => Some(match literal.parse::<NodeId>().ok().and_then(|node| self.by.evals_by_node.get(&node)) {
+                Some(keys) => Source::Keys(keys),
+                None => Source::none(),
+            }),
+            "Status" => Some(match EvalStatus::from_word(literal) {
+                Some(status) => Source::Runs(&self.by.evals_by_status[status as usize]),
+                None => Source::none(),
+            }),
+            "JobID" => match namespace {
+                Some(namespace) => Some(match self.by.evals_by_job.get(&JobKey::new(namespace, literal)) {
+                    Some(keys) => Source::Keys(keys),
+                    None => Source::none(),
+                }),
+                None => merge(self.sets_in_namespaces(literal)),
+            },
+            "Namespace" => {
+                let from = JobKey::new(literal, "");
+                let of_namespace = self.by.evals_by_job.range::<_, JobKey>(from..);
+                merge(of_namespace.take_while(|(key, _)| key.namespace == *literal).map(|(_, keys)| keys))
+            }
+            _ => None,
+        }
+    }
+
+    /// The evaluations of the jobs with this id, namespace by namespace.
+    fn sets_in_namespaces<'s>(&'s self, job: &str) -> impl Iterator<Item = &'s KeySet<Key>> {
+        let mut from = Some(JobKey::default());
+        let namespaces = std::iter::from_fn(move || {
+            let (key, _) = self.by.evals_by_job.range::<_, JobKey>(from.take()?..).next()?;
+            // No name has a zero in it, so this is behind all jobs of the namespace and before those of the next.
+            from = Some(JobKey::new(format!("{}\0", key.namespace), ""));
+            Some(key.namespace.clone())
+        });
+        let job = job.to_owned();
+        namespaces.filter_map(move |namespace| self.by.evals_by_job.get(&JobKey::new(namespace.as_str(), job.as_str())))
+    }
+}
+
+/// The keys of sets in order. `None`: there are too many.
+fn merge<'a>(sets: impl Iterator<Item = &'a KeySet<Key>>) -> Option<Source<'a>> {
+    let mut keys = Vec::new();
+    for set in sets {
+        if keys.len() + set.len() > MERGED_MAX {
+            return None;
+        }
+        keys.extend(set.iter().copied());
+    }
+    keys.sort_unstable();
+    Some(Source::Merged(keys))
+}
+
+fn walk<'a>(list: &EvalList<'_>, rows: impl DoubleEndedIterator<Item = (Key, &'a PackedEval)>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
+    if list.reverse { walk_on(list, rows.rev()) } else { walk_on(list, rows) }
+}
+
+fn walk_on<'a>(list: &EvalList<'_>, rows: impl Iterator<Item = (Key, &'a PackedEval)>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
+    let mut found = Vec::new();
+    for ((created, id), packed) in rows {
+        if (list.is_before)(created, id) || !is_meant(list, packed) {
+            continue;
+        }
+        if let Some(filter) = list.filter
+            && !filter.matches_fields(&Looked::new(id, packed))?
+        {
+            continue;
+        }
+        found.push(packed.row(&id));
+        if found.len() >= list.rows_max {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn is_meant(list: &EvalList<'_>, packed: &PackedEval) -> bool {
+    let job = packed.job();
+    (list.in_namespace)(&job.namespace)
+        && (list.job.is_empty() || job.id == *list.job)
+        && (list.status.is_empty() || packed.status().as_str() == list.status)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! A persistent ordered map for very many small entries whose keys mostly come in order: entries stand side by side in runs, and a tree finds
+//! the run. A tree of single entries keeps its leaves half empty when keys come in order, and reading on in it is a walk.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+/// A write copies a run that a view shares, so runs are short.
+const RUN_MAX: usize = 64;
+
+/// An ordered map whose clones are cheap.
+#[derive(Debug, Clone)]
+pub(crate) struct Runs<K: Ord + Copy, V: Clone = ()> {
+    /// Below which key no entry of a run is, and from which key on none of the run before it.
+    runs: OrdMap<K, Arc<Vec<(K, V)>>>,
+    len: usize,
+}
+
+impl<K: Ord + Copy, V: Clone> Default for Runs<K, V> {
+    fn default() -> Self {
+        Self { runs: OrdMap::new(), len: 0 }
+    }
+}
+
+impl<K: Ord + Copy, V: Clone> Runs<K, V> {
+    /// The map of entries that are in order, each key once.
+    pub(crate) fn from_sorted(entries: &[(K, V)]) -> Self {
+        let runs = entries.chunks(RUN_MAX).map(|run| (run[0].0, Arc::new(run.to_vec())));
+        Self { runs: runs.collect(), len: entries.len() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds an entry, or replaces that of its key.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        let Some((_, run)) = self.runs.get_prev_mut(&key) else {
+            return self.insert_first(key, value);
+        };
+        let run = Arc::make_mut(run);
+        let at = match run.binary_search_by_key(&key, |(key, _)| *key) {
+            Ok(at) => {
+                run[at].1 = value;
+                return;
+            }
+            Err(at) => at,
+        };
+        self.len += 1;
+        if run.len() < RUN_MAX {
+            run.insert(at, (key, value));
+            if run.len() == RUN_MAX {
+                run.shrink_to_fit();
+            }
+            return;
+        }
+        // Keys that come in order leave full runs behind.
+        let split = if at == RUN_MAX { RUN_MAX } else { RUN_MAX / 2 };
+        let mut second = run.split_off(split);
+        let entry = (key, value);
+        if at > split || second.is_empty() {
+            second.insert(at - split, entry);
+        } else {
+            run.insert(at, entry);
+        }
+        run.shrink_to_fit();
+        self.runs.insert(second[0].0, Arc::new(second));
+    }
+
+    /// A key below all there are.
+    fn insert_first(&mut self, key: K, value: V) {
+        self.len += 1;
+        let first = self.runs.get_min().filter(|(_, run)| run.len() < RUN_MAX).map(|(floor, _)| *floor);
+        let mut run = first.and_then(|floor| self.runs.remove(&floor)).unwrap_or_default();
+        Arc::make_mut(&mut run).insert(0, (key, value));
+        self.runs.insert(key, run);
+    }
+
+    /// Takes an entry out, if it is there.
+    pub(crate) fn remove(&mut self, key: &K) {
+        let Some((floor, run)) = self.runs.get_prev_mut(key) else { return };
+        let Ok(at) = run.binary_search_by_key(key, |(key, _)| *key) else { return };
+        self.len -= 1;
+        if run.len() == 1 {
+            let floor = *floor;
+            self.runs.remove(&floor);
+            return;
+        }
+        let run = Arc::make_mut(run);
+        run.remove(at);
+        if run.capacity() >= 2 * run.len() {
+            run.shrink_to_fit();
+        }
+    }
+
+    /// The entries in order.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &(K, V)> {
+        self.runs.values().flat_map(|run| run.iter())
+    }
+
+    /// The entries of a range, in order.
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = &(K, V)> {
+        let (start, end) = (range.start_bound().cloned(), range.end_bound().cloned());
+        let below = move |key: &K| match start {
+            Bound::Included(start) => *key < start,
+            Bound::Excluded(start) => *key <= start,
+            Bound::Unbounded => false,
+        };
+        let within = move |key: &K| match end {
+            Bound::Included(end) => *key <= end,
+            Bound::Excluded(end) => *key < end,
+            Bound::Unbounded => true,
+        };
+        // The run that the range begins in has a floor at or below its beginning.
+        let floor = match &start {
+            Bound::Included(start) | Bound::Excluded(start) => self.runs.get_prev(start).map(|(floor, _)| *floor),
+            Bound::Unbounded => None,
+        };
+        let from = floor.map_or(Bound::Unbounded, Bound::Included);
+        let is_empty = floor.is_some_and(|floor| !within(&floor));
+        let runs = (!is_empty).then(|| self.runs.range((from, end)));
+        runs.into_iter().flatten().flat_map(move |(_, run)| {
+            let low = run.partition_point(|(key, _)| below(key));
+            let high = run.partition_point(|(key, _)| within(key));
+            run[low..high.max(low)].iter()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn check(runs: &Runs<u64, u64>, model: &BTreeMap<u64, u64>, from: u64, to: u64) {
+        let pair = |(key, value): &(u64, u64)| (*key, *value);
+        let same = |(key, value): (&u64, &u64)| (*key, *value);
+        assert_eq!(runs.len(), model.len());
+        assert!(runs.iter().map(pair).eq(model.iter().map(same)));
+        assert!(runs.iter().rev().map(pair).eq(model.iter().rev().map(same)));
+        let (low, high) = (from.min(to), from.max(to));
+        assert!(runs.range(low..high).map(pair).eq(model.range(low..high).map(same)));
+        assert!(runs.range(low..=high).rev().map(pair).eq(model.range(low..=high).rev().map(same)));
+        let after = (Bound::Excluded(low), Bound::Unbounded);
+        assert!(runs.range(after).map(pair).eq(model.range(after).map(same)));
+        assert!(low == high || runs.range(high..low).next().is_none());
+    }
+
+    #[test]
+    fn they_hold_what_an_ordered_map_holds() {
+        let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
+        let mut number = 7_u64;
+        let mut next = || {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 40) % 1024
+        };
+        let mut view = runs.clone();
+        for round in 0..6000 {
+            let key = next();
+            // Grows for a while, then shrinks, and again; sometimes in order.
+            match round / 500 % 3 {
+                0 => {
+                    runs.insert(key, round);
+                    model.insert(key, round);
+                }
+                1 => {
+                    let key = 2000 + round;
+                    runs.insert(key, round);
+                    model.insert(key, round);
+                }
+                _ => {
+                    for _ in 0..3 {
+                        let key = *model.range(key..).map(|(key, _)| key).next().unwrap_or(&key);
+                        runs.remove(&key);
+                        model.remove(&key);
+                    }
+                }
+            }
+            if round % 97 == 0 {
+                check(&runs, &model, next(), next());
+                view = runs.clone();
+            }
+        }
+        check(&runs, &model, 0, 5000);
+        drop(view);
+        let sorted: Vec<_> = model.iter().map(|(key, value)| (*key, *value)).collect();
+        check(&Runs::from_sorted(&sorted), &model, 10, 900);
+    }
+}
