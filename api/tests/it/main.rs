@@ -1,5 +1,6 @@
 //! The API over a server that applies commands at once and has no log.
 
+mod acl;
 mod autopilot;
 mod blocking;
 mod callers;
@@ -21,3 +22,4 @@ mod services;
 mod shapes;
 mod stream;
 mod variables;
+mod weaknesses;

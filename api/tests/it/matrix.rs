@@ -207,7 +207,7 @@ async fn world(callers: &BTreeSet<Caller>) -> (Arc<Memory>, BTreeMap<Caller, Str
         status: songline_model::DeploymentStatus::Running,
         ..Deployment::default()
     };
-    server.run(ApplyPlan { job, updated: vec![alloc.into()], deployment: Some(deployment.into()), ..ApplyPlan::default() });
+    server.run(ApplyPlan { job, updated: vec![alloc.into()], deployment: Some(deployment), ..ApplyPlan::default() });
     (server, secrets)
 }
 
@@ -227,7 +227,7 @@ fn token(server: &Memory, id: Uuid, kind: AclTokenKind, policies: &[&str]) {
         ..AclToken::default()
     };
     token.hash = Some(token.compute_hash());
-    server.run(UpsertAclTokens { tokens: vec![token], ..UpsertAclTokens::default() });
+    server.run(UpsertAclTokens { tokens: vec![token] });
 }
 
 async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {

@@ -135,6 +135,7 @@ pub struct Memory {
     sso: Sso,
     clock: AtomicU64,
     ids: AtomicU64,
+    bootstrap_reset: AtomicU64,
     shutdown: CancellationToken,
 }
 
@@ -178,8 +179,19 @@ impl Memory {
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
+            bootstrap_reset: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         })
+    }
+
+    /// Lets a bootstrap happen once more, for who names the index of the last.
+    pub fn allow_bootstrap(&self, index: u64) {
+        self.bootstrap_reset.store(index, Ordering::Relaxed);
+    }
+
+    /// Lets time pass.
+    pub fn pass_minutes(&self, minutes: u64) {
+        self.clock.fetch_add(minutes * 60_000_000_000, Ordering::Relaxed);
     }
 
     /// Another server like this one, in the same state.
@@ -195,6 +207,7 @@ impl Memory {
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
             ids: AtomicU64::new(self.ids.load(Ordering::Relaxed)),
+            bootstrap_reset: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         })
     }
@@ -259,6 +272,9 @@ impl Server for Memory {
     }
     fn now(&self) -> Time {
         Time::from_nanos(self.clock.fetch_add(1_000_000_000, Ordering::Relaxed) as i64)
+    }
+    fn bootstrap_reset_index(&self) -> u64 {
+        self.bootstrap_reset.load(Ordering::Relaxed)
     }
     fn node_agent(&self, _: NodeId) -> Option<Arc<NoNode>> {
         None
