@@ -6,8 +6,7 @@ use axum::response::Response;
 use songline_commands::{PromoteDeployment, SetDeploymentAllocHealth, UpdateDeploymentStatus};
 use songline_lang::go_json::Names;
 use songline_model::{
-    AllocId, Allocation, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation,
-    Job, Str,
+    AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
 };
 use songline_projections::{State, Table};
 
@@ -87,9 +86,10 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = ids::exact(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
     let id = id.map(DeploymentId::from).unwrap_or_default();
     let found = blocking::run(&call, &params, &[WatchKey::DeploymentAllocs(id)], |view| {
-        let caller = call.caller()?;
-        let shown = |row: &&Arc<Allocation>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
-        let rows: StubList = view.allocs_of_deployment(id).filter(shown).cloned().collect();
+        if let Some(deployment) = view.deployment(id) {
+            call.require_in(&deployment.namespace, &[NamespaceCapability::ReadJob])?;
+        }
+        let rows: StubList = view.allocs_of_deployment(id).cloned().collect();
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })
     .await?;

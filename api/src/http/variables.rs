@@ -123,9 +123,11 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let cas = cas(&call)?;
     let asked = call.write_namespace()?;
     let namespace = if request.namespace.is_empty() { asked.as_str().into() } else { request.namespace };
-    call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Write))?;
+    if let Err(error) = call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Write)) {
+        return Ok(refused(error));
+    }
     if let Err(text) = check(&namespace, &path, &items) {
-        return Ok(refused(text));
+        return Ok(refused(ApiError::internal(text)));
     }
     let now = call.server.now().nanos();
     let meta = VariableMetadata {
@@ -151,7 +153,9 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let cas = cas(&call)?;
     let namespace = call.write_namespace()?;
-    call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Destroy))?;
+    if let Err(error) = call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Destroy)) {
+        return Ok(refused(error));
+    }
     let meta =
         VariableMetadata { namespace: namespace.as_str().into(), path, modify_index: cas.unwrap_or(0), ..VariableMetadata::default() };
     let op = if cas.is_some() { VariableOp::DeleteCas } else { VariableOp::Delete };
@@ -202,9 +206,9 @@ fn check(namespace: &str, path: &str, items: &Items) -> Result<(), String> {
 }
 
 /// A refusal before anything is written: the index is 0, as of a write that never was.
-fn refused(text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+fn refused(error: ApiError) -> Response {
+    let mut response = Response::new(Body::from(error.text.into_owned()));
+    *response.status_mut() = error.code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     set_index(&mut response, 0);
     response

@@ -95,6 +95,8 @@ pub struct JobRegisterRequest {
     pub preserve_counts: bool,
     /// 0, or 1 to 100.
     pub eval_priority: i64,
+    /// Whether policies of another edition are to be overridden: that needs a capability, and does nothing.
+    pub policy_override: bool,
     /// Wins over the query.
     pub region: Str,
     /// When the query names none.
@@ -109,6 +111,8 @@ pub struct JobPlanRequest {
     pub job: Option<songline_model::spec::Job>,
     /// Whether to say what differs.
     pub diff: bool,
+    /// As with a registration.
+    pub policy_override: bool,
     /// Wins over the query.
     pub region: Str,
     /// When the query names none.

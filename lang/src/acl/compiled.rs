@@ -224,9 +224,9 @@ impl Acl {
         self.variables.glob(&name).unwrap_or_default().has(capability.bit())
     }
 
-    /// Whether any variable at all may be listed.
+    /// Whether anything is said of variables that is not a denial.
     pub fn any_variable(&self) -> bool {
-        self.management || self.workload.is_some() || self.variables.any(|set| set.has(VariableCapability::List.bit()))
+        self.management || self.workload.is_some() || self.variables.any(|set| !set.denied)
     }
 
     /// Whether an agent may be used so far.

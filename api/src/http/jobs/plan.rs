@@ -33,6 +33,9 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     let view = call.server.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
     call.require_in(&admitted.job.namespace, &[NamespaceCapability::SubmitJob])?;
+    if request.policy_override {
+        call.require_in(&admitted.job.namespace, &[NamespaceCapability::SentinelOverride])?;
+    }
     let warnings = admitted.warnings_text();
     let job = admitted.job;
     let existing = view.job(&job.namespace, &job.id);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
+use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json::Names;
 use songline_model::{
     AllocClientStatus, AllocId, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
@@ -27,6 +28,7 @@ struct Options {
     job_modify_index: u64,
     preserve_counts: bool,
     eval_priority: i64,
+    policy_override: bool,
 }
 
 pub(super) async fn register<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -61,6 +63,7 @@ async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
         job_modify_index: request.job_modify_index,
         preserve_counts: request.preserve_counts,
         eval_priority: request.eval_priority,
+        policy_override: request.policy_override,
     };
     let answer = write(&call, job, options).await?;
     call.written(answer.meta.index, &answer)
@@ -79,6 +82,9 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     let view = call.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
     admission::check_rights(call, &admitted.job)?;
+    if options.policy_override {
+        call.require_in(&admitted.job.namespace, &[NamespaceCapability::SentinelOverride])?;
+    }
     admission::check_registration_allowed(call, &view)?;
     let mut warnings = admitted.warnings;
     let mut job = admitted.job;
