@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and which command it is. Each command is a file below `cli/`.
 
+mod acl;
 mod agent;
 mod alloc;
 mod dev;
@@ -43,6 +44,9 @@ enum Command {
     /// Nodes: status.
     #[command(subcommand)]
     Node(node::Command),
+    /// Who may do what: bootstrap, policies, tokens, roles.
+    #[command(subcommand)]
+    Acl(acl::Command),
     /// The event stream: follow.
     #[command(subcommand)]
     Event(event::Command),
@@ -69,6 +73,9 @@ pub(crate) struct Target {
     /// The namespace; `*` is all of them, where a list is asked for.
     #[arg(long, env = "NOMAD_NAMESPACE", default_value = "default")]
     namespace: String,
+    /// The secret of an ACL token.
+    #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
+    token: String,
 }
 
 /// Runs what the process was started with.
@@ -90,6 +97,7 @@ pub fn main() -> ExitCode {
         Command::Job(command) => blocking(job::run(command)),
         Command::Alloc(command) => blocking(alloc::run(command)),
         Command::Node(command) => blocking(node::run(command)),
+        Command::Acl(command) => blocking(acl::run(command)),
         Command::Event(command) => blocking(event::run(command)),
         Command::Explain(options) => blocking(explain::run(options)),
         Command::History(options) => blocking(history::run(options)),

@@ -14,8 +14,14 @@ pub(crate) struct Api {
 
 impl Api {
     pub(crate) fn new(target: &Target) -> Self {
+        let mut headers = reqwest::header::HeaderMap::new();
+        // A token that cannot stand in a header is none; the agent says so.
+        if let Ok(mut token) = reqwest::header::HeaderValue::from_str(target.token.trim()) {
+            token.set_sensitive(true);
+            headers.insert("x-nomad-token", token);
+        }
         Self {
-            client: crate::tls::http_client().build().expect("a client without wishes of its own can be made"),
+            client: crate::tls::http_client().default_headers(headers).build().expect("a client with one header can be made"),
             address: target.address.trim_end_matches('/').to_owned(),
             namespace: target.namespace.clone(),
         }

@@ -1,6 +1,7 @@
 //! The API over a server that applies commands at once and has no log.
 
 mod auth_methods;
+mod acl;
 mod autopilot;
 mod blocking;
 mod callers;
@@ -12,6 +13,7 @@ mod jobs;
 mod listen;
 mod lists;
 mod login;
+mod matrix;
 mod namespaces;
 mod periodic;
 mod provider;
@@ -23,3 +25,4 @@ mod services;
 mod shapes;
 mod stream;
 mod variables;
+mod weaknesses;

@@ -142,6 +142,7 @@ pub struct Memory {
     sso: Sso,
     clock: AtomicU64,
     ids: AtomicU64,
+    bootstrap_reset: AtomicU64,
     shutdown: CancellationToken,
 }
 
@@ -187,6 +188,35 @@ impl Memory {
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
+            bootstrap_reset: AtomicU64::new(0),
+            shutdown: CancellationToken::new(),
+        })
+    }
+
+    /// Lets a bootstrap happen once more, for who names the index of the last.
+    pub fn allow_bootstrap(&self, index: u64) {
+        self.bootstrap_reset.store(index, Ordering::Relaxed);
+    }
+
+    /// Lets time pass.
+    pub fn pass_minutes(&self, minutes: u64) {
+        self.clock.fetch_add(minutes * 60_000_000_000, Ordering::Relaxed);
+    }
+
+    /// Another server like this one, in the same state.
+    pub fn twin(&self) -> Arc<Self> {
+        let state = self.view();
+        let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
+        Arc::new(Self {
+            state: Mutex::new(state),
+            watches: Watches::default(),
+            events,
+            last_actor: Mutex::default(),
+            info: self.info.clone(),
+            sso: Sso::new(Arc::new(Nobody)),
+            clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
+            ids: AtomicU64::new(self.ids.load(Ordering::Relaxed)),
+            bootstrap_reset: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         })
     }
@@ -256,6 +286,9 @@ impl Server for Memory {
     }
     fn now(&self) -> Time {
         Time::from_nanos(self.clock.fetch_add(1_000_000_000, Ordering::Relaxed) as i64)
+    }
+    fn bootstrap_reset_index(&self) -> u64 {
+        self.bootstrap_reset.load(Ordering::Relaxed)
     }
     fn node_agent(&self, _: NodeId) -> Option<Arc<NoNode>> {
         None
