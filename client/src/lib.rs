@@ -4,6 +4,7 @@
 
 mod agent;
 mod allocdir;
+pub mod cgroup;
 mod clock;
 mod config;
 pub mod core;
