@@ -5,9 +5,11 @@ pub mod hierarchy;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,6 +94,33 @@ impl Cgroups {
     /// Puts a process into them.
     pub(crate) fn join(&self, pid: u32) -> io::Result<()> {
         self.dirs().into_iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), pid.to_string()))
+    }
+
+    /// Lets a command's process go there before it is the command's, so that nothing it starts is outside. `needed`: it does not start
+    /// where the kernel refuses that.
+    pub(crate) fn enter_first(&self, command: &mut Command, needed: bool) -> io::Result<()> {
+        let lists: io::Result<Vec<File>> =
+            self.dirs().into_iter().map(|dir| OpenOptions::new().write(true).open(dir.join("cgroup.procs"))).collect();
+        let lists = match lists {
+            Err(_) if !needed => return Ok(()),
+            lists => lists?,
+        };
+        let enter = move || {
+            for list in &lists {
+                // 0 is whoever writes it.
+                match rustix::io::write(list, b"0") {
+                    Err(error) if needed => return Err(error.into()),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            Ok(())
+        };
+        #[allow(unsafe_code)]
+        // SAFETY: between fork and exec this only writes to descriptors that are open already: it neither allocates nor takes a lock.
+        unsafe {
+            command.pre_exec(enter)
+        };
+        Ok(())
     }
 
     /// The processes in them and in all cgroups below.

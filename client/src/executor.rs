@@ -123,13 +123,16 @@ fn start_in(place: &Place, spec: &Spec) -> io::Result<Running> {
         Some(logs) => Some((logs.open(&logs.stdout)?, logs.open(&logs.stderr)?)),
         None => None,
     };
+    let cgroups = spec.cgroups.as_ref().map(|cgroups| cgroups.at.clone());
+    if let Some(cgroups) = &cgroups {
+        cgroups.enter_first(&mut command, spec.isolation.is_some())?;
+    }
     let mut child = match &spec.isolation {
         Some(isolation) => isolate::spawn(command, isolation)?,
         None => command.spawn()?,
     };
-    let cgroups = spec.cgroups.as_ref().map(|cgroups| cgroups.at.clone());
     if let (Some(cgroups), None) = (&cgroups, &spec.isolation) {
-        // An isolated task goes there itself before it is anything else.
+        // Another user may not have been let in by an older kernel.
         let _ = cgroups.join(child.id());
     }
     let pid = pid_of(&child);

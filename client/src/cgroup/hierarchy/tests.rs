@@ -36,7 +36,10 @@ fn check(mounts: &str, parent: &str, expected: Expect) {
 
 #[test]
 fn controllers_mounted_apart_are_version_1_also_beside_a_unified_mount() {
-    check(V1, "", expect![[r#"
+    check(
+        V1,
+        "",
+        expect![[r#"
         v1 at /sys/fs/cgroup, tasks below /nomad
         unlimited /sys/fs/cgroup/freezer/nomad/a.web.scope
         limited /sys/fs/cgroup/cpu,cpuacct/nomad/a.web.scope
@@ -48,12 +51,16 @@ fn controllers_mounted_apart_are_version_1_also_beside_a_unified_mount() {
         /sys/fs/cgroup/memory/nomad/a.web.scope/memory.soft_limit_in_bytes = 33554432 if it can
         /sys/fs/cgroup/cpu,cpuacct/nomad/a.web.scope/cpu.shares = 100
         lacks None
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_unified_layout_has_one_directory() {
-    check(V2, "", expect![[r#"
+    check(
+        V2,
+        "",
+        expect![[r#"
         v2 at /nowhere/cgroup, tasks below nomad.slice
         unlimited /nowhere/cgroup/nomad.slice/a.web.scope
         limited /nowhere/cgroup/nomad.slice/a.web.scope
@@ -61,12 +68,16 @@ fn the_unified_layout_has_one_directory() {
         /nowhere/cgroup/nomad.slice/a.web.scope/memory.swap.max = 0 if it can
         /nowhere/cgroup/nomad.slice/a.web.scope/memory.low = 33554432
         /nowhere/cgroup/nomad.slice/a.web.scope/cpu.weight = 4
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_parent_may_be_configured_and_stays_below_the_mounts() {
-    check(V2, "../our/tasks.slice", expect![[r#"
+    check(
+        V2,
+        "../our/tasks.slice",
+        expect![[r#"
         v2 at /nowhere/cgroup, tasks below our/tasks.slice
         unlimited /nowhere/cgroup/our/tasks.slice/a.web.scope
         limited /nowhere/cgroup/our/tasks.slice/a.web.scope
@@ -74,24 +85,33 @@ fn a_parent_may_be_configured_and_stays_below_the_mounts() {
         /nowhere/cgroup/our/tasks.slice/a.web.scope/memory.swap.max = 0 if it can
         /nowhere/cgroup/our/tasks.slice/a.web.scope/memory.low = 33554432
         /nowhere/cgroup/our/tasks.slice/a.web.scope/cpu.weight = 4
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_controller_that_is_not_mounted_is_missed() {
-    check("cgroup /cg/cpu cgroup rw,cpu 0 0", "/x", expect![[r#"
+    check(
+        "cgroup /cg/cpu cgroup rw,cpu 0 0",
+        "/x",
+        expect![[r#"
         v1 at /cg, tasks below /x
         limited /cg/cpu/x/a.web.scope
         /cg/cpu/x/a.web.scope/cpu.shares = 100
         lacks Some("memory")
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn nothing_mounted_is_no_hierarchy() {
-    check("tmpfs /sys/fs/cgroup tmpfs rw 0 0", "", expect![[r#"
+    check(
+        "tmpfs /sys/fs/cgroup tmpfs rw 0 0",
+        "",
+        expect![[r#"
         no cgroups
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
