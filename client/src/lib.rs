@@ -4,6 +4,7 @@
 
 mod agent;
 mod allocdir;
+mod artifact;
 pub mod cgroup;
 mod clock;
 mod config;
