@@ -242,6 +242,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "node_pool" => told.node_pool = text(key, value)?.into(),
             "meta" => pairs(value, &mut |name, text| drop(told.meta.insert(name, text)))?,
             "options" => pairs(value, &mut |name, text| drop(told.options.insert(name, text)))?,
+            "cgroup_parent" => told.cgroup_parent = text(key, value)?.into(),
             "network_interface" => told.network_interface = text(key, value)?.into(),
             "cpu_total_compute" => told.cpu_total_compute = Some(number(key, value)?),
             "memory_total_mb" => told.memory_total_mb = Some(number(key, value)?),
@@ -273,7 +274,6 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "bridge_network_subnet"
             | "bridge_network_hairpin_mode"
             | "bind_wildcard_default_host_network"
-            | "cgroup_parent"
             | "nomad_service_discovery"
             | "template"
             | "server_join"
