@@ -5,6 +5,7 @@ mod blocking;
 mod cluster;
 mod csi;
 mod evals;
+mod every_list;
 mod identity;
 mod jobs;
 mod listen;
