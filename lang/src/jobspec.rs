@@ -4,6 +4,8 @@
 mod canonical;
 mod decode;
 mod free;
+#[cfg(test)]
+mod properties;
 mod schema;
 mod special;
 #[cfg(test)]
