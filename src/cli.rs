@@ -147,7 +147,8 @@ pub(crate) fn read_job(path: &PathBuf) -> anyhow::Result<serde_json::Value> {
         let value: serde_json::Value = serde_json::from_str(&source).with_context(|| format!("reading {}", path.display()))?;
         (value.get("Job").cloned().unwrap_or(value), "json")
     } else {
-        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), ..Default::default() };
+        let entropy = uuid::Uuid::new_v4().as_u128();
+        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), entropy, ..Default::default() };
         let job = songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
         (job, "hcl2")
     };

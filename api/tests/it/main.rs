@@ -8,6 +8,7 @@ mod callers;
 mod cluster;
 mod csi;
 mod evals;
+mod every_list;
 mod identity;
 mod jobs;
 mod listen;
