@@ -151,7 +151,7 @@ func TestJobFilesAreParsed(t *testing.T) {
 	equal(t, "id", *job.ID, "parsed")
 	equal(t, "count", *job.TaskGroups[0].Count, 3)
 	equal(t, "priority after canonicalize", *job.Priority, 50)
-	job, err = c.Jobs().ParseHCLOpts(&api.JobsParseRequest{JobHCL: source, HCLv1: true})
+	job, err = parseOld(c, source)
 	must(t, err)
 	equal(t, "config", job.TaskGroups[0].Tasks[0].Config["run_for"], any("10s"))
 	check(t, job.Priority == nil, "not canonicalized: priority %v", job.Priority)

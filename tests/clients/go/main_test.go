@@ -47,6 +47,7 @@ func run(m *testing.M) (int, error) {
 		os.Unsetenv(name)
 	}
 	defer stopShared()
+	defer stopGuarded()
 	code := m.Run()
 	if code == 0 {
 		return report()

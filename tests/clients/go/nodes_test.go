@@ -92,7 +92,7 @@ func TestNodesAreDrainedAndPurged(t *testing.T) {
 	running(t, c, "go-drain", 1)
 	toggled, err := nodes.ToggleEligibility(id, false, nil)
 	must(t, err)
-	check(t, toggled.NodeModifyIndex > 0, "answer %+v", toggled)
+	check(t, toggled.LastIndex > 0, "answer %+v", toggled)
 	node, _, err := nodes.Info(id, nil)
 	must(t, err)
 	equal(t, "eligibility", node.SchedulingEligibility, "ineligible")
@@ -158,5 +158,5 @@ func TestNodePoolsHoldNodesAndJobs(t *testing.T) {
 	meta, err = pools.Delete("go-pool", nil)
 	written(t, meta, err)
 	_, err = pools.Delete("default", nil)
-	refused(t, err, 400, "")
+	refused(t, err, 500, `node pool "default"`)
 }

@@ -135,6 +135,11 @@ func TestMetricsAreGiven(t *testing.T) {
 func TestSnapshotsAreSavedAndRestored(t *testing.T) {
 	c := own(t, serverConfig).client
 	register(t, c, service("go-snapshot", 1))
+	// A new leader makes the first key a moment after it is elected.
+	waitFor(t, "a key", func() ([]*api.RootKeyMeta, error) {
+		keys, _, err := c.Keyring().List(nil)
+		return keys, err
+	}, func(keys []*api.RootKeyMeta) bool { return len(keys) == 1 })
 	_, _, err := c.Variables().Create(&api.Variable{Path: "go/kept", Items: api.VariableItems{"a": "b"}}, nil)
 	must(t, err)
 	body, err := c.Operator().Snapshot(nil)

@@ -115,7 +115,7 @@ func TestVariablesAreCheckedAndSet(t *testing.T) {
 	meta, err = variables.Delete("go/two", nil)
 	written(t, meta, err)
 	_, _, err = variables.Create(&api.Variable{Path: "nomad/no", Items: api.VariableItems{"a": "b"}}, nil)
-	refused(t, err, 400, "only paths at \"nomad/jobs\" or below and \"nomad/job-templates\" are valid paths under the top-level \"nomad\" directory")
+	refused(t, err, 500, `only paths at "nomad/jobs" or "nomad/job-templates" and below are valid paths`)
 }
 
 func TestThingsAreSearched(t *testing.T) {
