@@ -8,7 +8,7 @@ import "github.com/hashicorp/nomad/api"
 
 const generation = "api of 1.6"
 
-// notCalled are exported methods that no story calls, with the reason. `nothing to call` takes a method out of the count.
+// notCalled are exported methods that no story calls, with the reason.
 var notCalled = map[string]string{}
 
 // parseOld parses a job file in the first version of its language.

@@ -18,7 +18,7 @@ import (
 
 const generation = "newest api"
 
-// notCalled are exported methods that no story calls, with the reason. `nothing to call` takes a method out of the count.
+// notCalled are exported methods that no story calls, with the reason.
 var notCalled = map[string]string{
 	"LockLeaser.Start": "without locks on variables it tries for as long as its context lives",
 }

