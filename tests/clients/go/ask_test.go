@@ -112,6 +112,12 @@ func service(id string, count int) *api.Job {
 		AddTaskGroup(api.NewTaskGroup("g", count).AddTask(task))
 }
 
+// atOnce has a job changed without a deployment, during which nobody may scale it.
+func atOnce(job *api.Job) *api.Job {
+	job.Update = &api.UpdateStrategy{MaxParallel: ptr(0)}
+	return job
+}
+
 // shell is a job with one task that runs a shell script.
 func shell(id, script string) *api.Job {
 	task := api.NewTask("t", "raw_exec").SetConfig("command", "/bin/sh").SetConfig("args", []string{"-c", script})

@@ -203,7 +203,7 @@ func TestVersionsAreKeptAndRevertedTo(t *testing.T) {
 func TestJobsAreScaled(t *testing.T) {
 	c := dev(t)
 	jobs := c.Jobs()
-	job := service("go-scale", 1)
+	job := atOnce(service("go-scale", 1))
 	job.TaskGroups[0].Scaling = &api.ScalingPolicy{Min: ptr(int64(1)), Max: ptr(int64(5)), Enabled: ptr(true),
 		Policy: map[string]any{"cooldown": "1m"}}
 	register(t, c, job)

@@ -23,6 +23,14 @@ var notCalled = map[string]string{
 	"LockLeaser.Start": "without locks on variables it tries for as long as its context lives",
 }
 
+// forbidden checks a look at a variable that may not be read.
+func forbidden(t *testing.T) func(*api.Variable, *api.QueryMeta, error) {
+	return func(_ *api.Variable, _ *api.QueryMeta, err error) {
+		t.Helper()
+		refused(t, err, 403, "Permission denied")
+	}
+}
+
 // parseOld parses a job file in the first version of its language, which this version of the package cannot ask for any more.
 func parseOld(c *api.Client, source string) (*api.Job, error) {
 	job := &api.Job{}
@@ -145,7 +153,7 @@ func TestNewerFormsOfOldCallsWork(t *testing.T) {
 	dispatched, meta, err := c.Jobs().DispatchOpts(&api.DispatchOptions{JobID: "go-newer", Payload: []byte("p"), IdPrefixTemplate: "x"}, nil)
 	written(t, meta, err)
 	check(t, strings.Contains(dispatched.DispatchedJobID, "dispatch-x-"), "id %s", dispatched.DispatchedJobID)
-	register(t, c, service("go-newer-scaled", 1))
+	register(t, c, atOnce(service("go-newer-scaled", 1)))
 	_, meta, err = c.Jobs().ScaleWithRequest("go-newer-scaled", &api.ScalingRequest{Count: ptr(int64(2)), Target: map[string]string{"Group": "g"}, Message: "m"}, nil)
 	written(t, meta, err)
 	running(t, c, "go-newer-scaled", 2)

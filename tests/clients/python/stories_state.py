@@ -139,7 +139,7 @@ class Acl(unittest.TestCase):
         reader = agent.client(token=token["SecretID"])
         self.assertEqual(reader.jobs.get_jobs(), [])
         with self.assertRaises(exceptions.URLNotAuthorizedNomadException):
-            reader.jobs.register_job({"Job": {"ID": "x", "TaskGroups": []}})
+            reader.jobs.register_job({"Job": {"ID": "x", "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1m"}}]}]}})
         with self.assertRaises(exceptions.URLNotAuthorizedNomadException):
             agent.client().jobs.get_jobs()
         self.assertEqual(reader.acl.get_self_token()["AccessorID"], token["AccessorID"])
