@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
     if args.get(1).is_some_and(|arg| arg == "executor") {
         return songline_client::executor_main(args.into_iter().skip(2));
     }
-    if args.get(1).is_some_and(|arg| arg == "-version" || arg == "-v") {
+    if args.get(1).is_some_and(|arg| arg == "-version" || arg == "--version" || arg == "-v") {
         return version();
     }
     let is_exec = args.get(1).is_some_and(|arg| arg == "alloc") && args.get(2).is_some_and(|arg| arg == "exec");
@@ -117,7 +117,15 @@ pub fn main() -> ExitCode {
 }
 
 fn version() -> ExitCode {
-    println!("Songline v{} (speaks the interface of Nomad v{})", env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
+    let (own, reference) = (env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
+    let name = std::env::args_os().next().map(PathBuf::from);
+    // Whoever put it where `nomad` was has scripts that read the first line.
+    if name.is_some_and(|name| name.file_name().is_some_and(|name| name == "nomad")) {
+        println!("Nomad v{reference}");
+        println!("Songline v{own}");
+    } else {
+        println!("Songline v{own} (speaks the interface of Nomad v{reference})");
+    }
     ExitCode::SUCCESS
 }
 

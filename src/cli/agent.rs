@@ -1,5 +1,7 @@
 //! `agent`: runs until it is told to stop.
 
+mod flags;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,18 +17,8 @@ pub(crate) struct Options {
     /// A configuration file or a directory of them; may be given several times.
     #[arg(long)]
     config: Vec<PathBuf>,
-    /// Where everything durable is.
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
-    /// Address to listen on.
-    #[arg(long)]
-    bind: Option<String>,
-    /// Name of the node.
-    #[arg(long)]
-    node: Option<String>,
-    /// `trace`, `debug`, `info`, `warn` or `error`.
-    #[arg(long)]
-    log_level: Option<String>,
+    #[command(flatten)]
+    flags: flags::Flags,
 }
 
 pub(crate) fn run(options: Options) -> anyhow::Result<()> {
@@ -42,17 +34,8 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
             eprintln!("Warning: {warning}");
         }
     }
-    if let Some(dir) = options.data_dir {
-        config.data_dir = Some(dir);
-    }
-    if let Some(bind) = options.bind {
-        config.bind_addr = bind;
-    }
-    if let Some(name) = options.node {
-        config.name = name;
-    }
-    if let Some(level) = options.log_level {
-        config.log_level = level;
+    for warning in file::apply(&options.flags.document(), &mut config)? {
+        eprintln!("Warning: {warning}");
     }
     config.check()?;
     Ok(config)

@@ -162,6 +162,8 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_age" => told.log_retention_age = span("server", key, value)?,
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
+            // One server is what there is: it makes itself leader.
+            "bootstrap_expect" if number(key, value)? == 1 => {}
             "bootstrap_expect"
             | "data_dir"
             | "authoritative_region"
@@ -425,7 +427,7 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::Array(items) => items.iter().all(is_empty),
-        Value::Object(members) => members.is_empty(),
+        Value::Object(members) => members.values().all(is_empty),
     }
 }
 

@@ -4,6 +4,7 @@
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
+mod clients;
 mod dev;
 mod evals;
 mod events;
