@@ -236,3 +236,6 @@ fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
 fn eval_id(text: &str) -> Result<EvalId, String> {
     Ok(ids::exact(text)?.map(EvalId::from).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;
