@@ -1,6 +1,7 @@
 //! The agent as a library: configuration, the server and its wiring, the node, the command line.
 
 pub mod agent;
+pub mod ahead;
 pub mod archive;
 pub mod cli;
 mod compare;

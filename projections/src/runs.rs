@@ -55,17 +55,33 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             }
             return;
         }
-        // Keys that come in order leave full runs behind.
-        let split = if at == RUN_MAX { RUN_MAX } else { RUN_MAX / 2 };
-        let mut second = run.split_off(split);
-        let entry = (key, value);
-        if at > split || second.is_empty() {
-            second.insert(at - split, entry);
+        self.insert_full(at, (key, value));
+    }
+
+    /// Adds an entry to a run that is full, where it would be at `at`.
+    fn insert_full(&mut self, at: usize, entry: (K, V)) {
+        let (floor, run) = self.runs.get_prev(&entry.0).map(|(floor, run)| (*floor, run)).expect("the full run was found by this key");
+        if at == run.len() {
+            // Keys that come in order leave full runs behind.
+            self.runs.insert(entry.0, Arc::new(vec![entry]));
+            return;
+        }
+        let mut run = Arc::unwrap_or_clone(self.runs.remove(&floor).expect("it was found"));
+        run.insert(at, entry);
+        // So do those that nearly do: what fits into the run before goes there, and a run is halved only between full ones.
+        if let Some((_, before)) = self.runs.get_prev_mut(&floor)
+            && before.len() < RUN_MAX
+        {
+            let before = Arc::make_mut(before);
+            let moved = (RUN_MAX - before.len()).min(run.len() - 1);
+            before.extend(run.drain(..moved));
+            before.shrink_to_fit();
         } else {
-            run.insert(at, entry);
+            let second = run.split_off(run.len() / 2);
+            self.runs.insert(second[0].0, Arc::new(second));
         }
         run.shrink_to_fit();
-        self.runs.insert(second[0].0, Arc::new(second));
+        self.runs.insert(run[0].0, Arc::new(run));
     }
 
     /// A key below all there are.
