@@ -86,9 +86,9 @@ const LIST_TAILS: [&str; 5] = ["/allocations", "/evaluations", "/deployments", "
 fn endpoint(method: &Method, path: &str) -> Option<(&'static str, RateOp)> {
     let (root, endpoint) = ENDPOINTS.iter().find(|(root, _)| path.starts_with(root)).filter(|(_, endpoint)| !endpoint.is_empty())?;
     let is_list = path == *root && root.ends_with('s') || LIST_TAILS.iter().any(|tail| path.ends_with(tail));
-    let op = match method {
-        &Method::GET if is_list || path == "/v1/operator/keyring/keys" => RateOp::List,
-        &Method::GET => RateOp::Read,
+    let op = match *method {
+        Method::GET if is_list || path == "/v1/operator/keyring/keys" => RateOp::List,
+        Method::GET => RateOp::Read,
         _ if path.starts_with("/v1/search") || path == "/v1/validate/job" => RateOp::Read,
         _ => RateOp::Write,
     };

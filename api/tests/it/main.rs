@@ -1,7 +1,7 @@
 //! The API over a server that applies commands at once and has no log.
 
-mod auth_methods;
 mod acl;
+mod auth_methods;
 mod autopilot;
 mod blocking;
 mod callers;

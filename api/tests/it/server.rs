@@ -148,15 +148,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Self::with(songline_api::AclSettings::default())
+        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
     }
 
     /// The same where callers have to show who they are.
     pub fn guarded() -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() })
+        Self::asking(Arc::new(Nobody))
     }
 
-    fn with(acl: songline_api::AclSettings) -> Arc<Self> {
+    /// One that reaches the world outside through this.
+    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
+    }
+
+    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -185,7 +190,7 @@ impl Memory {
             last_actor: Mutex::default(),
             served: Mutex::default(),
             info,
-            sso: Sso::new(Arc::new(Nobody)),
+            sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             bootstrap_reset: AtomicU64::new(0),
@@ -212,6 +217,7 @@ impl Memory {
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
+            served: Mutex::default(),
             info: self.info.clone(),
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
