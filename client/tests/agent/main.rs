@@ -10,4 +10,5 @@ mod mock;
 mod raw_exec;
 mod reattach;
 mod services;
+mod session;
 mod storm;
