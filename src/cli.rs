@@ -133,10 +133,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`.
+/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`. One letter is short: `-t=false`.
 fn two_dashes(arg: OsString) -> OsString {
     match arg.to_str() {
-        Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") && text.as_bytes()[1].is_ascii_alphabetic() => {
+        Some(text)
+            if text.len() > 2
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.as_bytes()[1].is_ascii_alphabetic()
+                && text.as_bytes()[2] != b'=' =>
+        {
             OsString::from(format!("-{text}"))
         }
         _ => arg,

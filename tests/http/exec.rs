@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
+use crate::agent::{Agent, Setup};
 use crate::http::Request;
 use crate::process::{self, Process};
 use crate::story::{Story, WITHIN};
@@ -46,13 +47,26 @@ struct Heard {
 
 impl Session {
     fn begin(story: &Story, alloc: &str, command: &[&str], tty: bool) -> Result<Session> {
+        Session::begin_as(story, alloc, command, tty, None)
+    }
+
+    /// With this token in the request's head.
+    fn begin_as(story: &Story, alloc: &str, command: &[&str], tty: bool, token: Option<&str>) -> Result<Session> {
         let command = serde_json::to_string(command)?;
         let escaped: String = command.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let url = format!("ws://{}/v1/client/allocation/{alloc}/exec?task=t&tty={tty}&command={escaped}", story.http());
+        Session::open(story, &url, token)
+    }
+
+    fn open(story: &Story, url: &str, token: Option<&str>) -> Result<Session> {
         let stream = TcpStream::connect(story.http())?;
         stream.set_read_timeout(Some(WITHIN))?;
         stream.set_write_timeout(Some(WITHIN))?;
-        let (socket, _) = client(url.into_client_request()?, stream).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let mut request = url.into_client_request()?;
+        if let Some(token) = token {
+            request.headers_mut().insert("X-Nomad-Token", token.parse()?);
+        }
+        let (socket, _) = client(request, stream).map_err(|error| anyhow::anyhow!("{error}"))?;
         Ok(Session(socket))
     }
 
@@ -282,5 +296,65 @@ fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
     }
     let well = Session::begin(&story, &alloc, &["echo", "well"], false)?.hear_all()?;
     ensure!(well.stdout == "well\n", "{well:?}");
+    Ok(())
+}
+
+#[test]
+fn whoever_runs_commands_in_tasks_needs_the_right_for_it_all_the_time() -> Result<()> {
+    let story = Story { agent: Agent::start(&Setup { acl: true, ..Setup::dev() })? };
+    let ask = |method: &str, target: &str, token: &str, body: &Value| -> Result<Value> {
+        let answer = story.call(&Request::new(method, target).header("X-Nomad-Token", token).json(body))?;
+        Ok(if answer.body.is_empty() { Value::Null } else { answer.json()? })
+    };
+    let boot = story.call(&Request::new("PUT", "/v1/acl/bootstrap"))?.json()?;
+    let boss = boot["SecretID"].as_str().context("a secret")?.to_owned();
+    let token_with = |name: &str, capabilities: &str| -> Result<(String, String)> {
+        let rules = format!("namespace \"default\" {{ capabilities = [{capabilities}] }}");
+        ask("PUT", &format!("/v1/acl/policy/{name}"), &boss, &json!({"Name": name, "Rules": rules}))?;
+        let token = ask("PUT", "/v1/acl/token", &boss, &json!({"Name": name, "Type": "client", "Policies": [name]}))?;
+        let text = |field: &str| token[field].as_str().map(str::to_owned).context("a token");
+        Ok((text("SecretID")?, text("AccessorID")?))
+    };
+    let (tasks_only, _) = token_with("tasks", "\"alloc-exec\"")?;
+    let (nodes_too, accessor) = token_with("nodes", "\"alloc-exec\", \"alloc-node-exec\"")?;
+    let config = json!({"command": "/bin/sh", "args": ["-c", "exec sleep 86400"]});
+    let task = json!({"Name": "t", "Driver": "raw_exec", "Config": config, "KillTimeout": 1_000_000_000});
+    let group = json!({"Name": "g", "Tasks": [task]});
+    ask("PUT", "/v1/jobs", &boss, &json!({"Job": {"ID": "guarded", "Datacenters": ["*"], "TaskGroups": [group]}}))?;
+    let deadline = Instant::now() + WITHIN;
+    let alloc = loop {
+        let allocs = ask("GET", "/v1/job/guarded/allocations", &boss, &Value::Null)?;
+        if allocs[0]["ClientStatus"] == "running" {
+            break allocs[0]["ID"].as_str().context("an alloc's id")?.to_owned();
+        }
+        ensure!(Instant::now() < deadline, "{allocs}");
+    };
+
+    let refused = |token: Option<&str>| -> Result<(u16, String)> {
+        let heard = Session::begin_as(&story, &alloc, &["true"], false, token)?.hear_all()?;
+        heard.close.context("a close frame")
+    };
+    ensure!(refused(None)? == (1011, "Permission denied".to_owned()), "nobody");
+    ensure!(refused(Some(&tasks_only))? == (1011, "Permission denied".to_owned()), "alloc-exec alone is not enough for raw_exec");
+    let unknown = refused(Some("11111111-2222-3333-4444-555555555555"))?;
+    ensure!(unknown == (1011, "rpc error: Permission denied".to_owned()), "{unknown:?}");
+    ensure!(refused(Some(&nodes_too))? == (1000, String::new()), "who may");
+
+    // A browser cannot set headers: it says who it is in its first message.
+    let url = format!("ws://{}/v1/client/allocation/{alloc}/exec?task=t&ws_handshake=true&command=%5B%22true%22%5D", story.http());
+    for (secret, close) in [(&nodes_too, (1000, "")), (&tasks_only, (1011, "Permission denied"))] {
+        let mut session = Session::open(&story, &url, None)?;
+        session.say(&json!({"version": 1, "auth_token": secret}))?;
+        let heard = session.hear_all()?;
+        ensure!(heard.close == Some((close.0, close.1.to_owned())), "{heard:?}");
+    }
+
+    // Who loses the right loses the session.
+    let mut session = Session::begin_as(&story, &alloc, &["sleep", "77401"], false, Some(&nodes_too))?;
+    let process = wait_for_process("sleep", "77401")?;
+    ask("DELETE", &format!("/v1/acl/token/{accessor}"), &boss, &Value::Null)?;
+    let heard = session.hear_all()?;
+    ensure!(heard.close == Some((1011, "rpc error: Permission denied".to_owned())), "{heard:?}");
+    ensure!(process.ends_before(Instant::now() + WITHIN), "the command goes on");
     Ok(())
 }

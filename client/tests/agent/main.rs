@@ -11,4 +11,5 @@ mod mock;
 mod raw_exec;
 mod reattach;
 mod services;
+mod session;
 mod storm;
