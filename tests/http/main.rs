@@ -14,10 +14,13 @@ mod history;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod jobs;
+mod openapi;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod replay;
 mod secrets;
+#[path = "../support/openapi.rs"]
+mod shapes;
 mod snapshots;
 mod story;
