@@ -60,8 +60,11 @@ fn what_is_answered_has_the_shape_that_the_agent_says() -> Result<()> {
         }
         path = path.replace("{name}", if template.contains("namespace") { "n" } else { "s" });
         let query = match template.as_str() {
-            // The one has no source that is kept, the other is no read.
-            "/v1/job/{job_id}/submission" | "/v1/client/allocation/{alloc_id}/gc" => continue,
+            // No source is kept of the one, the others are no reads of the state.
+            "/v1/job/{job_id}/submission"
+            | "/v1/client/allocation/{alloc_id}/exec"
+            | "/v1/client/allocation/{alloc_id}/gc"
+            | "/v1/client/allocation/{alloc_id}/snapshot" => continue,
             "/v1/job/{job_id}/versions" => "?diffs=true",
             "/v1/allocations" | "/v1/nodes" => "?resources=true",
             "/v1/jobs" => "?meta=true",
