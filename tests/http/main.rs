@@ -18,10 +18,13 @@ mod http;
 mod jobs;
 mod login;
 mod monitor;
+mod openapi;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod replay;
 mod secrets;
+#[path = "../support/openapi.rs"]
+mod shapes;
 mod snapshots;
 mod story;
