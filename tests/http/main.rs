@@ -1,6 +1,7 @@
 //! Stories of the whole: a running agent, real processes, and HTTP as people and tools use it.
 //! Not here: single routes in all their ways, which the recorded conversations of `tests/conformance` have.
 
+mod acl;
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
