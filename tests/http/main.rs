@@ -14,6 +14,7 @@ mod history;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod jobs;
+mod planted;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;

@@ -3,8 +3,13 @@
 mod autopilot;
 mod blocking;
 mod cluster;
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
 mod csi;
 mod evals;
+mod hostile;
+#[path = "../../../fuzz/src/http.rs"]
+mod http;
 mod identity;
 mod jobs;
 mod listen;
