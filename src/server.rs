@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ServerConfig;
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
+pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
 

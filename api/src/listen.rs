@@ -1,5 +1,7 @@
 //! Connections: accepting them, bounding them, and dropping those that do not read what is written to them.
 
+mod pace;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,6 +26,9 @@ use tokio_util::task::TaskTracker;
 use crate::http::Api;
 use crate::server::Server;
 
+use pace::Paced;
+pub(crate) use pace::TooSlow;
+
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -33,6 +38,8 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// How long the head of a request may take.
     pub header_timeout: Duration,
+    /// How long the body of a request may be waited for, all waits together. What comes earns more time: [`pace`] says how much.
+    pub body_timeout: Duration,
     /// How long requests may go on after shutdown has begun.
     pub drain_timeout: Duration,
 }
@@ -43,6 +50,7 @@ impl Default for Limits {
             connections_per_client_max: 100,
             write_timeout: Duration::from_secs(60),
             header_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(5),
         }
     }
@@ -88,10 +96,11 @@ async fn connection<S: Server>(stream: TcpStream, peer: SocketAddr, api: Api<S>,
     }
     let stalled = Stalled::default();
     let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, waiting: None, stalled: stalled.clone() });
+    let body_timeout = limits.body_timeout;
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
         request.extensions_mut().insert(stalled.clone());
-        async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(Body::new)).await) }
+        async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

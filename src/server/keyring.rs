@@ -3,6 +3,7 @@
 //! Which keys there are and which one is active is in the tables. Nothing here outlives the process but the key-encryption key's file.
 
 mod kek;
+mod known_key;
 mod leader;
 mod material;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use super::{Core, lock};
 use kek::Kek;
 use material::Material;
 
+pub use known_key::KnownKey;
 pub(crate) use leader::start;
 
 /// How long signing waits for the first key of a new cluster.

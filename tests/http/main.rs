@@ -20,6 +20,7 @@ mod jobs;
 mod login;
 mod monitor;
 mod openapi;
+mod planted;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;

@@ -69,9 +69,20 @@ pub struct Agent {
 impl Agent {
     /// Starts one and waits until it says where it listens.
     pub fn start(setup: &Setup) -> Result<Agent> {
+        Self::start_with(setup, &setup.config())
+    }
+
+    /// The same, and it tells of itself whatever there is to tell.
+    pub fn start_talkative(setup: &Setup) -> Result<Agent> {
+        let mut config = setup.config();
+        config["log_level"] = json!("TRACE");
+        Self::start_with(setup, &config)
+    }
+
+    fn start_with(setup: &Setup, content: &Value) -> Result<Agent> {
         let dir = tempfile::tempdir().context("making a folder for an agent")?;
         let config = dir.path().join("agent.json");
-        std::fs::write(&config, setup.config().to_string()).context("writing its configuration")?;
+        std::fs::write(&config, content.to_string()).context("writing its configuration")?;
         let stderr = File::create(dir.path().join("stderr")).context("creating its log")?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_songline"));
         command.arg("agent");
@@ -115,6 +126,11 @@ impl Agent {
 
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// All that the agent wrote about itself.
+    pub fn log(&self) -> Result<Vec<u8>> {
+        std::fs::read(self.dir.path().join("stderr")).context("reading its log")
     }
 
     /// The end of what the agent wrote about itself.

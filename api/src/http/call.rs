@@ -22,11 +22,14 @@ use crate::http::gate::Credentials;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::past::PastView;
-use crate::listen::Stalled;
+use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// Longest text of an error, in bytes. Texts quote what was sent, and that may be anything.
+pub const ERROR_BYTES_MAX: usize = 4096;
 
 /// One request.
 pub struct Call<S> {
@@ -224,9 +227,15 @@ pub fn empty_written(index: u64) -> Response {
     response
 }
 
-/// An error's answer: the bare text.
+/// An error's answer: the bare text, cut off where it gets too long.
 pub fn error_response<S: Server>(server: &S, error: ApiError) -> Response {
-    let mut response = Response::new(Body::from(error.text.into_owned()));
+    let mut text = error.text.into_owned();
+    if text.len() > ERROR_BYTES_MAX {
+        let more = text.len();
+        text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX - 32));
+        text.push_str(&format!(".. ({} bytes more)", more - text.len()));
+    }
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = error.code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     if let Some(index) = error.index {
@@ -243,6 +252,7 @@ pub async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> 
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "http: request body too large"))
         }
+        Err(error) if error.is::<TooSlow>() => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, error.to_string())),
         Err(error) => Err(ApiError::bad_request(error.to_string())),
     }
 }

@@ -6,9 +6,14 @@ mod autopilot;
 mod blocking;
 mod callers;
 mod cluster;
+#[path = "../../../fuzz/src/corpus.rs"]
+mod corpus;
 mod csi;
 mod evals;
 mod every_list;
+mod hostile;
+#[path = "../../../fuzz/src/http.rs"]
+mod http;
 mod identity;
 mod jobs;
 mod listen;

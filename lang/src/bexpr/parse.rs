@@ -14,6 +14,9 @@ use crate::regexp;
 /// How deep parentheses, `not` and collections may nest.
 const NESTING_DEPTH_MAX: usize = 200;
 
+/// How many regular expressions a filter may compile: each may take what `regexp` allows one, and a list keeps them while it runs.
+const PATTERNS_MAX: usize = 32;
+
 const SPACE: &str = r"[ \t\r\n]";
 const LETTER: &str = "[a-zA-Z]";
 const WORD: &str = "[a-zA-Z0-9_/]";
@@ -31,6 +34,7 @@ type Parsed<T> = Result<T, ErrMode<ContextError>>;
 struct Progress {
     length: usize,
     depth: usize,
+    patterns: usize,
     farthest: usize,
     expected: Vec<String>,
     /// A mistake with a text of its own: byte offset and message.
@@ -328,6 +332,11 @@ fn selector_operator_value(input: &mut Input<'_>) -> Parsed<Expression> {
         Operator::Equal => Matching::Equal(literal),
         Operator::Contains => Matching::In(literal),
         Operator::Matches => {
+            input.state.patterns += 1;
+            if input.state.patterns > PATTERNS_MAX {
+                let at = offset(input);
+                return mistake(input, at, "match", "too many regular expressions in one filter");
+            }
             let compiled = regexp::compile(&literal).map_err(|error| error.to_string());
             Matching::Regexp(Pattern { text: literal, compiled })
         }

@@ -277,8 +277,9 @@ impl<'a> Parser<'a> {
                     name => Expression::Scope { root: name.to_string(), steps: Vec::new(), text: name.to_string(), range: start.range },
                 }
             }
-            Kind::OpenQuote => self.template(Kind::CloseQuote, false),
-            Kind::OpenHeredoc { flush } => self.template(Kind::CloseHeredoc, flush),
+            // A template inside of a template takes twice the stack of other nesting, so it counts twice.
+            Kind::OpenQuote => self.deeper(|parser| parser.template(Kind::CloseQuote, false), placeholder),
+            Kind::OpenHeredoc { flush } => self.deeper(|parser| parser.template(Kind::CloseHeredoc, flush), placeholder),
             Kind::Minus => {
                 self.read();
                 let operand = self.deeper(Self::term_with_steps, placeholder);

@@ -1,0 +1,132 @@
+//! Bodies of requests, which have to come in reasonable time. Not a bound between two pieces, which a byte a second would keep, and not
+//! one on the whole, which would be too short for an archive: a body may be waited for only so long, and what comes of it earns more.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::BoxError;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+/// How many bytes earn a second of waiting: a client on the slowest of lines does better.
+const BYTES_PER_SECOND: u32 = 4096;
+
+/// A body was given up because it came too slowly.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the body of the request came too slowly")]
+pub(crate) struct TooSlow;
+
+/// A body that fails when it is waited for too long.
+pub(crate) struct Paced<B> {
+    body: B,
+    /// How long it may still be waited for.
+    left: Duration,
+    /// What can be saved up: a fast beginning does not pay for an endless end.
+    left_max: Duration,
+    /// Since when it is waited for, and what ends that.
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<B> Paced<B> {
+    /// A body that may be waited for so long before anything has come.
+    pub(crate) fn new(body: B, patience: Duration) -> Self {
+        Self { body, left: patience, left_max: patience, waiting: None }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Paced<B>
+where
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
+            let left = this.left;
+            let begin = || (Instant::now(), Box::pin(tokio::time::sleep(left)));
+            let (_, sleep) = this.waiting.get_or_insert_with(begin);
+            ready!(sleep.as_mut().poll(cx));
+            return Poll::Ready(Some(Err(TooSlow.into())));
+        };
+        if let Some((since, _)) = this.waiting.take() {
+            this.left = this.left.saturating_sub(since.elapsed());
+        }
+        let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref).map_or(0, Bytes::len);
+        let earned = Duration::from_secs(bytes as u64) / BYTES_PER_SECOND;
+        this.left = (this.left + earned).min(this.left_max);
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// What a body of so many bytes, a piece every so often, comes to: bytes read, seconds it took, and whether it was whole.
+    async fn check(pieces: usize, piece_bytes: usize, every: Duration) -> (usize, u64, bool) {
+        let stream = async_stream::stream! {
+            for _ in 0..pieces {
+                tokio::time::sleep(every).await;
+                yield Ok::<_, Infallible>(Bytes::from(vec![0; piece_bytes]));
+            }
+        };
+        let mut body = Paced::new(Body::from_stream(stream), Duration::from_secs(60));
+        let began = Instant::now();
+        let mut read = 0;
+        loop {
+            match body.frame().await {
+                None => return (read, began.elapsed().as_secs(), true),
+                Some(Ok(frame)) => read += frame.data_ref().map_or(0, Bytes::len),
+                Some(Err(error)) => {
+                    assert!(error.is::<TooSlow>(), "{error}");
+                    return (read, began.elapsed().as_secs(), false);
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_a_second_is_given_up_after_the_patience_that_there_is() {
+        assert_eq!(check(1_000_000, 1, Duration::from_secs(1)).await, (60, 60, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_given_up_as_soon() {
+        assert_eq!(check(1, 1, Duration::from_secs(1_000_000)).await, (0, 60, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_line_may_take_hours() {
+        assert_eq!(check(10_000, 8192, Duration::from_secs(1)).await, (81_920_000, 10_000, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_beginning_does_not_pay_for_an_endless_end() {
+        let fast = vec![Bytes::from(vec![0; 32 << 20])];
+        let stream = async_stream::stream! {
+            for piece in fast { yield Ok::<_, Infallible>(piece); }
+            std::future::pending::<()>().await;
+        };
+        let mut body = Paced::new(Body::from_stream(stream), Duration::from_secs(60));
+        let began = Instant::now();
+        while body.frame().await.is_some_and(|frame| frame.is_ok()) {}
+        assert_eq!(began.elapsed().as_secs(), 60);
+    }
+}

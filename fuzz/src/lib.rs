@@ -1,0 +1,15 @@
+//! What every target does with an input. Ordinary tests of the crates concerned include these files and play the corpora through them,
+//! so what is fuzzed and what is replayed cannot drift apart.
+
+pub mod lang;
+
+#[cfg(feature = "tables")]
+pub mod tables;
+
+#[cfg(feature = "server")]
+pub mod http;
+#[cfg(feature = "server")]
+#[path = "../../api/tests/it/server.rs"]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod shell;

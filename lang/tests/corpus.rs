@@ -1,0 +1,44 @@
+//! The inputs that fuzzing found worth keeping, played through what the fuzzer itself runs: none may panic or break a rule.
+//! Finding new ones needs another toolchain: docs/fuzzing.md.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read the corpora, with room for deep ones")]
+
+#[path = "../../fuzz/src/corpus.rs"]
+mod corpus;
+#[path = "../../fuzz/src/lang.rs"]
+mod lang;
+
+#[test]
+fn filters_are_read_or_refused() {
+    corpus::replay("bexpr", lang::bexpr);
+}
+
+#[test]
+fn job_files_are_read_or_refused() {
+    corpus::replay("hcl", lang::hcl);
+}
+
+#[test]
+fn old_job_files_are_read_or_refused() {
+    corpus::replay("hcl1", lang::hcl1);
+}
+
+#[test]
+fn policies_are_read_or_refused() {
+    corpus::replay("acl", lang::acl);
+}
+
+#[test]
+fn configuration_documents_are_read_or_refused() {
+    corpus::replay("config", lang::config);
+}
+
+#[test]
+fn bodies_are_read_or_refused() {
+    corpus::replay("json", lang::json);
+}
+
+#[test]
+fn versions_constraints_durations_and_patterns_are_read_or_refused() {
+    corpus::replay("words", lang::words);
+}
