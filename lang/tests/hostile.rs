@@ -8,7 +8,7 @@ use songline_lang::{acl, config, go_json, regexp};
 /// A thread of the server has as much stack.
 const STACK_BYTES: usize = 2 << 20;
 /// How often a piece is repeated: a body may be longer, but what does not hold for this would not hold for that.
-const REPEATED: usize = 100_000;
+const REPEATED: usize = 30_000;
 
 /// Gives a text to all languages that might get it.
 fn check(text: &str) {
