@@ -26,8 +26,9 @@ fn signature(token: &str) -> Result<String> {
     Ok(token.trim().rsplit('.').next().filter(|part| part.len() > 80).context("a token has a signature")?.to_owned())
 }
 
+/// Whether a text stands in bytes, of which there may be very many.
 fn find(haystack: &[u8], needle: &str) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
+    regex::bytes::Regex::new(&regex::escape(needle)).expect("an escaped text is a pattern").is_match(haystack)
 }
 
 /// Files below that hold the text.
