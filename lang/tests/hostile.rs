@@ -1,6 +1,8 @@
 //! Texts that were made to hurt: deep, long, or growing while they are read. Each is refused, or read in bounds. The stack is that of a
 //! worker thread; a text that grows without end would end the test process.
 
+#![expect(clippy::disallowed_types, reason = "a test runs on the stack of a worker")]
+
 use songline_lang::bexpr::Filter;
 use songline_lang::jobspec::{self, ParseOptions};
 use songline_lang::{acl, config, go_json, regexp};
