@@ -45,7 +45,22 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     outcome
 }
 
+/// A server that has just begun to lead makes its first root key; until then it writes no variable.
+async fn wait_for_a_root_key(options: &Options, addr: &str) -> anyhow::Result<()> {
+    let mut connection = Connection::open(addr).await?.with_token(options.token.clone());
+    let until = Instant::now() + Duration::from_secs(10);
+    let body = json!({ "Path": "load/first", "Items": { "value": "v" } }).to_string();
+    while let Err(error) = connection.ok("PUT", "/v1/var/load/first", body.as_bytes()).await {
+        if Instant::now() > until {
+            return Err(error);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
 async fn write(options: &Options, addr: &str) -> anyhow::Result<()> {
+    wait_for_a_root_key(options, addr).await?;
     let (started, before) = (Instant::now(), processor_seconds()?);
     let until = started + Duration::from_secs(options.seconds);
     let mut writers = Vec::new();
