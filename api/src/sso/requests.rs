@@ -70,4 +70,10 @@ impl Requests {
         let taken = self.open.lock().remove(&(method.clone(), nonce.to_owned()));
         taken.filter(|open| open.expires >= now)
     }
+
+    /// How many are under way.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.open.lock().len()
+    }
 }

@@ -96,7 +96,7 @@ async fn a_command_in_an_isolated_task_is_where_the_task_is() {
         dir: "/".into(),
         user: "nobody".into(),
         logs: None,
-        cgroup: None,
+        cgroups: None,
         isolation: Some(Isolation {
             root,
             binds: host.map(|path| Bind { from: path.into(), to: path.into(), read_only: true }).collect(),
