@@ -5,6 +5,7 @@ mod agent;
 mod alloc;
 mod dev;
 mod event;
+mod exec;
 mod explain;
 mod history;
 mod http;
@@ -37,7 +38,7 @@ enum Command {
     /// Jobs: run, status, stop.
     #[command(subcommand)]
     Job(job::Command),
-    /// Allocations: status, logs.
+    /// Allocations: status, logs, exec.
     #[command(subcommand)]
     Alloc(alloc::Command),
     /// Nodes: status.
@@ -84,10 +85,12 @@ pub fn main() -> ExitCode {
     if args.get(1).is_some_and(|arg| arg == "executor") {
         return songline_client::executor_main(args.into_iter().skip(2));
     }
-    if args.get(1).is_some_and(|arg| arg == "-version" || arg == "-v") {
+    if args.get(1).is_some_and(|arg| arg == "-version" || arg == "--version" || arg == "-v") {
         return version();
     }
-    let cli = Cli::parse_from(args.into_iter().map(two_dashes));
+    let is_exec = args.get(1).is_some_and(|arg| arg == "alloc") && args.get(2).is_some_and(|arg| arg == "exec");
+    let own = if is_exec { exec::own_arguments(&args) } else { args.len() };
+    let cli = Cli::parse_from(args.into_iter().enumerate().map(|(at, arg)| if at < own { two_dashes(arg) } else { arg }));
     let result = match cli.command {
         Command::Agent(options) => agent::run(options),
         Command::Dev(options) => dev::run(options),
@@ -114,7 +117,15 @@ pub fn main() -> ExitCode {
 }
 
 fn version() -> ExitCode {
-    println!("Songline v{} (speaks the interface of Nomad v{})", env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
+    let (own, reference) = (env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
+    let name = std::env::args_os().next().map(PathBuf::from);
+    // Whoever put it where `nomad` was has scripts that read the first line.
+    if name.is_some_and(|name| name.file_name().is_some_and(|name| name == "nomad")) {
+        println!("Nomad v{reference}");
+        println!("Songline v{own}");
+    } else {
+        println!("Songline v{own} (speaks the interface of Nomad v{reference})");
+    }
     ExitCode::SUCCESS
 }
 
@@ -122,10 +133,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`.
+/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`. One letter is short: `-t=false`.
 fn two_dashes(arg: OsString) -> OsString {
     match arg.to_str() {
-        Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") && text.as_bytes()[1].is_ascii_alphabetic() => {
+        Some(text)
+            if text.len() > 2
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.as_bytes()[1].is_ascii_alphabetic()
+                && text.as_bytes()[2] != b'=' =>
+        {
             OsString::from(format!("-{text}"))
         }
         _ => arg,
@@ -144,7 +161,8 @@ pub(crate) fn read_job(path: &PathBuf) -> anyhow::Result<serde_json::Value> {
         let value: serde_json::Value = serde_json::from_str(&source).with_context(|| format!("reading {}", path.display()))?;
         (value.get("Job").cloned().unwrap_or(value), "json")
     } else {
-        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), ..Default::default() };
+        let entropy = uuid::Uuid::new_v4().as_u128();
+        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), entropy, ..Default::default() };
         let job = songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
         (job, "hcl2")
     };

@@ -47,6 +47,8 @@ pub struct AgentConfig {
     pub server: Option<ServerConfig>,
     /// The node, if there is one.
     pub client: Option<ClientConfig>,
+    /// Whether rate counters tell callers apart.
+    pub rpc_rate_labels: bool,
     /// Whether Prometheus may ask.
     pub prometheus_metrics: bool,
     /// How many connections one address may have.
@@ -133,6 +135,7 @@ impl Default for AgentConfig {
             response_headers: BTreeMap::new(),
             server: None,
             client: None,
+            rpc_rate_labels: true,
             prometheus_metrics: false,
             http_max_conns_per_client: 100,
         }

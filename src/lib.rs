@@ -1,11 +1,13 @@
 //! The agent as a library: configuration, the server and its wiring, the node, the command line.
 
 pub mod agent;
+pub mod ahead;
 pub mod archive;
 pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod logging;
 pub mod server;
 mod tls;
 

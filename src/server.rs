@@ -24,7 +24,7 @@ mod workers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use arc_swap::ArcSwap;
 use songline_api::event::{EventHub, FjallHistory, History, HubConfig};
@@ -63,6 +63,7 @@ pub struct Core {
     history: Arc<FjallHistory>,
     touches: Arc<Touches>,
     past: past::PastStates,
+    read_archive: Mutex<Option<archives::ReadArchive>>,
     log: OnceLock<Log<Machine>>,
     applied: watch::Sender<u64>,
     queues: Mutex<EvalQueues>,
@@ -72,6 +73,9 @@ pub struct Core {
     work_opened: Notify,
     apply_times: ApplyTimes,
     heartbeats: Mutex<Heartbeats>,
+    workers: workers::pool::Pool,
+    /// This server itself, for those of its threads that are started later.
+    own: Weak<Core>,
     /// Told when a deadline of the leader's machines may have moved.
     deadlines: Notify,
     plans: plans::PlanQueue,
@@ -158,7 +162,9 @@ impl Core {
         let (updates, update_queue) = updates::Updates::new();
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
-        let core = Arc::new(Self {
+        let core = Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            workers: workers::pool::Pool::default(),
             config,
             info,
             view: ArcSwap::from_pointee(State::new()),
@@ -167,6 +173,7 @@ impl Core {
             history: Arc::new(history),
             touches,
             past: past::PastStates::default(),
+            read_archive: Mutex::default(),
             log: OnceLock::new(),
             applied: watch::Sender::new(0),
             queues: Mutex::new(EvalQueues::new()),

@@ -21,9 +21,12 @@ mod history;
 mod host;
 mod ids;
 mod jobs;
+mod jwks;
 mod keyring;
 mod membership;
 mod metadata;
+mod migrate;
+mod monitor;
 mod mux;
 mod namespaces;
 mod nodes;
@@ -34,13 +37,16 @@ mod paging;
 mod params;
 mod past;
 mod pools;
+mod pprof;
 mod raft;
+mod rates;
 mod scaling;
 mod search;
 mod services;
 mod sso;
 mod variables;
 mod work;
+mod workers;
 
 use std::sync::Arc;
 
@@ -50,6 +56,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
+pub use rates::RateOp;
 
 use crate::caller::Callers;
 use crate::error::ApiError;
@@ -109,6 +116,7 @@ fn mux<S: Server>() -> Mux<S> {
     agent::routes(&mut mux);
     // Before the others below the same root: their last pattern takes all.
     exec::routes(&mut mux);
+    migrate::routes(&mut mux);
     allocs::routes(&mut mux);
     audit::routes(&mut mux);
     autopilot::routes(&mut mux);
@@ -121,14 +129,17 @@ fn mux<S: Server>() -> Mux<S> {
     history::routes(&mut mux);
     host::routes(&mut mux);
     jobs::routes(&mut mux);
+    jwks::routes(&mut mux);
     keyring::routes(&mut mux);
     membership::routes(&mut mux);
     metadata::routes(&mut mux);
+    monitor::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
     openapi::routes(&mut mux);
     operator::routes(&mut mux);
     pools::routes(&mut mux);
+    pprof::routes(&mut mux);
     raft::routes(&mut mux);
     scaling::routes(&mut mux);
     search::routes(&mut mux);
@@ -136,6 +147,7 @@ fn mux<S: Server>() -> Mux<S> {
     services::routes(&mut mux);
     sso::routes(&mut mux);
     work::routes(&mut mux);
+    workers::routes(&mut mux);
     mux
 }
 

@@ -17,6 +17,9 @@ pub trait Keyring: Send + Sync {
     /// What a workload identity says, if a key of the cluster signed it. Whether its allocation still counts is the caller's to ask.
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError>;
 
+    /// What checks the identities that this key has signed: the 32 bytes of an Ed25519 public key.
+    fn public_key(&self, key: RootKeyId) -> Result<[u8; 32], KeyringError>;
+
     /// A new key that is to become active, its material wrapped. `rekey`: it takes over all that others have encrypted.
     fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError>;
 }

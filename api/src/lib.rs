@@ -10,6 +10,7 @@ pub mod event;
 pub mod http;
 pub mod keyring;
 mod listen;
+pub mod monitor;
 pub mod openapi;
 mod past;
 mod server;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
+use crate::http::RateOp;
 use crate::keyring::Keyring;
 use crate::past::Past;
 use crate::sso::Sso;
@@ -101,6 +102,9 @@ pub trait Server: Send + Sync + 'static {
     /// The same as Prometheus text.
     fn metrics_prometheus(&self) -> String;
 
+    /// Counts a request that was served.
+    fn count_served(&self, served: Served);
+
     /// Whether this server and the node in this process are well; absent parts do not run here.
     fn health(&self) -> Health;
 
@@ -109,6 +113,12 @@ pub trait Server: Send + Sync + 'static {
 
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
+
+    /// The scheduler workers of this server.
+    fn scheduler_pool(&self) -> SchedulerPool;
+
+    /// Has so many workers from now on, for these kinds of evaluations. Those at work finish what they have.
+    fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>);
 
     /// What this server knows of its past; `None`: nothing.
     fn past(&self) -> Option<&dyn Past> {
@@ -120,6 +130,44 @@ pub trait Server: Send + Sync + 'static {
 
     /// Cancelled when the agent goes down: waiting requests and streams end.
     fn shutdown(&self) -> &CancellationToken;
+}
+
+/// A request as rate counters tell it apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// The reference's name of what was asked, such as `job`.
+    pub endpoint: &'static str,
+    /// What was done to it.
+    pub op: RateOp,
+    /// Who asked; `None` where that is not told.
+    pub identity: Option<String>,
+}
+
+/// What scheduler workers can be for, by the names of the wire. The first is for the servers' own chores.
+pub const SCHEDULERS: [&str; 5] = ["_core", "batch", "service", "sysbatch", "system"];
+
+/// The scheduler workers of a server.
+#[derive(Debug, Clone)]
+pub struct SchedulerPool {
+    /// Those that there are; more than `count` while some that were stopped finish their work.
+    pub workers: Vec<SchedulerWorker>,
+    /// How many there should be.
+    pub count: usize,
+    /// Which kinds of evaluations they take.
+    pub enabled: Vec<&'static str>,
+}
+
+/// One worker.
+#[derive(Debug, Clone)]
+pub struct SchedulerWorker {
+    /// Of this run of the server.
+    pub id: Uuid,
+    /// When it was started.
+    pub started: Time,
+    /// Whether it ends after what it does now.
+    pub stopping: bool,
+    /// What it does, in the words of the wire.
+    pub doing: &'static str,
 }
 
 /// A command that a request asks for.
@@ -254,6 +302,8 @@ pub struct AgentInfo {
     pub job_max_source_bytes: u64,
     /// Highest priority of a job.
     pub job_max_priority: i64,
+    /// Whether rate counters tell callers apart.
+    pub rpc_rate_labels: bool,
     /// Whether callers have to show who they are, and how long tokens may live.
     pub acl: AclSettings,
     /// How many versions of a job are kept.

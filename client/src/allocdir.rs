@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use songline_model::AllocId;
 
 /// What the tasks of an allocation share.
@@ -81,6 +82,34 @@ impl AllocDir {
         fs::rename(&unfinished, &path)
     }
 
+    /// Writes a file below a task's `local` directory. Nothing that a task may have put there leads out of it.
+    pub fn write_local(&self, task: &str, path: &Path, content: &[u8]) -> io::Result<()> {
+        let open = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut dir = rustix::fs::open(self.task(task).join("local"), open | OFlags::DIRECTORY, Mode::empty())?;
+        let mut names = Vec::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => names.push(name),
+                Component::CurDir | Component::RootDir => {}
+                Component::ParentDir | Component::Prefix(_) => return Err(io::Error::other("the path leads out of the task's directory")),
+            }
+        }
+        let name = names.pop().ok_or_else(|| io::Error::other("the file has no name"))?;
+        for parent in names {
+            match rustix::fs::mkdirat(&dir, parent, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dir = rustix::fs::openat(&dir, parent, open | OFlags::DIRECTORY, Mode::empty())?;
+        }
+        let flags = open | OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mode = Mode::from_raw_mode(0o777);
+        let file = rustix::fs::openat(&dir, name, flags, mode)?;
+        // Whatever the process's mask takes away.
+        rustix::fs::fchmod(&file, mode)?;
+        fs::File::from(file).write_all(content)
+    }
+
     /// Takes over the data of the allocation before this one.
     pub fn adopt(&self, previous: &AllocDir, tasks: &[&str]) -> io::Result<()> {
         let shared = previous.shared().join("data");
@@ -116,4 +145,27 @@ impl AllocDir {
 fn make(dir: &Path, mode: u32) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(mode).create(dir)?;
     fs::set_permissions(dir, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_a_task_stays_in_its_directory() -> io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let dir = AllocDir::new(parent.path(), &AllocId::default());
+        dir.build()?;
+        dir.build_task("t", None)?;
+        let local = dir.task("t").join("local");
+        dir.write_local("t", Path::new("a/b/c.txt"), b"deep")?;
+        assert_eq!(fs::read_to_string(local.join("a/b/c.txt"))?, "deep");
+        std::os::unix::fs::symlink(parent.path(), local.join("out"))?;
+        std::os::unix::fs::symlink(parent.path().join("file"), local.join("link"))?;
+        for path in ["../x", "out/x", "link", "", "/"] {
+            assert!(dir.write_local("t", Path::new(path), b"x").is_err(), "{path}");
+        }
+        assert!(!parent.path().join("x").exists() && !parent.path().join("file").exists());
+        Ok(())
+    }
 }

@@ -48,6 +48,8 @@ pub struct ClientConfig {
     pub max_dynamic_port: i64,
     /// The longest a task may take to end.
     pub kill_timeout_max: Dur,
+    /// The cgroup, below the mounts, that has those of all tasks; empty is the usual one.
+    pub cgroup_parent: Str,
     /// How often terminal allocations are looked through.
     pub gc_interval: Dur,
     /// How many allocations stay on this node before the oldest terminal ones are collected.
@@ -83,6 +85,7 @@ impl Default for ClientConfig {
             min_dynamic_port: 20000,
             max_dynamic_port: 32000,
             kill_timeout_max: Dur::from_secs(30),
+            cgroup_parent: Str::default(),
             gc_interval: Dur::from_mins(1),
             gc_allocs_max: 50,
             gc_disk_usage_percent: 80.0,

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
+use crate::cgroup::Cgroups;
 use crate::procfs;
 use crate::rotate::RotatingFile;
 use crate::signal;
@@ -78,7 +79,7 @@ struct Running {
     child: Child,
     started: Started,
     shared: Arc<Shared>,
-    cgroup: Option<PathBuf>,
+    cgroups: Option<Cgroups>,
 }
 
 /// What the threads know of each other.
@@ -96,10 +97,24 @@ struct Ended {
 
 fn start(place: &Place) -> io::Result<Running> {
     let spec = place.read_spec()?;
+    let Some(cgroups) = &spec.cgroups else { return start_in(place, &spec) };
+    let made = cgroups.make().map_err(|error| io::Error::new(error.kind(), format!("failed to create cgroup for task: {error}")));
+    let started = match (made, spec.isolation.is_some()) {
+        // Without isolation they only serve to find strays at the end; a kernel that refuses them still runs the task.
+        (Ok(()), _) | (Err(_), false) => start_in(place, &spec),
+        (Err(error), true) => Err(error),
+    };
+    if started.is_err() {
+        cgroups.at.end();
+    }
+    started
+}
+
+fn start_in(place: &Place, spec: &Spec) -> io::Result<Running> {
     let orders = place.open_orders()?;
     let mut command = match &spec.isolation {
         Some(isolation) => isolate::init_command(place, isolation)?,
-        None => plain_command(&spec)?,
+        None => plain_command(spec)?,
     };
     command.stdin(Stdio::null()).process_group(0);
     if spec.logs.is_some() {
@@ -111,13 +126,17 @@ fn start(place: &Place) -> io::Result<Running> {
         Some(logs) => Some((logs.open(&logs.stdout)?, logs.open(&logs.stderr)?)),
         None => None,
     };
+    let cgroups = spec.cgroups.as_ref().map(|cgroups| cgroups.at.clone());
+    if let Some(cgroups) = &cgroups {
+        cgroups.enter_first(&mut command, spec.isolation.is_some())?;
+    }
     let mut child = match &spec.isolation {
         Some(isolation) => isolate::spawn(command, isolation)?,
         None => command.spawn()?,
     };
-    if let Some(cgroup) = &spec.cgroup {
-        // Membership only serves to find strays at the end; a kernel that refuses it still runs the task.
-        let _ = isolate::join_cgroup(cgroup, child.id());
+    if let (Some(cgroups), None) = (&cgroups, &spec.isolation) {
+        // Another user may not have been let in by an older kernel.
+        let _ = cgroups.join(child.id());
     }
     let pid = pid_of(&child);
     let shared = Arc::new(Shared::default());
@@ -125,7 +144,7 @@ fn start(place: &Place) -> io::Result<Running> {
         pump(child.stdout.take(), stdout, &shared);
         pump(child.stderr.take(), stderr, &shared);
     }
-    obey(orders, pid, &shared, spec.cgroup.clone());
+    obey(orders, pid, &shared, cgroups.clone());
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let ticks = |pid| procfs::process(pid).map_or(0, |stat| stat.start_ticks);
     let started = Started {
@@ -133,10 +152,11 @@ fn start(place: &Place) -> io::Result<Running> {
         executor_start: ticks(own),
         task: pid.as_raw_nonzero().get(),
         task_start: ticks(pid.as_raw_nonzero().get()),
-        cgroup: spec.cgroup.clone(),
+        cgroups: cgroups.clone(),
+        counted: spec.isolation.is_some(),
         error: None,
     };
-    Ok(Running { child, started, shared, cgroup: spec.cgroup })
+    Ok(Running { child, started, shared, cgroups })
 }
 
 fn plain_command(spec: &Spec) -> io::Result<Command> {
@@ -176,7 +196,7 @@ fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: 
 }
 
 /// Carries out the agent's orders for as long as this process lives.
-fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroup: Option<PathBuf>) {
+fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroups: Option<Cgroups>) {
     let shared = Arc::clone(shared);
     std::thread::spawn(move || {
         for line in BufReader::new(orders).lines() {
@@ -185,12 +205,12 @@ fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroup: Option<PathBuf>) 
                 Some(Order::Signal(number)) => send(task, number, &shared),
                 Some(Order::Stop { signal, timeout }) => {
                     send(task, signal, &shared);
-                    let (shared, cgroup) = (Arc::clone(&shared), cgroup.clone());
+                    let (shared, cgroups) = (Arc::clone(&shared), cgroups.clone());
                     std::thread::spawn(move || {
                         wait_for(&shared, timeout, |ended| ended.task);
                         let ended = lock(&shared);
                         if !ended.task {
-                            kill_everything(task, cgroup.as_deref());
+                            kill_everything(task, cgroups.as_ref());
                         }
                     });
                 }
@@ -208,16 +228,16 @@ fn send(task: Pid, number: i32, shared: &Shared) {
     }
 }
 
-fn kill_everything(task: Pid, cgroup: Option<&Path>) {
+fn kill_everything(task: Pid, cgroups: Option<&Cgroups>) {
     let _ = kill_process_group(task, Signal::KILL);
-    if let Some(cgroup) = cgroup {
-        isolate::kill_cgroup(cgroup);
+    if let Some(cgroups) = cgroups {
+        cgroups.kill();
     }
 }
 
 impl Running {
     fn kill_all(&self) {
-        kill_everything(pid_of(&self.child), self.cgroup.as_deref());
+        kill_everything(pid_of(&self.child), self.cgroups.as_ref());
     }
 
     /// Waits for the end, removes strays, and writes down how it ended once its logs are complete.
@@ -233,13 +253,16 @@ impl Running {
         };
         self.shared.news.notify_all();
         wait_for(&self.shared, DRAIN_MAX, |ended| ended.pumps == 0);
-        if let Some(cgroup) = &self.cgroup {
-            isolate::remove_cgroup(cgroup);
+        let oom_kills = self.cgroups.as_ref().map_or(0, Cgroups::oom_kills);
+        if let Some(cgroups) = &self.cgroups {
+            cgroups.remove();
         }
         let exit = match status {
             Ok(status) => {
                 let signal = status.signal().unwrap_or(0);
-                Exit { code: status.code().unwrap_or(128 + signal), signal, oom_killed: false, error: None }
+                // A task that went on without the part of it that was killed, and ended well, was not ended by that.
+                let oom_killed = oom_kills > 0 && !status.success();
+                Exit { code: status.code().unwrap_or(128 + signal), signal, oom_killed, error: None }
             }
             Err(error) => Exit { error: Some(format!("executor: error waiting on process: {error}")), ..Exit::default() },
         };

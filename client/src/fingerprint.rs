@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
 use std::sync::Arc;
 
 use songline_model::{
@@ -11,6 +10,7 @@ use songline_model::{
     NodeResources, Resources, Str, Time,
 };
 
+use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::driver::Fingerprint;
 use crate::{procfs, signal, stats};
@@ -59,9 +59,10 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     put("unique.storage.bytestotal", disk.size.to_string());
     put("unique.storage.bytesfree", disk.available.to_string());
     let disk_mb = config.disk_total_mb.unwrap_or_else(|| to_mb(disk.available));
-    if let Some((mount, version)) = cgroup() {
-        put("unique.cgroup.mountpoint", mount);
-        put("unique.cgroup.version", version.to_owned());
+    let cgroups = Hierarchy::find(&config.cgroup_parent);
+    if let Some(cgroups) = &cgroups {
+        put("unique.cgroup.mountpoint", cgroups.mount().display().to_string());
+        put("unique.cgroup.version", cgroups.version().to_owned());
     }
     let network = Network::read(config);
     put("unique.network.ip-address", network.ip.to_string());
@@ -94,6 +95,7 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
             disk_mb: config.reserved.disk.disk_mb,
             ..Resources::default()
         }),
+        cgroup_parent: cgroups.map(|cgroups| cgroups.parent()).unwrap_or_default().into(),
         links: Some(BTreeMap::new()),
         meta: Some(meta),
         host_volumes: Some(config.host_volumes.clone()),
@@ -196,14 +198,6 @@ fn os() -> (String, String) {
         line.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
     };
     (value("ID"), value("VERSION_ID"))
-}
-
-fn cgroup() -> Option<(String, &'static str)> {
-    let root = "/sys/fs/cgroup";
-    if Path::new(root).join("cgroup.controllers").exists() {
-        return Some((root.to_owned(), "v2"));
-    }
-    Path::new(root).is_dir().then(|| (root.to_owned(), "v1"))
 }
 
 struct Network {

@@ -4,6 +4,8 @@
 
 mod agent;
 mod allocdir;
+mod artifact;
+pub mod cgroup;
 mod clock;
 mod config;
 pub mod core;

@@ -443,7 +443,7 @@ impl Shell {
             let outcome = match setup::set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
                 Ok(config) => {
                     prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), config);
-                    Ok(())
+                    setup::fetch_artifacts(&shared, &alloc, &dir, &task, &back).await
                 }
                 Err(error) => Err(StartFailure { error: error.into(), recoverable: false }),
             };

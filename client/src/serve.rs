@@ -4,6 +4,7 @@ mod exec;
 mod files;
 mod follow;
 mod logs;
+mod snapshot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,6 +125,15 @@ impl<S: Servers> NodeAgent for Client<S> {
     async fn alloc_exec(&self, command: ExecCommand) -> Result<ExecSession, RpcError> {
         let runner = self.runner(command.alloc)?;
         exec::begin(&self.inner.shared, &runner, command)
+    }
+
+    async fn alloc_snapshot(&self, alloc: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
+        let runner = self.present(alloc)?;
+        let (to, pieces) = mpsc::channel(FRAMES_MAX);
+        let tasks = runner.view().update.task_states.keys().map(ToString::to_string).collect::<Vec<_>>();
+        let dir = runner.dir.clone();
+        tokio::task::spawn_blocking(move || snapshot::write(&dir, alloc, &tasks, to));
+        Ok(pieces)
     }
 
     async fn host_stats(&self) -> Result<Bytes, RpcError> {

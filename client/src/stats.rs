@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::cgroup::CgroupUsage;
 use crate::procfs::{self, PAGE_BYTES, ProcessStat, TICKS_PER_SECOND};
 
 /// What one task uses at one moment.
@@ -19,12 +20,20 @@ pub struct TaskUsage {
     pub system_ticks: u64,
     /// The group whose processes it is; 0 when it has none.
     pub group: i32,
+    /// What its cgroups count, when they are asked instead of its processes.
+    pub counted: Option<CgroupUsage>,
 }
 
 impl TaskUsage {
     /// Of a task that has no process: only its memory is told.
     pub(crate) fn pretended(rss_bytes: u64) -> Self {
         Self { rss_bytes, ..Self::default() }
+    }
+
+    /// Of a task whose cgroups count for it.
+    pub(crate) fn counted(counted: &CgroupUsage, group: i32) -> Self {
+        let CgroupUsage { rss_bytes, user_ticks, system_ticks, .. } = *counted;
+        Self { rss_bytes, user_ticks, system_ticks, group, counted: Some(*counted) }
     }
 }
 
@@ -37,6 +46,7 @@ pub(crate) fn group_usage(group: i32) -> TaskUsage {
         user_ticks: sum(|stat| stat.user_ticks),
         system_ticks: sum(|stat| stat.system_ticks),
         group,
+        counted: None,
     }
 }
 
@@ -106,6 +116,12 @@ struct CpuStats {
 const PROCESS_MEMORY: &[&str] = &["RSS", "Swap"];
 /// What a process tells of its processor time.
 const PROCESS_CPU: &[&str] = &["System Mode", "User Mode", "Percent"];
+/// What cgroups of version 1 tell of their memory.
+const PER_CONTROLLER_MEMORY: &[&str] = &["RSS", "Cache", "Swap", "Usage", "Max Usage", "Kernel Usage", "Kernel Max Usage"];
+/// What cgroups of version 2 tell of their memory.
+const UNIFIED_MEMORY: &[&str] = &["Cache", "Swap", "Usage"];
+/// What cgroups tell of their processor time.
+const CGROUP_CPU: &[&str] = &["System Mode", "User Mode", "Throttled Periods", "Throttled Time", "Percent"];
 
 /// `AllocResourceUsage` of tasks that were looked at twice. Without tasks it is of no time.
 pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, interval: Interval, timestamp: i64) -> Vec<u8> {
@@ -125,17 +141,50 @@ pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, inte
 fn sum<'a>(tasks: impl Iterator<Item = &'a ResourceUsage>) -> ResourceUsage {
     let (mut memory, mut cpu) = (MemoryStats::default(), CpuStats::default());
     for task in tasks {
-        memory.rss += task.memory_stats.rss;
+        memory.add(&task.memory_stats);
         join(&mut memory.measured, &task.memory_stats.measured);
         if let Some(of_task) = &task.cpu_stats {
             cpu.percent += of_task.percent;
             cpu.system_mode += of_task.system_mode;
             cpu.user_mode += of_task.user_mode;
             cpu.total_ticks += of_task.total_ticks;
+            cpu.throttled_periods += of_task.throttled_periods;
+            cpu.throttled_time += of_task.throttled_time;
             join(&mut cpu.measured, &of_task.measured);
         }
     }
     ResourceUsage { memory_stats: memory, cpu_stats: Some(cpu), device_stats: Some(Vec::new()) }
+}
+
+impl MemoryStats {
+    fn of(usage: &TaskUsage) -> Self {
+        let Some(counted) = &usage.counted else {
+            return Self { rss: usage.rss_bytes, measured: Some(PROCESS_MEMORY.to_vec()), ..Self::default() };
+        };
+        let measured = if counted.per_controller { PER_CONTROLLER_MEMORY } else { UNIFIED_MEMORY };
+        Self {
+            rss: counted.rss_bytes,
+            cache: counted.cache_bytes,
+            swap: counted.swap_bytes,
+            mapped_file: counted.mapped_bytes,
+            usage: counted.usage_bytes,
+            max_usage: counted.usage_max_bytes,
+            kernel_usage: counted.kernel_bytes,
+            kernel_max_usage: counted.kernel_max_bytes,
+            measured: Some(measured.to_vec()),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.rss += other.rss;
+        self.cache += other.cache;
+        self.swap += other.swap;
+        self.mapped_file += other.mapped_file;
+        self.usage += other.usage;
+        self.max_usage += other.max_usage;
+        self.kernel_usage += other.kernel_usage;
+        self.kernel_max_usage += other.kernel_max_usage;
+    }
 }
 
 fn join(all: &mut Measured, more: &Measured) {
@@ -159,15 +208,17 @@ fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceU
     let user_mode = percent(before.user_ticks, after.user_ticks);
     let system_mode = percent(before.system_ticks, after.system_ticks);
     let percent = user_mode + system_mode;
+    let counted = after.counted.unwrap_or_default();
     ResourceUsage {
-        memory_stats: MemoryStats { rss: after.rss_bytes, measured: Some(PROCESS_MEMORY.to_vec()), ..MemoryStats::default() },
+        memory_stats: MemoryStats::of(after),
         cpu_stats: Some(CpuStats {
             system_mode,
             user_mode,
             percent,
             total_ticks: percent / 100.0 * interval.mhz_per_core,
-            measured: Some(PROCESS_CPU.to_vec()),
-            ..CpuStats::default()
+            throttled_periods: counted.throttled_periods,
+            throttled_time: counted.throttled_nanos,
+            measured: Some(if after.counted.is_some() { CGROUP_CPU } else { PROCESS_CPU }.to_vec()),
         }),
         device_stats: None,
     }

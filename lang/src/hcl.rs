@@ -11,11 +11,13 @@ pub(crate) mod functions;
 mod lex;
 mod number;
 pub(crate) mod parse;
+mod scope;
 mod suggest;
 mod template;
 #[cfg(test)]
 mod tests;
 mod traverse;
+pub(crate) mod types;
 pub(crate) mod value;
 
 pub(crate) use suggest::suggestion;

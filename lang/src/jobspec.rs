@@ -4,6 +4,8 @@
 mod canonical;
 mod decode;
 mod free;
+#[cfg(test)]
+mod properties;
 mod schema;
 mod special;
 #[cfg(test)]
@@ -27,11 +29,13 @@ pub struct ParseOptions {
     pub canonicalize: bool,
     /// What diagnostics call the text.
     pub filename: String,
+    /// What `uuidv4` and `bcrypt` draw from; who wants new ids gives a new number.
+    pub entropy: u128,
 }
 
 impl Default for ParseOptions {
     fn default() -> Self {
-        ParseOptions { variables: String::new(), hclv1: false, canonicalize: false, filename: "input.hcl".to_string() }
+        ParseOptions { variables: String::new(), hclv1: false, canonicalize: false, filename: "input.hcl".to_string(), entropy: 0 }
     }
 }
 
@@ -69,7 +73,7 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics>
     }
     let mut found = Vec::new();
     let Some(job) = top_level(&body, file, &mut found) else { return Err(Diagnostics::listed(&found, file)) };
-    let scope = variables::resolve(&body, &options.variables, file)?;
+    let scope = variables::resolve(&body, &options.variables, options.entropy, file)?;
     let mut decoder = decode::Decoder::new(file);
     let mut decoded = special::job(job, &scope, &mut decoder);
     if !decoder.found.is_empty() {

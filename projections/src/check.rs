@@ -81,7 +81,7 @@ fn indexes(state: &State) {
         let eval = state.eval(*id).expect("an index holds ids of rows");
         assert_eq!((eval.create_index, &eval), (*created, &packed.row(id)), "the rows of the index are those of the table");
         assert!(by.evals_by_status[eval.status as usize].range((*created, *id)..=(*created, *id)).next().is_some());
-        assert!(eval.node_id.is_none_or(|node| by.evals_by_node[&node].range((*created, *id)..=(*created, *id)).next().is_some()));
+        assert!(eval.node_id.is_none_or(|node| by.evals_by_node[&node].range(*id..=*id).next().is_some()));
     }
     assert_eq!(by.evals_by_status.iter().map(crate::runs::Runs::len).sum::<usize>(), rows(Table::Evals));
     let with_node = state.evals().filter(|eval| eval.node_id.is_some()).count();

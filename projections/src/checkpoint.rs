@@ -4,6 +4,8 @@
 //! then every distinct job once, then the rows of each table in blocks, last the digests. Rows pass through `songline-migrations` when
 //! read. Blocks of jobs and rows are compressed, each for itself, so that a reader holds one of them. The archive around it is the caller's.
 
+mod ahead;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use songline_model::{Job, Time};
 
 use crate::digest::{self, Digest};
 use crate::state::State;
-use crate::table::{EachTable, Entry, Kept, Table, TableType};
+use crate::table::{EachTable, Table, TableType};
+pub use ahead::{Ahead, Done, Piece};
+use ahead::{EncodedRows, InTurn};
 
 const MAGIC: &[u8; 16] = b"songline state 1";
 /// When a block is full. Bounds what a reader holds beside the state.
@@ -146,15 +150,21 @@ impl State {
 
     /// Reads a state back. What follows the checkpoint is left unread.
     pub fn read_checkpoint(input: &mut dyn io::Read) -> Result<State, CheckpointError> {
+        Self::read_checkpoint_with(input, &mut InTurn::default())
+    }
+
+    /// The same; `ahead` says when and where blocks of rows are decoded while those before them are put in.
+    pub fn read_checkpoint_with(input: &mut dyn io::Read, ahead: &mut dyn Ahead) -> Result<State, CheckpointError> {
         Reader {
             input,
+            ahead,
             state: State::empty(),
             frame: 0,
             schema: SCHEMA,
-            jobs: Vec::new(),
+            jobs: Arc::default(),
+            has_rows: false,
             block: Vec::new(),
             unpacked: Vec::new(),
-            scratch: Vec::new(),
         }
         .read_all()
     }
@@ -317,13 +327,14 @@ fn seal(head: &[u8; 5], payload: &[u8]) -> Digest {
 
 struct Reader<'a> {
     input: &'a mut dyn io::Read,
+    ahead: &'a mut dyn Ahead,
     state: State,
     frame: u64,
     schema: u16,
-    jobs: Vec<Arc<Job>>,
+    jobs: Arc<Vec<Arc<Job>>>,
+    has_rows: bool,
     block: Vec<u8>,
     unpacked: Vec<u8>,
-    scratch: Vec<u8>,
 }
 
 impl Reader<'_> {
@@ -341,7 +352,10 @@ impl Reader<'_> {
             match self.next()? {
                 JOBS => self.job_block()?,
                 ROWS => self.row_block()?,
-                END => return self.end(),
+                END => {
+                    while self.put_next()? {}
+                    return self.end();
+                }
                 other => return Err(self.malformed(format!("kind {other}"))),
             }
         }
@@ -416,35 +430,41 @@ impl Reader<'_> {
     }
 
     fn job_block(&mut self) -> Result<(), CheckpointError> {
+        if self.has_rows {
+            return Err(self.malformed("jobs come before rows"));
+        }
         let block = std::mem::take(&mut self.block);
+        let mut jobs = Arc::unwrap_or_clone(std::mem::take(&mut self.jobs));
         for row in rows(&block) {
             let row = row.ok_or_else(|| self.malformed("a row is cut off"))?;
             let bytes = songline_migrations::row(Table::Jobs.name(), self.schema, row)?;
             let job = rmp_serde::from_slice(&bytes).map_err(|source| CheckpointError::Row { table: Table::Jobs.name(), source })?;
-            self.jobs.push(Arc::new(job));
+            jobs.push(Arc::new(job));
         }
+        self.jobs = Arc::new(jobs);
         self.block = block;
         Ok(())
     }
 
+    /// Gives the block away to be decoded, and puts the rows of those in that are.
     fn row_block(&mut self) -> Result<(), CheckpointError> {
-        let block = std::mem::take(&mut self.block);
-        let (name, rest) = block
-            .split_first()
-            .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
-            .ok_or_else(|| self.malformed("the table's name is cut off"))?;
-        let name = String::from_utf8_lossy(name);
-        let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
-        for row in rows(rest) {
-            let (job, stored) = row.and_then(|row| row.split_first_chunk()).ok_or_else(|| self.malformed("a row is cut off"))?;
-            let job = match u32::from_le_bytes(*job) {
-                NO_JOB => None,
-                id => Some(Arc::clone(self.jobs.get(id as usize).ok_or_else(|| self.malformed("a row names a job that is not there"))?)),
-            };
-            table.visit(&mut ReadRow { reader: self, stored, job })?;
-        }
-        self.block = block;
+        self.has_rows = true;
+        let rows = EncodedRows {
+            block: std::mem::take(&mut self.block),
+            frame: self.frame - 1,
+            schema: self.schema,
+            jobs: Arc::clone(&self.jobs),
+        };
+        self.ahead.give(Piece(Box::new(move || Done(rows.decode()))));
+        while !self.ahead.has_room() && self.put_next()? {}
         Ok(())
+    }
+
+    /// Puts the rows of the next block in. False: none is left.
+    fn put_next(&mut self) -> Result<bool, CheckpointError> {
+        let Some(Done(put)) = self.ahead.take() else { return Ok(false) };
+        put?(&mut self.state)?;
+        Ok(true)
     }
 
     fn end(self) -> Result<State, CheckpointError> {
@@ -464,35 +484,6 @@ impl Reader<'_> {
             }
         }
         Ok(self.state)
-    }
-}
-
-struct ReadRow<'a, 'b, 'c> {
-    reader: &'a mut Reader<'b>,
-    stored: &'c [u8],
-    job: Option<Arc<Job>>,
-}
-
-impl EachTable for ReadRow<'_, '_, '_> {
-    type Error = CheckpointError;
-
-    fn table<T: TableType>(&mut self) -> Result<(), CheckpointError> {
-        let table = T::TABLE.name();
-        let reader = &mut *self.reader;
-        // A row that is nothing but its job was migrated with it.
-        let bytes = if self.stored.is_empty() { self.stored.into() } else { songline_migrations::row(table, reader.schema, self.stored)? };
-        let row = T::load(&bytes, self.job.take()).map_err(|source| CheckpointError::Row { table, source })?;
-        let key = T::key(&row);
-        let hash = digest::row::<T>(&key, &row, &mut reader.scratch);
-        let state = &mut reader.state;
-        state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
-        let row = T::share(state, row);
-        let kept = T::Kept::keep(state, &row);
-        if T::rows_mut(state).0.insert(key, Entry { kept, hash }).is_some() {
-            return Err(CheckpointError::Malformed { frame: reader.frame - 1, what: format!("a row of table {table:?} is there twice") });
-        }
-        T::reindex(state, None, Some(&row));
-        Ok(())
     }
 }
 

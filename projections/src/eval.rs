@@ -56,7 +56,7 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
                 by.evals_by_status[status as usize].insert(key, ());
             }
         }
-        let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, created(row)));
+        let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, row.id));
         crate::index::move_in_sets(&mut by.evals_by_node, before.and_then(of_node), after.and_then(of_node));
         let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
         let (left, entered) = (before.map(of_job), after.map(of_job));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::runs::Runs;
 
 /// Up to so many keys stand side by side: all of them are copied with every write, which costs less than a walk down a tree.
-const FEW_MAX: usize = 128;
+const FEW_MAX: usize = 256;
 
 /// An ordered set whose clones are cheap.
 #[derive(Debug, Clone)]

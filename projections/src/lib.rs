@@ -49,7 +49,7 @@ use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub use change::Change;
-pub use checkpoint::{CheckpointError, CheckpointSummary};
+pub use checkpoint::{Ahead, CheckpointError, CheckpointSummary, Done, Piece};
 pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use eval::{EvalList, is_safe_to_delete};
@@ -120,10 +120,24 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
     let applied = if let Command::Restore(cmd) = &envelope.command {
-        restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd)
+        restore::apply(state, &stamp, envelope.idempotency.as_ref(), || restore::read(cmd))
     } else {
         apply_to_rows(state, stamp, envelope)
     };
+    state.passed(raft_index, at);
+    applied
+}
+
+/// Applies the entry that restores an archive whose state was read before: whoever calls this has seen that its content has the digest that
+/// the entry names.
+///
+/// # Panics
+/// When the entry restores nothing, and as [`apply`] does.
+pub fn apply_restore(state: &mut State, raft_index: u64, envelope: &Envelope, restored: State) -> Applied {
+    assert!(matches!(envelope.command, Command::Restore(_)), "only an archive replaces the state");
+    let stamp = state.next_stamp(raft_index, envelope);
+    let at = stamp.at;
+    let applied = restore::apply(state, &stamp, envelope.idempotency.as_ref(), || Ok(restored));
     state.passed(raft_index, at);
     applied
 }

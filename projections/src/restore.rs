@@ -11,7 +11,12 @@ use crate::tx::{Stamp, Tx};
 use crate::{Applied, Outcome, acl, idempotency};
 
 /// Replaces the state, or refuses and leaves it. Streams end here: what a caller knew of rows before is worth nothing after.
-pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>, cmd: &RestoreArchive) -> Applied {
+pub(crate) fn apply(
+    state: &mut State,
+    stamp: &Stamp,
+    sent: Option<&Idempotency>,
+    read: impl FnOnce() -> Result<State, Rejected>,
+) -> Applied {
     let answer = |index, result, repeated| Applied { index, result, changes: Vec::new(), repeated };
     let tx = Tx::new(state, stamp.clone());
     match sent.map_or(Ok(None), |sent| idempotency::repeated(&tx, sent)) {
@@ -19,7 +24,7 @@ pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>
         Ok(Some((first, outcome))) => return answer(first, Ok(outcome), true),
         Err(rejected) => return answer(stamp.index, Err(rejected), false),
     }
-    let mut restored = match read(cmd) {
+    let mut restored = match read() {
         Ok(restored) => restored,
         Err(rejected) => return answer(stamp.index, Err(rejected), false),
     };
@@ -41,7 +46,8 @@ pub(crate) fn apply(state: &mut State, stamp: &Stamp, sent: Option<&Idempotency>
     Applied { index: stamp.index, result: Ok(outcome), changes: vec![Change::Restored], repeated: false }
 }
 
-fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
+/// The state of an archive.
+pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     let digest = blake3::hash(&cmd.archive.0).to_hex();
     if digest.as_str() != cmd.digest {
         return Err(Rejected::ArchiveUnreadable(format!("its digest is {digest}, not {}", cmd.digest)));

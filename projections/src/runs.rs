@@ -55,17 +55,40 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             }
             return;
         }
-        // Keys that come in order leave full runs behind.
-        let split = if at == RUN_MAX { RUN_MAX } else { RUN_MAX / 2 };
-        let mut second = run.split_off(split);
-        let entry = (key, value);
-        if at > split || second.is_empty() {
-            second.insert(at - split, entry);
+        self.insert_full(at, (key, value));
+    }
+
+    /// Adds an entry to a run that is full, where it would be at `at`.
+    fn insert_full(&mut self, at: usize, entry: (K, V)) {
+        let (floor, _) = self.runs.get_prev(&entry.0).expect("the full run was found by this key");
+        let floor = *floor;
+        let next = self.runs.range((Bound::Excluded(floor), Bound::Unbounded)).next().map(|(floor, run)| (*floor, run.len()));
+        if at == RUN_MAX && next.is_none() {
+            // Keys that come in order leave full runs behind.
+            self.runs.insert(entry.0, Arc::new(vec![entry]));
+            return;
+        }
+        let mut run = Arc::unwrap_or_clone(self.runs.remove(&floor).expect("it was found"));
+        run.insert(at, entry);
+        // So do those that nearly do: a run is halved only between full ones.
+        if let Some((_, before)) = self.runs.get_prev_mut(&floor)
+            && before.len() < RUN_MAX
+        {
+            let before = Arc::make_mut(before);
+            let moved = (RUN_MAX - before.len()).min(run.len() - 1);
+            before.extend(run.drain(..moved));
+            before.shrink_to_fit();
+        } else if let Some((next, len)) = next.filter(|(_, len)| *len < RUN_MAX) {
+            let mut moved = run.split_off(run.len() - (RUN_MAX - len).div_ceil(2));
+            moved.extend(self.runs.remove(&next).map(Arc::unwrap_or_clone).unwrap_or_default());
+            moved.shrink_to_fit();
+            self.runs.insert(moved[0].0, Arc::new(moved));
         } else {
-            run.insert(at, entry);
+            let second = run.split_off(run.len() / 2);
+            self.runs.insert(second[0].0, Arc::new(second));
         }
         run.shrink_to_fit();
-        self.runs.insert(second[0].0, Arc::new(second));
+        self.runs.insert(run[0].0, Arc::new(run));
     }
 
     /// A key below all there are.
@@ -146,6 +169,17 @@ mod tests {
         let after = (Bound::Excluded(low), Bound::Unbounded);
         assert!(runs.range(after).map(pair).eq(model.range(after).map(same)));
         assert!(low == high || runs.range(high..low).next().is_none());
+    }
+
+    #[test]
+    fn keys_that_nearly_come_in_order_leave_full_runs_behind() {
+        let mut runs = Runs::default();
+        for n in 0_u64..20_000 {
+            // Out of order within each hundred, as the ids of one entry are.
+            runs.insert((n / 100, n.wrapping_mul(0x9e37_79b9_7f4a_7c15)), ());
+        }
+        let fill = runs.len() * 100 / (runs.runs.len() * RUN_MAX);
+        assert!(fill >= 85, "runs are full to {fill} %");
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) struct Indexes {
     /// With the rows: lists walk over very many of them in this order.
     pub(crate) evals_by_create: Runs<(u64, EvalId), PackedEval>,
     pub(crate) evals_by_status: [Runs<(u64, EvalId)>; EvalStatus::ALL.len()],
-    pub(crate) evals_by_node: OrdMap<NodeId, KeySet<(u64, EvalId)>>,
+    /// By id: the few of a node are put in order by who wants them so.
+    pub(crate) evals_by_node: OrdMap<NodeId, KeySet<EvalId>>,
     /// Its keys are what the packed evaluations share.
     pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,

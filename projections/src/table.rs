@@ -191,8 +191,8 @@ pub(crate) const TABLES: usize = Table::ALL.len();
 
 /// What the machinery asks of a table; written by the macro above.
 pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
-    type Key: Ord + Clone + KeyBytes;
-    type Row: Serialize + DeserializeOwned;
+    type Key: Ord + Clone + KeyBytes + Send + 'static;
+    type Row: Serialize + DeserializeOwned + Send + Sync + 'static;
     type Kept: Kept<Self::Key, Self::Row>;
     const TABLE: Table;
 

@@ -50,6 +50,9 @@ pub trait NodeAgent: Send + Sync + 'static {
     /// failed of comes through the session.
     fn alloc_exec(&self, command: ExecCommand) -> impl Future<Output = Result<ExecSession, RpcError>> + Send;
 
+    /// The data of an allocation as a tar, for its successor on another node.
+    fn alloc_snapshot(&self, alloc: AllocId) -> impl Future<Output = Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError>> + Send;
+
     /// `ClientStats.Stats`, as the JSON of host statistics.
     fn host_stats(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
 }

@@ -1,5 +1,7 @@
 //! `agent`: runs until it is told to stop.
 
+mod flags;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,23 +17,13 @@ pub(crate) struct Options {
     /// A configuration file or a directory of them; may be given several times.
     #[arg(long)]
     config: Vec<PathBuf>,
-    /// Where everything durable is.
-    #[arg(long)]
-    data_dir: Option<PathBuf>,
-    /// Address to listen on.
-    #[arg(long)]
-    bind: Option<String>,
-    /// Name of the node.
-    #[arg(long)]
-    node: Option<String>,
-    /// `trace`, `debug`, `info`, `warn` or `error`.
-    #[arg(long)]
-    log_level: Option<String>,
+    #[command(flatten)]
+    flags: flags::Flags,
 }
 
 pub(crate) fn run(options: Options) -> anyhow::Result<()> {
     let config = read(options)?;
-    start_logging(&config);
+    crate::logging::start(&config);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(config))
 }
 
@@ -42,36 +34,11 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
             eprintln!("Warning: {warning}");
         }
     }
-    if let Some(dir) = options.data_dir {
-        config.data_dir = Some(dir);
-    }
-    if let Some(bind) = options.bind {
-        config.bind_addr = bind;
-    }
-    if let Some(name) = options.node {
-        config.name = name;
-    }
-    if let Some(level) = options.log_level {
-        config.log_level = level;
+    for warning in file::apply(&options.flags.document(), &mut config)? {
+        eprintln!("Warning: {warning}");
     }
     config.check()?;
     Ok(config)
-}
-
-/// Log lines go to standard error: standard output says where the agent is.
-pub(crate) fn start_logging(config: &AgentConfig) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call, in a test, keeps the first.
-    let _ = if config.log_json { lines.json().try_init() } else { lines.try_init() };
-}
-
-/// The level for our own crates; libraries say only what went wrong.
-fn ours(level: &str) -> String {
-    let crates =
-        ["songline", "songline_api", "songline_client", "songline_log", "songline_projections", "songline_scheduler", "songline_sim"];
-    crates.map(|name| format!("{name}={level}")).join(",")
 }
 
 async fn serve(config: AgentConfig) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `alloc status`, `alloc logs`.
+//! `alloc status`, `alloc logs`, `alloc exec`.
 
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -33,6 +33,8 @@ pub(crate) enum Command {
         /// The task, if the allocation has several.
         task: Option<String>,
     },
+    /// Run a command in a running task.
+    Exec(super::exec::Options),
 }
 
 pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
@@ -54,10 +56,11 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
             let path = format!("/v1/client/fs/logs/{id}?task={task}&type={kind}&follow={follow}");
             copy_frames(api.open(&path).await?).await
         }
+        Command::Exec(options) => super::exec::run(options).await,
     }
 }
 
-async fn find(api: &Api, prefix: &str) -> anyhow::Result<Value> {
+pub(super) async fn find(api: &Api, prefix: &str) -> anyhow::Result<Value> {
     // Ids are looked up by whole bytes, so an odd last digit is left out.
     let digits = prefix.chars().filter(|c| *c != '-').count();
     let even = if digits % 2 == 1 { &prefix[..prefix.len() - 1] } else { prefix };
@@ -70,7 +73,7 @@ async fn find(api: &Api, prefix: &str) -> anyhow::Result<Value> {
     }
 }
 
-fn only_task(alloc: &Value) -> anyhow::Result<String> {
+pub(super) fn only_task(alloc: &Value) -> anyhow::Result<String> {
     let tasks = alloc["AllocatedResources"]["Tasks"].as_object().context("the allocation has no tasks")?;
     match tasks.keys().collect::<Vec<_>>()[..] {
         [one] => Ok(one.clone()),

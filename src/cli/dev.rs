@@ -26,7 +26,7 @@ pub(crate) fn run(options: Options) -> anyhow::Result<()> {
     let body = read_job(&options.file)?;
     let mut config = AgentConfig { log_level: "warn".into(), ..AgentConfig::dev() };
     config.http_port = options.http_port.unwrap_or_else(|| free_port(config.http_port));
-    agent::start_logging(&config);
+    crate::logging::start(&config);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(play(config, body))
 }
 

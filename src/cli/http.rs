@@ -38,6 +38,20 @@ impl Api {
         self.send(self.client.get(self.url(path))).await
     }
 
+    /// The connection itself, once the agent has agreed that it becomes a websocket.
+    pub(crate) async fn upgrade(&self, path: &str) -> anyhow::Result<reqwest::Upgraded> {
+        let request = self.client.get(self.url(path));
+        let request = request.header("Connection", "Upgrade").header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
+        // Only there so that no cache answers.
+        let response = request.header("Sec-WebSocket-Key", tokio_tungstenite::tungstenite::handshake::client::generate_key()).send().await;
+        let response = response.with_context(|| format!("asking the agent at {}", self.address))?;
+        if response.status() != reqwest::StatusCode::SWITCHING_PROTOCOLS {
+            let (status, text) = (response.status().as_u16(), response.text().await.unwrap_or_default());
+            bail!("Unexpected response code: {status} ({})", text.trim_end());
+        }
+        response.upgrade().await.context("turning the connection into a websocket")
+    }
+
     /// The JSON answer of a write, null when it has none.
     pub(crate) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let response = self.send(self.client.put(self.url(path)).json(body)).await?;

@@ -120,7 +120,7 @@ fn verified(file: &Path) -> anyhow::Result<(Meta, State)> {
     let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
     content.rewind()?;
     let mut content = BufReader::new(content);
-    let state = State::read_checkpoint(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
+    let state = crate::ahead::read_state(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
     anyhow::ensure!(content.read(&mut [0])? == 0, "bytes follow the state in {}", file.display());
     Ok((meta, state))
 }

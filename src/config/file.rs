@@ -162,6 +162,8 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_age" => told.log_retention_age = span("server", key, value)?,
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
+            // One server is what there is: it makes itself leader.
+            "bootstrap_expect" if number(key, value)? == 1 => {}
             "bootstrap_expect"
             | "data_dir"
             | "authoritative_region"
@@ -242,6 +244,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "node_pool" => told.node_pool = text(key, value)?.into(),
             "meta" => pairs(value, &mut |name, text| drop(told.meta.insert(name, text)))?,
             "options" => pairs(value, &mut |name, text| drop(told.options.insert(name, text)))?,
+            "cgroup_parent" => told.cgroup_parent = text(key, value)?.into(),
             "network_interface" => told.network_interface = text(key, value)?.into(),
             "cpu_total_compute" => told.cpu_total_compute = Some(number(key, value)?),
             "memory_total_mb" => told.memory_total_mb = Some(number(key, value)?),
@@ -273,7 +276,6 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "bridge_network_subnet"
             | "bridge_network_hairpin_mode"
             | "bind_wildcard_default_host_network"
-            | "cgroup_parent"
             | "nomad_service_discovery"
             | "template"
             | "server_join"
@@ -360,13 +362,13 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
     each(value, &mut |key, value| {
         match key {
             "prometheus_metrics" => config.prometheus_metrics |= flag(key, value)?,
+            "disable_rpc_rate_metrics_labels" => config.rpc_rate_labels &= !flag(key, value)?,
             "collection_interval"
             | "disable_hostname"
             | "use_node_name"
             | "publish_allocation_metrics"
             | "publish_node_metrics"
             | "disable_dispatched_job_summary_metrics"
-            | "disable_rpc_rate_metrics_labels"
             | "filter_default"
             | "prefix_filter"
             | "statsite_address"
@@ -425,7 +427,7 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::Array(items) => items.iter().all(is_empty),
-        Value::Object(members) => members.is_empty(),
+        Value::Object(members) => members.values().all(is_empty),
     }
 }
 

@@ -10,8 +10,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server,
-    Wellness, Written,
+    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive,
+    SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -20,7 +20,7 @@ use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Core, LocalNode, timing};
+use super::{Core, LocalNode, timing, workers};
 
 impl Server for Core {
     type Node = LocalNode;
@@ -194,6 +194,10 @@ impl Server for Core {
         self.metrics_text()
     }
 
+    fn count_served(&self, served: Served) {
+        self.metrics.count_served(served, self.info.rpc_rate_labels);
+    }
+
     fn health(&self) -> Health {
         let known = self.log().leadership().borrow().leader.is_some();
         let server = Wellness { ok: known, message: if known { "ok" } else { "no leader" }.into() };
@@ -211,6 +215,18 @@ impl Server for Core {
 
     fn past(&self) -> Option<&dyn Past> {
         Some(self)
+    }
+
+    fn scheduler_pool(&self) -> SchedulerPool {
+        self.workers.shown()
+    }
+
+    fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>) {
+        if let Some(own) = self.own.upgrade() {
+            workers::replace(&own, count, Some(enabled));
+            // Those that wait are to see that there is no place for them any more.
+            self.work.notify_waiters();
+        }
     }
 
     fn stable_since(&self) -> Time {

@@ -13,11 +13,26 @@ use songline_commands::{Actor, Idempotency, RestoreArchive};
 use songline_model::{Blob, Time};
 use songline_projections::State;
 
-use super::Core;
+use super::machine::Archive;
+use super::{Core, lock};
+use crate::ahead::read_state;
 use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
 
 /// Files are read and written in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The archive that was read last, until its entry is applied.
+pub(super) struct ReadArchive {
+    digest: String,
+    state: Box<State>,
+}
+
+/// Millions of rows are freed: not on a thread that answers requests.
+fn free<T: Send + 'static>(rows: Option<T>) {
+    if rows.is_some() {
+        tokio::task::spawn_blocking(move || drop(rows));
+    }
+}
 
 /// What is known of an archive that was read to its end.
 struct Kept {
@@ -53,13 +68,25 @@ impl Core {
         let Kept { meta, state, digest } =
             stored.map_err(|error| RestoreError::Archive(error.to_string()))?.map_err(RestoreError::Archive)?;
         let report = report(&meta, &state, dry_run);
-        // Millions of rows are freed: not on a thread that answers requests.
-        tokio::task::spawn_blocking(move || drop(state));
-        if !dry_run {
-            let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
-            self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
+        if dry_run {
+            free(Some(state));
+            return Ok(report);
         }
+        // The entry is applied here in a moment: its state need not be read a second time while everybody waits.
+        free(lock(&self.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
+        let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
+        let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
+        free(lock(&self.read_archive).take());
+        written?;
         Ok(report)
+    }
+
+    /// An archive that an entry names.
+    pub(super) fn archive(&self, digest: &str) -> Option<Archive> {
+        match lock(&self.read_archive).take_if(|read| read.digest == digest) {
+            Some(read) => Some(Archive::Read(read.state)),
+            None => self.load_archive(digest).map(Archive::Content),
+        }
     }
 
     /// The content of an archive that an entry names.
@@ -107,7 +134,7 @@ fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
             .map_err(|error| with_sources(&error))?;
     content.as_file_mut().rewind().map_err(failed)?;
     let mut hashed = Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content.as_file_mut()), hasher: blake3::Hasher::new() };
-    let state = State::read_checkpoint(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
+    let state = read_state(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
     if io::copy(&mut hashed, &mut io::sink()).map_err(failed)? > 0 {
         return Err("failed to read snapshot: bytes follow the state".to_owned());
     }

@@ -179,6 +179,12 @@ impl ApiKeyring for Core {
         self.keyring.fresh_key(&self.view(), self.now().nanos(), rekey)
     }
 
+    fn public_key(&self, key: RootKeyId) -> Result<[u8; 32], KeyringError> {
+        let view = self.view();
+        let row = view.root_key(key).ok_or(KeyringError::NoSuchKey(key))?;
+        Ok(self.keyring.material(row)?.public_key())
+    }
+
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
         let view = self.view();
         material::verify(token, self.now().secs(), |key| {

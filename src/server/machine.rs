@@ -80,7 +80,11 @@ impl Machine {
         // The hub has to know with which entry it begins: behind the checkpoint, or with the first entry there ever was.
         core.start_events(self.installed.map_or(1, |index| index + 1));
         let view = Arc::new(self.state.clone());
-        core.view.store(Arc::clone(&view));
+        let before = core.view.swap(Arc::clone(&view));
+        if reactions.iter().any(|reaction| reaction.kind == Kind::Restore) {
+            // Millions of rows are freed, and nobody shall wait for that.
+            std::thread::spawn(move || drop(before));
+        }
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
             core.keyring.follow(&reaction.changes);
@@ -101,7 +105,7 @@ impl StateMachine for Machine {
         let mut replies = Vec::with_capacity(batch.len());
         for entry in batch {
             let started = Instant::now();
-            let archive = |digest: &str| self.core.upgrade()?.load_archive(digest);
+            let archive = |digest: &str| self.core.upgrade()?.archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
                 if let Some(core) = self.core.upgrade() {
                     core.touches().pass(self.state.applied_index());
@@ -135,7 +139,7 @@ impl StateMachine for Machine {
     }
 
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
-        self.state = State::read_checkpoint(content).map_err(io::Error::other)?;
+        self.state = crate::ahead::read_state(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
         if let Some(core) = self.core.upgrade() {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
@@ -145,10 +149,18 @@ impl StateMachine for Machine {
     }
 }
 
+/// What an entry only names.
+pub(super) enum Archive {
+    /// Its content.
+    Content(Vec<u8>),
+    /// The state that its content was read as.
+    Read(Box<State>),
+}
+
 /// Applies one entry of the log to a state. `None` for entries that are no commands.
 ///
 /// Panics on an entry that cannot be read: to skip it would be to diverge from every other server.
-pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<(Kind, Applied)> {
+pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Archive>) -> Option<(Kind, Applied)> {
     let raft_index = entry.position.index;
     let Payload::Command(bytes) = &entry.payload else {
         songline_projections::pass(state, raft_index);
@@ -162,9 +174,14 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
     if let Command::Restore(restore) = &mut envelope.command
         && restore.archive.0.is_empty()
     {
-        let content = archive(&restore.digest)
-            .unwrap_or_else(|| panic!("entry {raft_index} restores archive {}, which is not in this server's directory", restore.digest));
-        restore.archive = Blob(content);
+        match archive(&restore.digest) {
+            Some(Archive::Content(content)) => restore.archive = Blob(content),
+            Some(Archive::Read(restored)) => {
+                let applied = songline_projections::apply_restore(state, raft_index, &envelope, *restored);
+                return Some((envelope.command.kind(), applied));
+            }
+            None => panic!("entry {raft_index} restores archive {}, which is not in this server's directory", restore.digest),
+        }
     }
     let applied = songline_projections::apply(state, raft_index, &envelope);
     Some((envelope.command.kind(), applied))
@@ -173,7 +190,7 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
 /// Applies entries in order to a state, without anybody who lives on changes: for checking a log against a state.
 /// Answers of which kind its command is.
 pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<Kind> {
-    apply_entry(state, entry, archive).map(|(kind, _)| kind)
+    apply_entry(state, entry, |digest| archive(digest).map(Archive::Content)).map(|(kind, _)| kind)
 }
 
 struct Frozen {

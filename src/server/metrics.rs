@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use songline_api::Served;
 use songline_model::{AllocClientStatus, JobStatus, NodeStatus, PlanResult, Time};
 use songline_projections::Table;
 
-use super::Core;
+use super::{Core, lock};
+
+/// How many requests are told apart by endpoint, operation and caller.
+const SERVED_MAX: usize = 4096;
 
 /// Counters since the start.
 #[derive(Debug, Default)]
@@ -18,6 +23,7 @@ pub(crate) struct Metrics {
     allocs_placed: AtomicU64,
     evals_processed: AtomicU64,
     alloc_updates_dropped: AtomicU64,
+    served: Mutex<BTreeMap<Served, u64>>,
 }
 
 /// One measured value.
@@ -39,6 +45,14 @@ impl Metrics {
         self.alloc_updates_dropped.fetch_add(dropped, Ordering::Relaxed);
     }
 
+    /// Counts a request. Beyond `SERVED_MAX` different ones, callers are no longer told apart.
+    pub(crate) fn count_served(&self, served: Served, labels: bool) {
+        let mut all = lock(&self.served);
+        let room = labels && (all.len() < SERVED_MAX || all.contains_key(&served));
+        let key = if room { served } else { Served { identity: None, ..served } };
+        *all.entry(key).or_insert(0) += 1;
+    }
+
     pub(crate) fn count_eval(&self) {
         self.evals_processed.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,14 +63,15 @@ impl Core {
     pub(crate) fn metrics_json(&self) -> Value {
         let gauges: Vec<_> =
             self.gauges().into_iter().map(|gauge| json!({ "Name": gauge.name, "Value": gauge.value, "Labels": gauge.labels })).collect();
-        let counters: Vec<_> = self
-            .counters()
-            .into_iter()
-            .map(|(name, count)| {
-                let sum = count as f64;
-                json!({ "Name": name, "Count": count, "Rate": 0.0, "Sum": sum, "Min": 1.0, "Max": 1.0, "Mean": 1.0, "Stddev": 0.0, "Labels": {} })
-            })
-            .collect();
+        let shown = |name: &str, count: u64, labels: Value| {
+            let sum = count as f64;
+            json!({ "Name": name, "Count": count, "Rate": 0.0, "Sum": sum, "Min": 1.0, "Max": 1.0, "Mean": 1.0, "Stddev": 0.0, "Labels": labels })
+        };
+        let mut counters: Vec<_> = self.counters().into_iter().map(|(name, count)| shown(name, count, json!({}))).collect();
+        counters.extend(self.served().into_iter().map(|(served, count)| {
+            let labels = served.identity.as_ref().map_or_else(|| json!({}), |identity| json!({ "identity": identity }));
+            shown(&rate_name(&served), count, labels)
+        }));
         json!({ "Timestamp": timestamp(self.now()), "Gauges": gauges, "Points": [], "Counters": counters, "Samples": [] })
     }
 
@@ -74,7 +89,16 @@ impl Core {
             let name = name.replace(['.', '-'], "_");
             let _ = writeln!(text, "# TYPE {name} counter\n{name} {count}");
         }
+        for (served, count) in self.served() {
+            let name = rate_name(&served).replace('.', "_");
+            let labels = served.identity.map_or_else(String::new, |identity| format!("{{identity={identity:?}}}"));
+            let _ = writeln!(text, "# TYPE {name} counter\n{name}{labels} {count}");
+        }
         text
+    }
+
+    fn served(&self) -> BTreeMap<Served, u64> {
+        lock(&self.metrics.served).clone()
     }
 
     fn counters(&self) -> [(&'static str, u64); 5] {
@@ -122,6 +146,10 @@ impl Core {
         }
         gauges
     }
+}
+
+fn rate_name(served: &Served) -> String {
+    format!("nomad.nomad.rpc.{}.{}", served.endpoint, served.op)
 }
 
 /// As the reference prints the end of an interval: `2026-11-21 20:00:00 +0000 UTC`.

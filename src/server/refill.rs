@@ -12,7 +12,7 @@ use songline_log::{Entries, Reader};
 use songline_projections::State;
 
 use super::Core;
-use super::machine::apply_entry;
+use super::machine::{Archive, apply_entry};
 
 /// Entries are written in pieces of so many bytes of frames or so.
 const PIECE_BYTES: usize = 1 << 20;
@@ -76,7 +76,9 @@ fn refill(weak: &Weak<Core>) -> Result<Refilled, RefillError> {
     let mut piece = Piece::default();
     for entry in entries {
         let Some(core) = weak.upgrade().filter(|core| !core.shutdown.is_cancelled()) else { return Ok(Refilled::Abandoned) };
-        let Some((kind, applied)) = apply_entry(&mut state, &entry?, |digest| core.load_archive(digest)) else { continue };
+        let Some((kind, applied)) = apply_entry(&mut state, &entry?, |digest| core.load_archive(digest).map(Archive::Content)) else {
+            continue;
+        };
         let index = state.applied_index();
         if index >= before {
             break;

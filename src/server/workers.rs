@@ -1,54 +1,62 @@
 //! The workers: each takes one evaluation at a time, lets the scheduler look at a view, and carries its plans and rows to the log.
 
+pub(crate) mod pool;
+
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, Cause, Kind, UpdateEvals};
-use songline_model::{Evaluation, JobType, PlanResult};
+use songline_model::{Evaluation, PlanResult};
 use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Done, Scheduler, Step};
 
 use super::{Core, timing};
+use pool::{Doing, Worker};
 
-/// What the workers can run.
-const TYPES: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch];
 /// How long a worker waits for the view that its evaluation needs.
 const VIEW_WAIT: Duration = Duration::from_secs(5);
 /// A bound on how long a worker sleeps without being woken: what was missed is found then.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
-/// Starts the workers, each on a thread of its own: scheduling is work for a processor.
+/// Starts the workers.
 pub(crate) fn start(core: &Arc<Core>) {
     let asked = core.config.num_schedulers;
     let count = if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) };
-    for n in 0..count {
+    replace(core, count, None);
+}
+
+/// Starts other workers in place of those there are, each on a thread of its own: scheduling is work for a processor.
+pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'static str>>) {
+    for (n, worker) in core.workers.replace(count, enabled, core.now()).into_iter().enumerate() {
         let core = Arc::downgrade(core);
         let runtime = tokio::runtime::Handle::current();
-        let body = move || runtime.block_on(run(core));
+        let body = move || runtime.block_on(run(core, &worker));
         if let Err(error) = std::thread::Builder::new().name(format!("scheduler-{n}")).spawn(body) {
             tracing::error!(%error, "a scheduler worker has no thread");
         }
     }
 }
 
-async fn run(core: Weak<Core>) {
+async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
     loop {
         let Some(core) = core.upgrade() else { return };
-        if core.shutdown.is_cancelled() {
+        if core.shutdown.is_cancelled() || worker.is_stopping() {
+            core.workers.forget(worker);
             return;
         }
         let woken = core.work.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
-        let delivery = core.queues().broker.dequeue(&TYPES, core.now());
+        let delivery = core.queues().broker.dequeue(&worker.types, core.now());
         let Some(Delivery { eval, token, .. }) = delivery else {
+            worker.does(Doing::Waiting);
             // Waiting must not keep the server alive, so it is waited for in short turns.
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
         };
-        let outcome = work(&core, &eval, token).await;
+        let outcome = work(&core, worker, &eval, token).await;
         let now = core.now();
         let mut queues = core.queues();
         let answered = match &outcome {
@@ -69,9 +77,10 @@ async fn run(core: Weak<Core>) {
     }
 }
 
-async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
+async fn work(core: &Arc<Core>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
     // Everything that was written for this job before has to be in the view.
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
+    worker.does(Doing::WaitingForView);
     let mut view = wait(core, needed.unwrap_or(0).max(eval.modify_index)).await?;
     // The row may have changed while it waited; one that is over needs no work.
     let current = view.eval(eval.id).unwrap_or_else(|| Arc::clone(eval));
@@ -81,10 +90,12 @@ async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<
     let mut scheduler = Scheduler::new((*current).clone(), super::api::seed());
     let mut result: Option<PlanResult> = None;
     loop {
+        worker.does(Doing::Scheduling);
         let started = Instant::now();
         let step = scheduler.step(&view, core.now(), result.as_ref());
         match timing::stamp(step, started.elapsed()) {
             Step::Submit { create, plan } => {
+                worker.does(Doing::Submitting);
                 write(core, eval, create).await?;
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
                 let answer = core.plans.submit(*plan).await;
@@ -92,6 +103,7 @@ async fn work(core: &Arc<Core>, eval: &Arc<Evaluation>, token: Token) -> Result<
                 let answer = answer?;
                 let newer = answer.refresh_index.max(answer.alloc_index);
                 if newer > 0 {
+                    worker.does(Doing::WaitingForView);
                     view = wait(core, newer).await?;
                 }
                 result = Some(answer);

@@ -5,9 +5,11 @@ mod acl;
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
+mod clients;
 mod dev;
 mod evals;
 mod events;
+mod exec;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;
@@ -15,10 +17,15 @@ mod history;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod jobs;
+mod login;
+mod monitor;
+mod openapi;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod replay;
 mod secrets;
+#[path = "../support/openapi.rs"]
+mod shapes;
 mod snapshots;
 mod story;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::error::ApiError;
-use crate::http::call::Call;
+use crate::http::call::{Call, empty};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::{Server, Wellness};
 use songline_lang::acl::Access;
@@ -17,6 +17,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node(Access::Read), |call| Box::pin(members(call)));
     mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
     mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Servers(Access::Read), |call| Box::pin(servers(call)));
+    mux.add(Methods::Write, "/v1/agent/servers", "", Capability::AgentLate(Access::Write), |call| Box::pin(set_servers(call)));
     mux.add(Methods::Get, "/v1/status/leader", "", Capability::Anyone, |call| Box::pin(leader(call)));
     mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
     mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));
@@ -130,6 +131,28 @@ async fn servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
     }
     call.plain(&call.server.peer_addrs())
+}
+
+/// Where the node of this agent finds servers. The only one that it can reach so far is the one in this process.
+async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.server.local_node().is_none() {
+        return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
+    }
+    let addresses: Vec<String> = call.query().all("address").map(|address| address.into_owned()).filter(|text| !text.is_empty()).collect();
+    if addresses.is_empty() {
+        return Err(ApiError::bad_request("missing server address"));
+    }
+    call.require(|acl| acl.agent(Access::Write))?;
+    let known = call.server.peer_addrs();
+    let with_port = |address: &String| if address.contains(':') { address.clone() } else { format!("{address}:4647") };
+    let strange: Vec<String> = addresses.iter().map(with_port).filter(|address| !known.contains(address)).collect();
+    if strange.is_empty() {
+        return Ok(empty());
+    }
+    let items: String =
+        strange.iter().map(|address| format!("\t* Server at address {address} failed ping: not a server of this cluster\n")).collect();
+    let count = if strange.len() == 1 { "1 error".to_owned() } else { format!("{} errors", strange.len()) };
+    Err(ApiError::bad_request(format!("{count} occurred:\n{items}\n")))
 }
 
 async fn leader<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -325,3 +325,6 @@ fn lookup_failed(error: &str) -> ApiError {
 fn resource_not_found() -> ApiError {
     ApiError::not_found("resource not found")
 }
+
+#[cfg(test)]
+mod tests;

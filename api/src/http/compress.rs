@@ -1,8 +1,11 @@
-//! Compressed answers: whole bodies and streams, each piece of a stream flushed so that it arrives when it is written.
+//! Compressed answers: whole bodies, which keep their length, and streams, each piece of which is flushed so that it arrives when it is
+//! written.
+
+mod tiny;
 
 use std::io::Write;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -11,6 +14,9 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
 use hyper::body::Frame;
+
+/// Whole bodies of at most so many bytes are compressed at once. Larger ones are compressed as they are sent.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
 
 /// How an answer is to be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +62,44 @@ pub fn apply(mut response: Response, encoding: Encoding) -> Response {
     if is_error_text {
         response.headers_mut().remove(header::CONTENT_TYPE);
     }
-    response.map(|body| Body::new(Compressed { inner: body, encoder: Some(Encoder::new(encoding)) }))
+    response.map(|body| compressed(body, encoding))
+}
+
+fn compressed(mut body: Body, encoding: Encoding) -> Body {
+    let mut encoder = Encoder::new(encoding);
+    let Some(bytes) = body.size_hint().exact().filter(|bytes| *bytes <= WHOLE_BYTES_MAX) else {
+        return Body::new(Compressed { inner: body, encoder: Some(encoder) });
+    };
+    let mut whole = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+    // What is there already is taken; nobody is waited for.
+    let mut now = Context::from_waker(Waker::noop());
+    loop {
+        match Pin::new(&mut body).poll_frame(&mut now) {
+            Poll::Ready(Some(Ok(frame))) => whole.extend(frame.into_data().unwrap_or_default()),
+            Poll::Ready(None) => break,
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {
+                // The rest comes later, or never.
+                return match encoder.put(&whole) {
+                    Ok(()) => Body::new(Compressed { inner: body, encoder: Some(encoder) }),
+                    Err(error) => broken(error),
+                };
+            }
+        }
+    }
+    if whole.len() <= tiny::BYTES_MAX {
+        return match encoding {
+            Encoding::Deflate => Body::from(tiny::deflate(&whole)),
+            Encoding::Gzip | Encoding::Identity => Body::from(tiny::gzip(&whole)),
+        };
+    }
+    match encoder.put(&whole).and_then(|()| encoder.finish()) {
+        Ok(bytes) => Body::from(bytes),
+        Err(error) => broken(error),
+    }
+}
+
+fn broken(error: std::io::Error) -> Body {
+    Body::from_stream(futures_util::stream::once(std::future::ready(Err::<Bytes, _>(error))))
 }
 
 enum Encoder {
@@ -69,6 +112,14 @@ impl Encoder {
         match encoding {
             Encoding::Deflate => Encoder::Deflate(DeflateEncoder::new(Vec::new(), Compression::fast())),
             Encoding::Gzip | Encoding::Identity => Encoder::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+        }
+    }
+
+    /// Takes what the next piece begins with.
+    fn put(&mut self, data: &[u8]) -> std::io::Result<()> {
+        match self {
+            Encoder::Gzip(encoder) => encoder.write_all(data),
+            Encoder::Deflate(encoder) => encoder.write_all(data),
         }
     }
 

@@ -8,6 +8,7 @@ use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
 use songline_projections::{EvalList, State, Table, is_safe_to_delete};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::ApiError;
 use crate::http::allocs::{StubList, stubs};
@@ -30,6 +31,9 @@ const DELETE_IDS_MAX: usize = 7281;
 
 /// What the entry that opens a deletion does of it. Small deletions end with it; the rest is done in slices of measured size.
 const FIRST_SLICE: Slice = Slice::of_rows(256);
+
+/// To walk through more rows than these takes so long that other requests must not wait behind it.
+const WALKED_AT_ONCE: usize = 20_000;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(list(call)));
@@ -84,7 +88,7 @@ impl Asked<'_> {
 fn page(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiError> {
     let params = asked.params;
     let filter = paging::parse_filter(&params.filter)?;
-    let rows = view.list_evals(&EvalList {
+    let list = EvalList {
         namespace: Some(params.namespace.as_str()).filter(|_| !params.all_namespaces()),
         in_namespace: &|namespace| asked.sees(namespace),
         job: asked.job,
@@ -94,9 +98,19 @@ fn page(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiErro
         from: paging::first_index(params),
         is_before: &|index, id| paging::is_before(params, index, id),
         rows_max: paging::rows_max(params),
-    });
+    };
+    let rows =
+        if view.table_len(Table::Evals) > WALKED_AT_ONCE { off_the_worker(|| view.list_evals(&list)) } else { view.list_evals(&list) };
     let rows = rows.map_err(|error| paging::read_failed(&error))?;
     Ok(paging::cut(params, rows, |eval| Token::Indexed(eval.create_index, eval.id.to_string())))
+}
+
+/// Runs what takes long where no other request waits behind it.
+fn off_the_worker<T>(run: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+        Ok(_) | Err(_) => run(),
+    }
 }
 
 fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiError> {
@@ -250,3 +264,6 @@ fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
 fn eval_id(text: &str) -> Result<EvalId, String> {
     Ok(ids::exact(text)?.map(EvalId::from).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

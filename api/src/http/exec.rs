@@ -4,6 +4,8 @@
 mod frame;
 mod session;
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
@@ -16,7 +18,7 @@ use songline_model::{Allocation, Str};
 use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 
 use crate::error::ApiError;
-use crate::http::allocs::{agent_for, alloc_of};
+use crate::http::allocs::alloc_id;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
@@ -26,26 +28,27 @@ use crate::server::Server;
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Bytes that a session's connection buffers each way.
 const BUFFER_BYTES: usize = 8 << 10;
-/// Drivers whose tasks see a file system of their own and not that of their node.
-const OWN_ROOT: [&str; 5] = ["containerd-driver", "docker", "exec", "java", "podman"];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     // Refusals come after the upgrade, as close frames: `permitted` says which.
     mux.add(Methods::Any, "/v1/client/allocation/", "{}/exec", Capability::Anyone, |call| Box::pin(exec(call)));
 }
 
+/// Drivers whose tasks see a file system of their own. Any other shows them the node's.
+const ISOLATING: [&str; 5] = ["exec", "docker", "java", "podman", "qemu"];
+
 /// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
 /// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
 fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
-    let caller = call.authenticate(secret.unwrap_or_else(|| call.token()));
-    let Ok(caller) = caller else { return Err(ApiError::internal("rpc error: Permission denied")) };
-    let driver = alloc.group().and_then(|group| group.task(task)).map(|task| task.driver.as_str());
+    let secret = secret.unwrap_or_else(|| call.token());
+    let caller = call.credentials.authenticate(&*call.server, secret);
+    let caller = caller.map_err(|_| ApiError::internal("rpc error: Permission denied"))?;
     let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
-    let sees_node = driver.is_some_and(|driver| !OWN_ROOT.contains(&driver));
-    if !may(NamespaceCapability::AllocExec) || sees_node && !may(NamespaceCapability::AllocNodeExec) {
-        return Err(ApiError::internal("Permission denied"));
+    let on_node = alloc.group().and_then(|group| group.task(task)).is_some_and(|task| !ISOLATING.contains(&&*task.driver));
+    if may(NamespaceCapability::AllocExec) && (!on_node || may(NamespaceCapability::AllocNodeExec)) {
+        return Ok(());
     }
-    Ok(())
+    Err(ApiError::internal("Permission denied"))
 }
 
 async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -130,17 +133,24 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
 
 /// Everything after the upgrade.
 async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
-    let shutdown = call.server.shutdown().clone();
     match begin(&call, command, tty, &mut socket).await {
-        Ok(exec) => {
-            drop(call);
-            session::talk(socket, exec, &shutdown).await;
+        Ok(Begun { session, alloc, task, secret }) => {
+            let still_may = || permitted(&call, secret.as_deref(), &alloc, &task);
+            session::talk(socket, session, call.server.shutdown(), still_may).await;
         }
         Err(error) => session::close(socket, session::code_of(error.code), &error.text).await,
     }
 }
 
-async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<ExecSession, ApiError> {
+/// A session, and by what right.
+struct Begun {
+    session: ExecSession,
+    alloc: Arc<Allocation>,
+    task: Str,
+    secret: Option<String>,
+}
+
+async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<Begun, ApiError> {
     let handshake = match &*call.query().text("ws_handshake") {
         "" => false,
         text => parse_bool(text).ok_or_else(|| {
@@ -152,17 +162,20 @@ async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socke
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
-    let alloc = alloc_of(call, call.id())?;
+    let id = alloc_id(call.id())?;
+    let unknown = || ApiError::not_found(format!("Unknown allocation \"{id}\""));
+    let alloc = call.view().alloc(id).map(Arc::clone).ok_or_else(unknown)?;
     let task = Str::new(call.query().text("task"));
     permitted(call, secret.as_deref(), &alloc, &task)?;
-    let agent = agent_for(call, &alloc)?;
+    let agent = alloc.node_id.and_then(|node| call.server.node_agent(node)).ok_or_else(|| ApiError::not_found("No path to node"))?;
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }
     if command.is_empty() {
         return Err(ApiError::bad_request("command is not present"));
     }
-    Ok(agent.alloc_exec(ExecCommand { alloc: alloc.id, task, command, tty }).await?)
+    let session = agent.alloc_exec(ExecCommand { alloc: id, task: task.clone(), command, tty }).await?;
+    Ok(Begun { session, alloc, task, secret })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::mux::Capability;
 use crate::http::params::namespace;
+use crate::http::rates;
 use crate::server::Server;
 
 /// What a request showed, and who that is. A query that waits asks again.
@@ -35,6 +36,11 @@ const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse
 /// Lets a request through to its handler, or refuses it.
 pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
+    rates::count(&*call.server, &call.method, &call.path, &caller);
+    admit(call, caller)
+}
+
+fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
     *call.credentials.caller.lock() = caller.clone();
     if !call.server.info().acl.enabled {
         let of_acls = call.path.starts_with("/v1/acl/");
@@ -42,7 +48,7 @@ pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     }
     let capability = call.credentials.capability;
     let caller = match (capability, caller) {
-        (Capability::Anyone | Capability::Possession, _) => return Ok(()),
+        (Capability::Anyone | Capability::Possession | Capability::AgentLate(_), _) => return Ok(()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => return Err(token_not_found()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
             let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
@@ -62,6 +68,7 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
     Ok(match capability {
         Capability::Anyone
         | Capability::Possession
+        | Capability::AgentLate(_)
         | Capability::Filtered
         | Capability::Object(_)
         | Capability::ObjectStream(_)
@@ -132,7 +139,7 @@ impl<S: Server> Call<S> {
 
     /// Asks again who waits here, and whether he still may.
     pub(super) fn recheck(&self) -> Result<(), ApiError> {
-        check(self)
+        admit(self, self.authenticate(self.token()))
     }
 
     /// Refuses when ACLs are off: what is left of such a route makes no sense then.

@@ -70,7 +70,7 @@ async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Whom a request asks for by name. Only what runs in this process can be asked.
-fn asked_for<S: Server>(call: &Call<S>) -> Result<Option<String>, ApiError> {
+pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Option<String>, ApiError> {
     let (node, server) = (call.query().text("node_id"), call.query().text("server_id"));
     match (node.is_empty(), server.is_empty()) {
         (true, true) => Ok(None),

@@ -42,6 +42,8 @@ pub enum Capability {
     Plugin(Access),
     /// Of agents, asked by the agent itself.
     Agent(Access),
+    /// Of agents, asked by the handler: other faults of a request are told first.
+    AgentLate(Access),
     /// Of agents, asked by the servers.
     Servers(Access),
     /// Of operators.
@@ -72,7 +74,7 @@ impl fmt::Display for Capability {
             Capability::Node(access) => write!(f, "node:{access}"),
             Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
             Capability::Plugin(access) => write!(f, "plugin:{access}"),
-            Capability::Agent(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
+            Capability::Agent(access) | Capability::AgentLate(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
             Capability::Operator(access) => write!(f, "operator:{access}"),
             Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),

@@ -87,13 +87,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("missing service name"));
     }
-    let params = call.read_params()?;
+    let mut params = call.read_params()?;
+    // The order of this list is never turned round.
+    params.reverse = false;
     let choose = call.query().text("choose").into_owned();
     let found = blocking::run(&call, &params, &KEYS, |view| {
-        let mut rows: Rows = view.registrations_of_service(&params.namespace, call.id()).cloned().collect();
-        if params.reverse {
-            rows.reverse();
-        }
+        let rows: Rows = view.registrations_of_service(&params.namespace, call.id()).cloned().collect();
         let token = |row: &ServiceRegistration| Token::Spaced(row.namespace.to_string(), row.id.to_string());
         let mut page = paging::page(&params, rows.into_iter(), token, |_| true)?;
         if !choose.is_empty() {

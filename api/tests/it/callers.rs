@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use songline_api::Server;
+use songline_api::keyring::Keyring;
 use songline_commands::{DeleteAclPolicies, DeleteAclTokens, RegisterNode, UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces};
 use songline_model::{AccessorId, AclPolicy, AclToken, AclTokenKind, Namespace, Node, NodeId, Secret, SecretId, Time};
 use uuid::Uuid;
@@ -182,4 +183,30 @@ async fn the_log_remembers_who_wrote() {
     let all = token(&server, 1, &[], None);
     assert_eq!(ask(&server, &all, "PUT /v1/namespace {\"Name\": \"dev\"}").await, "200 ");
     assert_eq!(server.last_actor().to_string(), format!("token:{}", id(1)));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_what_they_ask_and_who_asks() {
+    let server = Memory::guarded();
+    let all = token(&server, 1, &[], None);
+    for (caller, asked) in [
+        (&*all, "GET /v1/jobs"),
+        ("", "GET /v1/node/x"),
+        ("5f7d9a52-0000-4000-8000-00000000dead", "PUT /v1/system/gc"),
+        ("no secret", "GET /v1/jobs"),
+        (&all, "GET /v1/metrics"),
+    ] {
+        ask(&server, caller, asked).await;
+    }
+    let own = format!("job.list token:{}", id(1));
+    assert_eq!(server.served(), [&*own, "node.read token:anonymous", "system.write unauthenticated", "job.list "]);
+}
+
+#[tokio::test]
+async fn the_public_keys_of_identities_are_for_everybody() {
+    let server = Memory::guarded();
+    let key = server.keyring().fresh_key(false).expect("makes one");
+    server.run(key);
+    let expected = r#"200 {"keys":[{"use":"sig","kty":"OKP","kid":"09090909-0909-0909-0909-090909090909","crv":"Ed25519","alg":"EdDSA","x":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc"}]}"#;
+    assert_eq!(ask(&server, "", "GET /.well-known/jwks.json").await, expected);
 }

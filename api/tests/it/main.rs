@@ -1,19 +1,23 @@
 //! The API over a server that applies commands at once and has no log.
 
 mod acl;
+mod auth_methods;
 mod autopilot;
 mod blocking;
 mod callers;
 mod cluster;
 mod csi;
 mod evals;
+mod every_list;
 mod identity;
 mod jobs;
 mod listen;
 mod lists;
+mod login;
 mod matrix;
 mod namespaces;
 mod periodic;
+mod provider;
 mod routes;
 mod search;
 mod server;

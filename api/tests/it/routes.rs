@@ -73,6 +73,24 @@ async fn answers_are_compressed_as_asked() {
 }
 
 #[tokio::test]
+async fn whole_answers_have_their_length_compressed_or_not() {
+    use axum::body::HttpBody as _;
+    for (line, bytes) in [("GET /v1/nope", 23), ("GET /v1/job/none", 37), ("GET /v1/node/pools?prefix=none", 26)] {
+        let response = answer(&Memory::new(), &format!("{line} [Accept-Encoding: gzip]")).await;
+        assert_eq!(response.body().size_hint().exact(), Some(bytes), "{line}");
+    }
+    let response = answer(&Memory::new(), "GET /v1/openapi.json [Accept-Encoding: gzip]").await;
+    assert_eq!(response.body().size_hint().exact(), None, "a large one is compressed as it is sent");
+    let response = answer(&Memory::new(), "GET /v1/namespaces [Accept-Encoding: gzip]").await;
+    let length = response.body().size_hint().exact();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a whole body").to_bytes();
+    assert_eq!(length, Some(body.len() as u64));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&*body), &mut text).expect("gzip");
+    assert!(text.starts_with("[{") && text.ends_with("}]"), "{text}");
+}
+
+#[tokio::test]
 async fn only_routes_for_browsers_let_other_origins_in() {
     let server = Memory::new();
     let line = "OPTIONS /v1/client/stats [Origin: http://x] [Access-Control-Request-Method: GET]";

@@ -18,8 +18,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive, Server, Wellness,
-    Written,
+    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive,
+    SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -65,6 +65,9 @@ impl NodeAgent for NoNode {
     async fn alloc_exec(&self, _: ExecCommand) -> Result<ExecSession, RpcError> {
         no_path()
     }
+    async fn alloc_snapshot(&self, _: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
+        no_path()
+    }
     async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
         no_path()
     }
@@ -104,6 +107,9 @@ impl Keyring for Mirror {
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
         serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
     }
+    fn public_key(&self, _: RootKeyId) -> Result<[u8; 32], KeyringError> {
+        Ok([7; 32])
+    }
     fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let meta = RootKeyMeta {
             key_id: mirror_key(),
@@ -131,6 +137,7 @@ pub struct Memory {
     watches: Watches,
     events: Arc<EventHub>,
     last_actor: Mutex<Actor>,
+    served: Mutex<Vec<String>>,
     info: AgentInfo,
     sso: Sso,
     clock: AtomicU64,
@@ -141,15 +148,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Self::with(songline_api::AclSettings::default())
+        Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
     }
 
     /// The same where callers have to show who they are.
     pub fn guarded() -> Arc<Self> {
-        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() })
+        Self::asking(Arc::new(Nobody))
     }
 
-    fn with(acl: songline_api::AclSettings) -> Arc<Self> {
+    /// One that reaches the world outside through this.
+    pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
+        Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
+    }
+
+    fn with(acl: songline_api::AclSettings, fetch: Arc<dyn Fetch>) -> Arc<Self> {
         let info = AgentInfo {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
@@ -161,6 +173,7 @@ impl Memory {
             enable_event_broker: true,
             job_max_source_bytes: 1_000_000,
             acl,
+            rpc_rate_labels: true,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -175,8 +188,9 @@ impl Memory {
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
+            served: Mutex::default(),
             info,
-            sso: Sso::new(Arc::new(Nobody)),
+            sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             bootstrap_reset: AtomicU64::new(0),
@@ -203,6 +217,7 @@ impl Memory {
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
+            served: Mutex::default(),
             info: self.info.clone(),
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
@@ -216,6 +231,11 @@ impl Memory {
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
+    }
+
+    /// What was counted: endpoint, operation and identity of each request.
+    pub fn served(&self) -> Vec<String> {
+        self.served.lock().clone()
     }
 
     /// Who proposed the last command.
@@ -325,6 +345,9 @@ impl Server for Memory {
     fn metrics_prometheus(&self) -> String {
         String::new()
     }
+    fn count_served(&self, served: Served) {
+        self.served.lock().push(format!("{}.{} {}", served.endpoint, served.op, served.identity.unwrap_or_default()));
+    }
     fn health(&self) -> Health {
         Health { client: None, server: Some(Wellness { ok: true, message: "ok".to_owned() }) }
     }
@@ -334,6 +357,10 @@ impl Server for Memory {
     fn peer_addrs(&self) -> Vec<String> {
         vec![self.leader_addr()]
     }
+    fn scheduler_pool(&self) -> SchedulerPool {
+        SchedulerPool { workers: Vec::new(), count: 1, enabled: SCHEDULERS.to_vec() }
+    }
+    fn set_scheduler_pool(&self, _: usize, _: Vec<&'static str>) {}
     fn stable_since(&self) -> Time {
         Time::from_secs(1_700_000_000)
     }

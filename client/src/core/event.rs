@@ -53,6 +53,10 @@ pub const SKIPPING_SHUTDOWN_DELAY: &str = "Skipping shutdown delay";
 pub const FAILED_RESTORING: &str = "Failed Restoring Task";
 /// `Task hook failed`
 pub const HOOK_FAILED: &str = "Task hook failed";
+/// `Downloading Artifacts`
+pub const DOWNLOADING_ARTIFACTS: &str = "Downloading Artifacts";
+/// `Failed Artifact Download`
+pub const FAILED_ARTIFACT_DOWNLOAD: &str = "Failed Artifact Download";
 /// `Alloc Unhealthy`
 pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
 
@@ -84,6 +88,14 @@ pub fn failed_validation(now: Time, error: &str) -> TaskEvent {
     let mut event = new(FAILED_VALIDATION, now);
     event.validation_error = error.into();
     detail(&mut event, "validation_error", error);
+    event
+}
+
+/// An artifact could not be had.
+pub fn failed_artifact_download(now: Time, error: &str) -> TaskEvent {
+    let mut event = new(FAILED_ARTIFACT_DOWNLOAD, now);
+    event.download_error = error.into();
+    detail(&mut event, "download_error", error);
     event
 }
 

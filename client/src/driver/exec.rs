@@ -11,9 +11,9 @@ use super::cgroup;
 use super::raw_exec::logs;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::cgroup::hierarchy::{Hierarchy, Limits};
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
-use crate::executor::isolate;
 use crate::executor::place::{Bind, Isolation, Spec};
 
 /// What of the host a task sees in its root, read-only.
@@ -24,13 +24,15 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 /// The driver.
 pub struct Exec {
     init: Vec<PathBuf>,
+    cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
 }
 
 impl Exec {
-    /// Looks at nothing yet.
+    /// Looks where cgroups are.
     pub fn new(config: &ClientConfig) -> Self {
-        Self { init: config.executor_command().unwrap_or_default(), supervisors: Supervisors::new(config) }
+        let init = config.executor_command().unwrap_or_default();
+        Self { init, cgroups: cgroup::usable(config), supervisors: Supervisors::new(config) }
     }
 }
 
@@ -39,18 +41,14 @@ impl Driver for Exec {
         if !rustix::process::geteuid().is_root() {
             return Fingerprint::undetected("Driver must run as root");
         }
-        let Some(mount) = cgroup::mount() else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
-        let offered = std::fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
-        let has = |controller: &str| offered.split_ascii_whitespace().any(|offer| offer == controller);
-        match (has("cpu"), has("memory")) {
-            (true, true) => Fingerprint::healthy("exec"),
-            (cpu, _) => {
-                let missing = if cpu { "memory" } else { "cpu" };
-                Fingerprint::unhealthy(&format!(
-                    "The {missing} controller is not available in the cgroup v2 hierarchy at {}",
-                    mount.display()
-                ))
-            }
+        let Some(cgroups) = &self.cgroups else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
+        match cgroups.lacks() {
+            None => Fingerprint::healthy("exec"),
+            Some(missing) => Fingerprint::unhealthy(&format!(
+                "The {missing} controller is not available in the cgroup {} hierarchy at {}",
+                cgroups.version(),
+                cgroups.mount().display()
+            )),
         }
     }
 
@@ -84,7 +82,9 @@ impl Driver for Exec {
             if !print.healthy {
                 return Err(fail(print.description.to_string()));
             }
-            let cgroup = limited_cgroup(&task).map_err(|error| fail(format!("failed to create cgroup for task: {error}")))?;
+            // Whoever the task runs as has to get through its root.
+            std::fs::set_permissions(&task.task_dir, std::fs::Permissions::from_mode(0o755))
+                .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;
             let spec = Spec {
                 command: text(&task.config, "command").into(),
                 args: texts(&task.config, "args"),
@@ -92,7 +92,7 @@ impl Driver for Exec {
                 dir: "/".into(),
                 user: task.user.clone(),
                 logs: logs(&task),
-                cgroup: Some(cgroup),
+                cgroups: self.cgroups.as_ref().map(|all| all.limited(&cgroup::name(&task.id), &limits(&task))),
                 isolation: Some(Isolation {
                     root: task.task_dir.clone(),
                     binds: binds(&task),
@@ -123,34 +123,9 @@ fn binds(task: &TaskConfig) -> Vec<Bind> {
     host.chain(devices).chain([shared]).chain(mounts).collect()
 }
 
-/// The task's cgroup with its limits.
-fn limited_cgroup(task: &TaskConfig) -> std::io::Result<PathBuf> {
-    let most = if task.memory_max_mb > 0 { task.memory_max_mb } else { task.memory_mb };
-    let mut limits = vec![("memory.max", (most << 20).to_string()), ("cpu.weight", weight(task.cpu_shares).to_string())];
-    if task.memory_max_mb > 0 {
-        limits.push(("memory.low", (task.memory_mb << 20).to_string()));
-    }
-    if !task.cores.is_empty() {
-        limits.push(("cpuset.cpus", task.cores.iter().map(u64::to_string).collect::<Vec<_>>().join(",")));
-    }
-    let own = cgroup::of(&task.id).ok_or_else(|| std::io::Error::other("Cgroup mount point unavailable"))?;
-    cgroup::offer_controllers(&own);
-    isolate::make_cgroup(&own, &limits)?;
-    std::fs::set_permissions(&task.task_dir, std::fs::Permissions::from_mode(0o755))?;
-    Ok(own)
-}
-
-/// The weight that stands for a share in the unified hierarchy.
-fn weight(shares: i64) -> i64 {
-    1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_become_weights_from_1_to_10000() {
-        assert_eq!([2, 100, 1024, 262_144].map(weight), [1, 4, 39, 10_000]);
-    }
+/// How much a task may use.
+fn limits(task: &TaskConfig) -> Limits<'_> {
+    let bytes = |mb: i64| u64::try_from(mb).unwrap_or(0) << 20;
+    let (most, kept) = if task.memory_max_mb > 0 { (task.memory_max_mb, task.memory_mb) } else { (task.memory_mb, 0) };
+    Limits { memory_bytes: bytes(most), memory_kept_bytes: bytes(kept), cpu_shares: task.cpu_shares, cores: &task.cores }
 }

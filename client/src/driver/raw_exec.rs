@@ -10,6 +10,7 @@ use songline_model::Blob;
 use super::cgroup;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
 use crate::executor::place::{LogSpec, Spec};
@@ -17,8 +18,8 @@ use crate::executor::place::{LogSpec, Spec};
 /// The driver.
 pub struct RawExec {
     enabled: bool,
-    /// Whether tasks get a cgroup, without limits, so that whatever they leave behind is found.
-    cgroups: bool,
+    /// Where tasks get cgroups, without limits, so that whatever they leave behind is found.
+    cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
 }
 
@@ -27,7 +28,7 @@ impl RawExec {
     pub fn new(config: &ClientConfig) -> Self {
         Self {
             enabled: config.plugin_flag("raw_exec", "enabled", config.dev),
-            cgroups: !config.plugin_flag("raw_exec", "no_cgroups", false),
+            cgroups: cgroup::usable(config).filter(|_| !config.plugin_flag("raw_exec", "no_cgroups", false)),
             supervisors: Supervisors::new(config),
         }
     }
@@ -61,7 +62,7 @@ impl Driver for RawExec {
                 dir: task.task_dir.clone(),
                 user: task.user.clone(),
                 logs: logs(&task),
-                cgroup: cgroup::of(&task.id).filter(|_| self.cgroups),
+                cgroups: self.cgroups.as_ref().map(|all| all.unlimited(&cgroup::name(&task.id))),
                 isolation: None,
             };
             self.supervisors.start(&task.id, &spec).await

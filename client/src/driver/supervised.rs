@@ -15,9 +15,9 @@ use tokio::sync::watch;
 
 use super::session::{self, CommandEnd, Ends};
 use super::{Boxed, Process, RunId};
+use crate::cgroup::Cgroups;
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
-use crate::executor::isolate;
 use crate::executor::place::{Exit, Order, Place, Spec, Started};
 use crate::procfs;
 use crate::signal;
@@ -47,10 +47,16 @@ impl Supervisors {
 
     pub async fn start(&self, run: &RunId, spec: &Spec) -> Result<Arc<dyn Process>, StartFailure> {
         let place = self.place(run);
-        let started = self.launch(&place, spec).await.map_err(|error| StartFailure {
-            error: format!("failed to launch command with executor: {error}").into(),
-            recoverable: true,
-        })?;
+        let started = match self.launch(&place, spec).await {
+            Ok(started) => started,
+            Err(error) => {
+                if !place.is_held() {
+                    end(spec.cgroups.as_ref().map(|cgroups| &cgroups.at)).await;
+                }
+                let error = format!("failed to launch command with executor: {error}").into();
+                return Err(StartFailure { error, recoverable: true });
+            }
+        };
         match started.error {
             None => Ok(Arc::new(self.supervised(place, started))),
             Some(error) => {
@@ -107,10 +113,15 @@ impl Supervisors {
                     if exit.is_some() {
                         return Ok(Some(Arc::new(self.supervised(place, started))));
                     }
-                    kill_orphans(&started);
+                    kill_orphans(&started).await;
                     return Err("the executor of the task is gone".to_owned());
                 }
-                None if !held => return Ok(None),
+                None if !held => {
+                    // It may have been killed between making cgroups and saying so.
+                    let spec = place.read_spec().ok();
+                    end(spec.as_ref().and_then(|spec| spec.cgroups.as_ref()).map(|cgroups| &cgroups.at)).await;
+                    return Ok(None);
+                }
                 None if tokio::time::Instant::now() > waited_until => return Err("the executor of the task does not answer".to_owned()),
                 None => tokio::time::sleep(START_POLL).await,
             }
@@ -128,10 +139,6 @@ impl Supervisors {
                 tracing::warn!(?run, error, "ending the leftover of a run");
             }
         }
-        if let Ok(Some(Started { cgroup: Some(cgroup), .. })) = place.read_started() {
-            isolate::kill_cgroup(&cgroup);
-            isolate::remove_cgroup(&cgroup);
-        }
         let dir = place.dir().to_owned();
         let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir)).await;
         if let Ok(Err(error)) = removed
@@ -143,16 +150,22 @@ impl Supervisors {
 }
 
 /// What a task's executor left behind when it was killed itself.
-fn kill_orphans(started: &Started) {
+async fn kill_orphans(started: &Started) {
     // The group may outlive its first process; its id is only then surely still the task's own when that one is there.
     if procfs::is_alive(started.task, started.task_start)
         && let Some(group) = Pid::from_raw(started.task)
     {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    if let Some(cgroup) = &started.cgroup {
-        isolate::kill_cgroup(cgroup);
-        isolate::remove_cgroup(cgroup);
+    end(started.cgroups.as_ref()).await;
+}
+
+/// Ends what is in cgroups that no executor looks after. The next run of the task has the same ones, so this is done with before its end is
+/// told, and not again when the run is removed.
+async fn end(cgroups: Option<&Cgroups>) {
+    let Some(cgroups) = cgroups.cloned() else { return };
+    if let Err(error) = tokio::task::spawn_blocking(move || cgroups.end()).await {
+        tracing::warn!(%error, "removing the cgroups of a task");
     }
 }
 
@@ -203,7 +216,7 @@ async fn await_end(place: &Place, started: &Started) -> ExitResult {
             ExitResult { exit_code: code.into(), signal: signal.into(), oom_killed, error: error.map(Into::into) }
         }
         Ok(None) => {
-            kill_orphans(started);
+            kill_orphans(started).await;
             ExitResult::lost("executor: the task's executor was killed")
         }
         Err(error) => ExitResult::lost(format!("executor: reading the exit code: {error}")),
@@ -230,7 +243,7 @@ impl Process for Supervised {
             if tokio::time::timeout(timeout + AFTER_KILL_MAX, self.ended()).await.is_ok() {
                 return Ok(());
             }
-            kill_orphans(&self.started);
+            kill_orphans(&self.started).await;
             if procfs::is_alive(self.started.executor, self.started.executor_start)
                 && let Some(executor) = Pid::from_raw(self.started.executor)
             {
@@ -257,6 +270,7 @@ impl Process for Supervised {
     }
 
     fn usage(&self) -> Option<TaskUsage> {
-        Some(group_usage(self.started.task))
+        let counted = self.started.cgroups.as_ref().filter(|_| self.started.counted).and_then(Cgroups::usage);
+        Some(counted.map_or_else(|| group_usage(self.started.task), |counted| TaskUsage::counted(&counted, self.started.task)))
     }
 }

@@ -1,4 +1,4 @@
-//! Namespaces, a root of its own and a cgroup for a task: what the kernel does for the `exec` driver.
+//! Namespaces and a root of its own for a task: what the kernel does for the `exec` driver.
 //!
 //! The executor makes the namespaces in a thread that then starts the first process inside ([`become_task`]), which
 //! makes the mounts, changes its root and turns into the task.
@@ -50,11 +50,6 @@ pub(super) fn become_task(place: &Place) -> io::Error {
         Err(error) => return error,
     };
     let Some(isolation) = &spec.isolation else { return io::Error::other("nothing to isolate") };
-    if let Some(cgroup) = &spec.cgroup
-        && let Err(error) = join_cgroup(cgroup, std::process::id())
-    {
-        return step("entering the cgroup", error);
-    }
     // Before the root is gone: the machine's list of users is outside.
     let user = match user::lookup(&spec.user) {
         Ok(user) => user,
@@ -117,39 +112,4 @@ fn find_inside(spec: &Spec) -> PathBuf {
     }
     let places = ["/local", "/", "/usr/local/bin", "/usr/bin", "/bin"];
     places.iter().map(|place| Path::new(place).join(&spec.command)).find(|path| path.is_file()).unwrap_or_else(|| spec.command.clone())
-}
-
-/// Makes a cgroup with these limits. Limits that this kernel's hierarchy does not offer are left out.
-pub fn make_cgroup(cgroup: &Path, limits: &[(&str, String)]) -> io::Result<()> {
-    fs::create_dir_all(cgroup)?;
-    for (file, value) in limits {
-        let file = cgroup.join(file);
-        if file.exists() {
-            fs::write(file, value)?;
-        }
-    }
-    Ok(())
-}
-
-/// Puts a process into a cgroup.
-pub(super) fn join_cgroup(cgroup: &Path, pid: u32) -> io::Result<()> {
-    fs::create_dir_all(cgroup)?;
-    fs::write(cgroup.join("cgroup.procs"), pid.to_string())
-}
-
-/// Kills every process of a cgroup.
-pub(crate) fn kill_cgroup(cgroup: &Path) {
-    if fs::write(cgroup.join("cgroup.kill"), "1").is_ok() {
-        return;
-    }
-    for pid in fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default().lines() {
-        if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-/// Removes an empty cgroup; one that is not empty yet stays.
-pub(crate) fn remove_cgroup(cgroup: &Path) {
-    let _ = fs::remove_dir(cgroup);
 }

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
 use serde::{Deserialize, Serialize};
 
 use super::open_both_ways;
+use crate::cgroup::{Cgroups, NewCgroups};
 use crate::rotate::RotatingFile;
 
 /// What is to be run and how.
@@ -28,8 +29,8 @@ pub struct Spec {
     pub user: String,
     /// Where its output goes; absent: nowhere.
     pub logs: Option<LogSpec>,
-    /// A cgroup made for it.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroups it is to have.
+    pub cgroups: Option<NewCgroups>,
     /// What it must not see of the machine; absent: it sees all.
     pub isolation: Option<Isolation>,
 }
@@ -94,8 +95,10 @@ pub struct Started {
     pub task: i32,
     /// When it started, in ticks after boot.
     pub task_start: u64,
-    /// The cgroup it is in.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroups it is in.
+    pub cgroups: Option<Cgroups>,
+    /// Whether they count what it uses; otherwise its processes are asked.
+    pub counted: bool,
     /// Why the task could not be started.
     pub error: Option<String>,
 }
@@ -197,7 +200,7 @@ impl Place {
     }
 
     /// What is to be run.
-    pub(super) fn read_spec(&self) -> io::Result<Spec> {
+    pub(crate) fn read_spec(&self) -> io::Result<Spec> {
         self.read("spec.json")?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no spec.json"))
     }
 

@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, kill_process, ki
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
 use super::place::{Place, Spec, Started};
-use super::{isolate, user};
+use super::user;
 use crate::procfs;
 
 /// What stands for a terminal among the arguments.
@@ -50,9 +50,9 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
     let spec = place.read_spec().map_err(lost)?;
     let started = place.read_started().map_err(lost)?.ok_or("failed to start command: the task is gone")?;
     let (program, rest) = argv.split_first().ok_or("command is not present")?;
-    if let Some(cgroup) = &started.cgroup {
+    if let Some(cgroups) = &started.cgroups {
         // Only then is the command sure to end with the task; where the kernel refuses it, the agent sees to that.
-        let _ = isolate::join_cgroup(cgroup, std::process::id());
+        let _ = cgroups.join(std::process::id());
     }
     let user = if spec.user.is_empty() { None } else { Some(user::lookup(&spec.user).map_err(lost)?) };
     if tty {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task};
+use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact};
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send};
 use crate::allocdir::AllocDir;
-use crate::core::{Input, Workload, event};
+use crate::artifact::{self, Dirs, Wanted};
+use crate::core::{Input, StartFailure, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths};
 use crate::executor::user;
@@ -99,6 +100,12 @@ pub(super) async fn set_up_task(
     let token = token.filter(|_| wanted.env);
     let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
     let env = environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref());
+    if let (Some(wanted), Some(payload), 1) = (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run) {
+        let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
+        let write = move || dir.write_local(&task, &path, &payload.0);
+        let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
+        written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("dispatch_payload", error))?;
+    }
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
     let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
         let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
@@ -123,6 +130,44 @@ pub(super) async fn set_up_task(
         memory_max_mb: resources.memory.memory_max_mb,
         cores: resources.cpu.reserved_cores.unwrap_or_default(),
         mounts,
+    })
+}
+
+/// Fetches what a task wants before it starts. Failing is no reason to give up while its restart policy allows more.
+pub(super) async fn fetch_artifacts(
+    shared: &Shared,
+    alloc: &Allocation,
+    dir: &AllocDir,
+    name: &Str,
+    back: &mpsc::WeakUnboundedSender<Order>,
+) -> Result<(), StartFailure> {
+    let Some(task) = alloc.group().and_then(|group| group.task(name)) else { return Ok(()) };
+    let Some(artifacts) = task.artifacts.as_ref().filter(|artifacts| !artifacts.is_empty()) else { return Ok(()) };
+    let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
+    // Destinations are directories of this node, however the task sees them.
+    let env = environment(shared, alloc, task, dir, false, None);
+    let replaced = |text: &Str| Str::from(env.replace(text));
+    let all =
+        |map: &Option<BTreeMap<Str, Str>>| map.as_ref().map(|map| map.iter().map(|(key, value)| (key.clone(), replaced(value))).collect());
+    let wanted = artifacts.iter().map(|artifact| Wanted {
+        named: artifact.getter_source.to_string(),
+        artifact: TaskArtifact {
+            getter_source: replaced(&artifact.getter_source),
+            getter_options: all(&artifact.getter_options),
+            getter_headers: all(&artifact.getter_headers),
+            getter_mode: artifact.getter_mode.clone(),
+            relative_dest: replaced(&artifact.relative_dest),
+        },
+    });
+    let dirs = Dirs { alloc: dir.root().to_owned(), task: dir.task(name) };
+    let missing = artifact::missing(wanted, &dirs);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    tell(event::new(event::DOWNLOADING_ARTIFACTS, shared.clock.now()));
+    artifact::fetch_all(missing, &dirs).await.map_err(|error| {
+        tell(event::failed_artifact_download(shared.clock.now(), &error));
+        StartFailure { error: format!("prestart hook \"artifacts\" failed: {error}").into(), recoverable: true }
     })
 }
 

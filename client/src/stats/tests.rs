@@ -51,6 +51,22 @@ fn what_any_task_measures_is_measured_of_all() {
 }
 
 #[test]
+fn cgroups_of_version_1_count_more_of_the_memory() {
+    let counted = |per_controller| {
+        let counted = CgroupUsage { per_controller, rss_bytes: 3, usage_bytes: 4, ..CgroupUsage::default() };
+        TaskUsage::counted(&counted, i32::MAX)
+    };
+    check(
+        &[("a", counted(false)), ("b", counted(true))],
+        expect![[r#"
+            all: rss 6 of ["Cache","Swap","Usage","RSS","Max Usage","Kernel Usage","Kernel Max Usage"], cpu ["System Mode","User Mode","Throttled Periods","Throttled Time","Percent"], devices [], at 7
+            a: rss 3 of ["Cache","Swap","Usage"], cpu ["System Mode","User Mode","Throttled Periods","Throttled Time","Percent"], devices null, at 7
+            b: rss 3 of ["RSS","Cache","Swap","Usage","Max Usage","Kernel Usage","Kernel Max Usage"], cpu ["System Mode","User Mode","Throttled Periods","Throttled Time","Percent"], devices null, at 7
+        "#]],
+    );
+}
+
+#[test]
 fn without_tasks_nothing_is_measured_and_at_no_time() {
     check(
         &[],

@@ -27,7 +27,7 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
         dir: "/".into(),
         user: "nobody".into(),
         logs: Some(LogSpec { dir: logs.clone(), stdout: "out".into(), stderr: "err".into(), files_max: 1, file_bytes_max: 1 << 20 }),
-        cgroup: None,
+        cgroups: None,
         isolation: Some(Isolation {
             root,
             binds: host.map(|path| Bind { from: path.into(), to: path.into(), read_only: true }).collect(),

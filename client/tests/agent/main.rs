@@ -1,5 +1,6 @@
 //! A whole node agent against pretended servers in the same process: real processes, real files, real restarts.
 
+mod cgroups;
 mod fake;
 mod fs;
 mod identity;
@@ -10,4 +11,5 @@ mod mock;
 mod raw_exec;
 mod reattach;
 mod services;
+mod session;
 mod storm;

@@ -3,14 +3,14 @@
 //! A name that nobody declared is not an error: it is known only on the node that runs the task, and becomes
 //! the text of the reference, `${name}`.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use super::ast::{Expression, ForExpression, Operator, Step};
 use super::convert::{self, Type, convert};
 use super::value::{Mapping, Value};
-use super::{Diagnostic, Range, functions, traverse};
+use super::{Diagnostic, Range, functions, traverse, types};
+
+pub(crate) use super::scope::Scope;
 
 /// What an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,48 +19,6 @@ pub(crate) enum Allowed {
     Constants,
     /// Names and functions too.
     All,
-}
-
-/// How many bytes the values that names stand for may add up to in all expressions of a text. Without a bound,
-/// a page of locals that each name the one before twice fills any memory.
-const NAMED_BYTES_MAX: usize = 64 << 20;
-
-/// Names that expressions can refer to, innermost first.
-pub(crate) struct Scope<'a> {
-    names: BTreeMap<String, Value>,
-    outer: Option<&'a Scope<'a>>,
-    /// Bytes of values taken so far, the same count in all scopes of a text.
-    taken: Rc<Cell<usize>>,
-}
-
-impl<'a> Scope<'a> {
-    pub(crate) fn root(names: BTreeMap<String, Value>) -> Scope<'static> {
-        Scope { names, outer: None, taken: Rc::default() }
-    }
-
-    pub(crate) fn inside(outer: &'a Scope<'a>, names: BTreeMap<String, Value>) -> Scope<'a> {
-        Scope { names, outer: Some(outer), taken: Rc::clone(&outer.taken) }
-    }
-
-    /// Adds a member to the object that a name stands for.
-    pub(crate) fn add_member(&mut self, name: &str, member: &str, value: Value) {
-        if let Some(Value::Mapping(_, members)) = self.names.get_mut(name) {
-            members.insert(member.to_string(), value);
-        }
-    }
-
-    fn lookup(&self, name: &str) -> Option<&Value> {
-        match self.names.get(name) {
-            Some(value) => Some(value),
-            None => self.outer.and_then(|outer| outer.lookup(name)),
-        }
-    }
-
-    /// Counts a value that is taken; false: it is too much.
-    fn take(&self, value: &Value) -> bool {
-        self.taken.set(self.taken.get().saturating_add(value.bytes()));
-        self.taken.get() <= NAMED_BYTES_MAX
-    }
 }
 
 /// Evaluates an expression; the value is unknown if diagnostics were added.
@@ -482,6 +440,9 @@ impl Evaluator<'_> {
         if name == "try" || name == "can" {
             return self.attempts(name, arguments, expression.start(), scope);
         }
+        if name == "convert" {
+            return self.conversion(arguments, expression, scope);
+        }
         let Some(function) = functions::find(name) else {
             let hint = super::suggestion(name, functions::names()).map(|known| format!(" Did you mean {known:?}?")).unwrap_or_default();
             return self.fail(*name_range, "Call to unknown function", format!("There is no function named {name:?}.{hint}"));
@@ -520,7 +481,7 @@ impl Evaluator<'_> {
         let mut all: Vec<(Value, &Expression)> =
             arguments.iter().take(plain).map(|argument| (self.value(argument, scope), argument)).collect();
         all.append(&mut given);
-        let value = self.apply(function, all, expression.start(), name);
+        let value = self.apply(function, all, expression.start(), name, &scope.lots);
         if scope.take(&value) { value } else { self.too_large(expression.range()) }
     }
 
@@ -541,7 +502,41 @@ impl Evaluator<'_> {
         self.fail(range, "Error in function call", format!("Call to function {name:?} failed: {reason}."))
     }
 
-    fn apply(&mut self, function: &functions::Function, given: Vec<(Value, &Expression)>, range: Range, name: &str) -> Value {
+    /// `convert`: its second argument is a type, not a value.
+    fn conversion(&mut self, arguments: &[Expression], expression: &Expression, scope: &Scope<'_>) -> Value {
+        let [given, wanted] = arguments else {
+            let (summary, detail) = match arguments.len() {
+                0 => ("Not enough function arguments", "Function \"convert\" expects 2 argument(s). Missing value for \"value\"."),
+                1 => ("Not enough function arguments", "Function \"convert\" expects 2 argument(s). Missing value for \"type\"."),
+                _ => ("Too many function arguments", "Function \"convert\" expects only 2 argument(s)."),
+            };
+            return self.fail(expression.start(), summary, detail);
+        };
+        let value = self.value(given, scope);
+        let wanted = match types::type_expression(wanted) {
+            Ok(wanted) => wanted,
+            Err(diagnostic) => {
+                let detail = format!("Invalid value for \"type\" parameter: {}.", diagnostic.detail.trim_end_matches('.'));
+                return self.fail(wanted.start(), "Invalid function argument", detail);
+            }
+        };
+        match convert(&value, &wanted) {
+            Ok(value) => value,
+            Err(reason) => {
+                let detail = format!("Invalid value for \"value\" parameter: {reason}.");
+                self.fail(given.start(), "Invalid function argument", detail)
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        function: &functions::Function,
+        given: Vec<(Value, &Expression)>,
+        range: Range,
+        name: &str,
+        lots: &functions::Lots,
+    ) -> Value {
         let mut values = Vec::with_capacity(given.len());
         let mut sound = true;
         for (at, (value, argument)) in given.iter().enumerate() {
@@ -556,7 +551,7 @@ impl Evaluator<'_> {
         if !sound || !values.iter().all(Value::is_known) {
             return Value::Unknown;
         }
-        match function.call(&values) {
+        match function.call(&values, lots) {
             Ok(value) => value,
             Err(functions::Failure::Argument(at, reason)) => {
                 let place = given.get(at).map_or(range, |(_, argument)| argument.start());

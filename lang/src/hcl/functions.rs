@@ -3,16 +3,21 @@
 
 mod collection;
 mod date;
+mod drawn;
 mod encoding;
 mod files;
 mod format;
 mod hash;
+mod network;
 mod number;
 mod set;
 mod text;
+mod yaml;
 
 use super::convert::{Type, convert};
 use super::value::{Number, Value};
+
+pub(crate) use drawn::Lots;
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,15 +66,31 @@ pub(crate) struct Function {
     parameters: &'static [Parameter],
     /// The parameter that takes all further arguments.
     rest: Option<Parameter>,
-    run: fn(&[Value]) -> Called,
+    run: Run,
+}
+
+enum Run {
+    /// The same for the same arguments.
+    Pure(fn(&[Value]) -> Called),
+    /// Drawn by lot.
+    Drawn(fn(&[Value], &Lots) -> Called),
 }
 
 const fn plain(name: &'static str, parameters: &'static [Parameter], run: fn(&[Value]) -> Called) -> Function {
-    Function { name, parameters, rest: None, run }
+    Function { name, parameters, rest: None, run: Run::Pure(run) }
 }
 
 const fn variadic(name: &'static str, parameters: &'static [Parameter], rest: Parameter, run: fn(&[Value]) -> Called) -> Function {
-    Function { name, parameters, rest: Some(rest), run }
+    Function { name, parameters, rest: Some(rest), run: Run::Pure(run) }
+}
+
+const fn drawing(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    rest: Option<Parameter>,
+    run: fn(&[Value], &Lots) -> Called,
+) -> Function {
+    Function { name, parameters, rest, run: Run::Drawn(run) }
 }
 
 impl Function {
@@ -103,8 +124,11 @@ impl Function {
         }
     }
 
-    pub(crate) fn call(&self, arguments: &[Value]) -> Called {
-        (self.run)(arguments)
+    pub(crate) fn call(&self, arguments: &[Value], lots: &Lots) -> Called {
+        match self.run {
+            Run::Pure(run) => run(arguments),
+            Run::Drawn(run) => run(arguments, lots),
+        }
     }
 }
 
@@ -117,8 +141,11 @@ fn all() -> impl Iterator<Item = &'static Function> {
         collection::FUNCTIONS,
         set::FUNCTIONS,
         encoding::FUNCTIONS,
+        yaml::FUNCTIONS,
         hash::FUNCTIONS,
+        network::FUNCTIONS,
         date::FUNCTIONS,
+        drawn::FUNCTIONS,
         files::FUNCTIONS,
     ]
     .into_iter()

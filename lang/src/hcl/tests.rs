@@ -184,3 +184,98 @@ fn numbers_and_texts_have_functions() {
             indent(1000000, "a") => t:1,16-23: Error in function call; Call to function "indent" failed: the number of spaces must not exceed 10000."#]],
     );
 }
+
+#[test]
+fn yaml_goes_in_and_out() {
+    check(
+        r#"yamldecode("a: 1\nb: [x, 2.5, ~]\n? c\n: {d: e}\n")
+        yamldecode("base: &b {x: 1, y: 2}\nown:\n  <<: *b\n  y: 3\n")
+        yamldecode("- 2017-1-2\n- 2017-01-02T03:04:05Z\n- '1'\n- !!str 1\n- 1_000\n- -0b11\n- +.inf\n- 2017-13-40\n")
+        yamldecode("a: |\n  x\n   y\nb: >-\n  x\n  y\n")
+        yamldecode("a: *a")
+        yamldecode("&a [*a]")
+        yamldecode("a: b: c")
+        yamldecode("[")
+        yamlencode([[1, [2, "x"]], { a = { b = [] }, c = [{ d = null }] }])
+        yamlencode({ a = "x\n", b = "\n", c = " x\ny", d = "x \ny", e = "\t", f = "ü\u0085", "x\ny" = 1 })
+        yamlencode("x\ny\n\n")"#,
+        expect![[r#"
+            yamldecode("a: 1\nb: [x, 2.5, ~]\n? c\n: {d: e}\n") => {"a":1,"b":["x",2.5,null],"c":{"d":"e"}}
+            yamldecode("base: &b {x: 1, y: 2}\nown:\n  <<: *b\n  y: 3\n") => {"base":{"true":2,"x":1},"own":{"true":3,"x":1}}
+            yamldecode("- 2017-1-2\n- 2017-01-02T03:04:05Z\n- '1'\n- !!str 1\n- 1_000\n- -0b11\n- +.inf\n- 2017-13-40\n") => ["2017-01-02T00:00:00Z","2017-01-02T03:04:05Z","1","1",1000,-3,+Inf,"2017-13-40"]
+            yamldecode("a: |\n  x\n   y\nb: >-\n  x\n  y\n") => {"a":"x\n y\n","b":"x y"}
+            yamldecode("a: *a") => t:1,16-27: Error in function call; Call to function "yamldecode" failed: on line 0, column 4: reference to undefined anchor "a".
+            yamldecode("&a [*a]") => t:1,16-27: Error in function call; Call to function "yamldecode" failed: on line 0, column 5: cannot refer to an anchor from inside its own definition.
+            yamldecode("a: b: c") => t:1,16-27: Error in function call; Call to function "yamldecode" failed: mapping values are not allowed in this context.
+            yamldecode("[") => t:1,16-27: Error in function call; Call to function "yamldecode" failed: on line 1, column 1: did not find expected node content.
+            yamlencode([[1, [2, "x"]], { a = { b = [] }, c = [{ d = null }] }]) => "- - 1\n  - - 2\n    - \"x\"\n- \"a\":\n    \"b\": []\n  \"c\":\n  - \"d\": null\n"
+            yamlencode({ a = "x\n", b = "\n", c = " x\ny", d = "x \ny", e = "\t", f = "ü\u0085", "x\ny" = 1 }) => "\"a\": |\n  x\n\"b\": |2+\n\n\"c\": |2-\n   x\n  y\n\"d\": \"x \\ny\"\n\"e\": \"\\t\"\n\"f\": \"ü\\N\"\n\"x\\ny\": 1\n"
+            yamlencode("x\ny\n\n") => "|+\n  x\n  y\n\n""#]],
+    );
+}
+
+#[test]
+fn networks_are_counted_out() {
+    check(
+        r#"cidrhost("10.1.2.240/28", 3)
+        cidrhost("10.0.0.0/8", -1)
+        cidrhost("10.0.0.0/30", 4)
+        cidrhost("fd00::/64", 255)
+        cidrnetmask("172.16.0.0/12")
+        cidrsubnet("172.16.0.0/12", 4, 2)
+        cidrsubnet("fd00::/48", 16, 162)
+        cidrsubnet("10.0.0.0/8", 2, 4)
+        cidrsubnet("10.0.0.0/31", 2, 0)
+        cidrsubnets("10.1.0.0/16", 4, 4, 8, 4)
+        cidrsubnets("10.1.0.0/30", 1, 1, 1)
+        cidrhost("10.0.0/8", 1)"#,
+        expect![[r#"
+            cidrhost("10.1.2.240/28", 3) => "10.1.2.243"
+            cidrhost("10.0.0.0/8", -1) => "10.255.255.255"
+            cidrhost("10.0.0.0/30", 4) => t:1,16-25: Error in function call; Call to function "cidrhost" failed: prefix of 30 does not accommodate a host numbered 4.
+            cidrhost("fd00::/64", 255) => "fd00::ff"
+            cidrnetmask("172.16.0.0/12") => "255.240.0.0"
+            cidrsubnet("172.16.0.0/12", 4, 2) => "172.18.0.0/16"
+            cidrsubnet("fd00::/48", 16, 162) => "fd00:0:0:a2::/64"
+            cidrsubnet("10.0.0.0/8", 2, 4) => t:1,16-27: Error in function call; Call to function "cidrsubnet" failed: prefix extension of 2 does not accommodate a subnet numbered 4.
+            cidrsubnet("10.0.0.0/31", 2, 0) => t:1,16-27: Error in function call; Call to function "cidrsubnet" failed: insufficient address space to extend prefix of 31 by 2.
+            cidrsubnets("10.1.0.0/16", 4, 4, 8, 4) => ["10.1.0.0/20","10.1.16.0/20","10.1.32.0/24","10.1.48.0/20"]
+            cidrsubnets("10.1.0.0/30", 1, 1, 1) => t:1,49-50: Invalid function argument; Invalid value for "newbits" parameter: not enough remaining address space for a subnet with a prefix of 31 bits after 10.1.0.2/31.
+            cidrhost("10.0.0/8", 1) => t:1,16-25: Error in function call; Call to function "cidrhost" failed: invalid CIDR expression: invalid CIDR address: 10.0.0/8."#]],
+    );
+}
+
+#[test]
+fn digests_and_names() {
+    check(
+        r#"sha1("a")
+        uuidv5("dns", "www.example.com")
+        uuidv5("6ba7b811-9dad-11d1-80b4-00c04fd430c8", "x")
+        uuidv5("nope", "x")
+        uuidv4()
+        [uuidv4(), uuidv4()]
+        bcrypt("x", 4)
+        bcrypt("x", 31)
+        convert("1", number)
+        convert([1, "2"], list(string))
+        convert({ a = 1 }, object({ a = string }))
+        convert("x", number)
+        convert("x", nope)
+        convert("x")"#,
+        expect![[r#"
+            sha1("a") => "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"
+            uuidv5("dns", "www.example.com") => "2ed6657d-e927-568b-95e1-2665a8aea6a2"
+            uuidv5("6ba7b811-9dad-11d1-80b4-00c04fd430c8", "x") => "4cd605e7-afa2-5360-b5b9-c5e9fb5c76f4"
+            uuidv5("nope", "x") => t:1,16-23: Error in function call; Call to function "uuidv5" failed: uuidv5() doesn't support namespace nope (invalid UUID).
+            uuidv4() => "ed8b7b2c-2c6b-4e3a-a50f-e15699b56315"
+            [uuidv4(), uuidv4()] => ["ed8b7b2c-2c6b-4e3a-a50f-e15699b56315","ce94bbc2-5947-4295-aa55-cbcf7c2d5d05"]
+            bcrypt("x", 4) => "$2a$04$5Wr5JAvpphnjB8DUkZThDOZGo9jCgJ3dIbbt/LG5R8DpDB9tmtEoy"
+            bcrypt("x", 31) => t:1,16-23: Error in function call; Call to function "bcrypt" failed: digests of this cost take longer than a job file may.
+            convert("1", number) => 1
+            convert([1, "2"], list(string)) => ["1","2"]
+            convert({ a = 1 }, object({ a = string })) => {"a":"1"}
+            convert("x", number) => t:1,25-26: Invalid function argument; Invalid value for "value" parameter: a number is required.
+            convert("x", nope) => t:1,29-33: Invalid function argument; Invalid value for "type" parameter: The keyword "nope" is not a valid type specification.
+            convert("x") => t:1,16-24: Not enough function arguments; Function "convert" expects 2 argument(s). Missing value for "type"."#]],
+    );
+}

@@ -15,7 +15,7 @@ pub enum Algorithm {
     Es256,
     /// ECDSA on P-384 with SHA-384.
     Es384,
-    /// ECDSA on P-521 with SHA-512: a name that may be allowed; there is nothing here to verify it with.
+    /// ECDSA on P-521 with SHA-512.
     Es512,
     /// RSA, PSS, SHA-256.
     Ps256,

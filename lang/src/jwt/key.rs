@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use p521::ecdsa::signature::Verifier as _;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// Why a text is no key.
@@ -41,6 +43,7 @@ enum Material {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
+    P521(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
@@ -63,6 +66,7 @@ impl PublicKey {
             ("RSA", _) => Material::Rsa { n: without_zeros(bytes("n")?), e: without_zeros(bytes("e")?) },
             ("EC", Some("P-256")) => Material::P256(point(&bytes("x")?, &bytes("y")?, 32)?),
             ("EC", Some("P-384")) => Material::P384(point(&bytes("x")?, &bytes("y")?, 48)?),
+            ("EC", Some("P-521")) => Material::P521(point(&bytes("x")?, &bytes("y")?, 66)?),
             ("OKP", Some("Ed25519")) => Material::Ed25519(bytes("x")?),
             (_, _) => return None,
         };
@@ -89,8 +93,9 @@ impl PublicKey {
             (Algorithm::Ps512, Material::Rsa { n, e }) => rsa(&signature::RSA_PSS_2048_8192_SHA512, n, e),
             (Algorithm::Es256, Material::P256(point)) => plain(&signature::ECDSA_P256_SHA256_FIXED, point),
             (Algorithm::Es384, Material::P384(point)) => plain(&signature::ECDSA_P384_SHA384_FIXED, point),
+            (Algorithm::Es512, Material::P521(point)) => p521_verifies(point, message, signature),
             (Algorithm::EdDsa, Material::Ed25519(key)) => plain(&signature::ED25519, key),
-            (_, Material::Rsa { .. } | Material::P256(_) | Material::P384(_) | Material::Ed25519(_)) => false,
+            (_, Material::Rsa { .. } | Material::P256(_) | Material::P384(_) | Material::P521(_) | Material::Ed25519(_)) => false,
         }
     }
 }
@@ -128,6 +133,7 @@ fn of_key_info(mut der: Der<'_>) -> Option<Material> {
     match algorithm.take(OBJECT_ID)?.0 {
         P256 if key.len() == 65 => Some(Material::P256(key.to_vec())),
         P384 if key.len() == 97 => Some(Material::P384(key.to_vec())),
+        P521 if key.len() == 133 => Some(Material::P521(key.to_vec())),
         _ => None,
     }
 }
@@ -149,6 +155,13 @@ fn of_certificate(der: &[u8]) -> Option<Material> {
         body.take(SEQUENCE)?;
     }
     of_key_info(body)
+}
+
+/// The one curve that the library of the others does not have.
+fn p521_verifies(point: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(point);
+    let signature = p521::ecdsa::Signature::from_slice(signature);
+    key.is_ok_and(|key| signature.is_ok_and(|signature| key.verify(message, &signature).is_ok()))
 }
 
 fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {

@@ -77,6 +77,11 @@ impl Source<'_> {
         Source::Merged(Vec::new())
     }
 
+    fn merged(mut keys: Vec<Key>) -> Self {
+        keys.sort_unstable();
+        Source::Merged(keys)
+    }
+
     /// How many rows it leads to; `None`: all.
     fn len(&self) -> Option<usize> {
         match self {
@@ -126,10 +131,14 @@ impl State {
                 Some(key) => Source::Merged(vec![key]),
                 None => Source::none(),
             }),
-            "NodeID" => Some(match literal.parse::<NodeId>().ok().and_then(|node| self.by.evals_by_node.get(&node)) {
-                Some(keys) => Source::Keys(keys),
-                None => Source::none(),
-            }),
+            "NodeID" => match literal.parse::<NodeId>().ok().and_then(|node| self.by.evals_by_node.get(&node)) {
+                Some(ids) if ids.len() > MERGED_MAX => None,
+                Some(ids) => {
+                    let created = |id: &EvalId| self.tables.evals.get(id).expect("an index holds ids of rows").create_index();
+                    Some(Source::merged(ids.iter().map(|id| (created(id), *id)).collect()))
+                }
+                None => Some(Source::none()),
+            },
             "Status" => Some(match EvalStatus::from_word(literal) {
                 Some(status) => Source::Runs(&self.by.evals_by_status[status as usize]),
                 None => Source::none(),
@@ -173,8 +182,7 @@ fn merge<'a>(sets: impl Iterator<Item = &'a KeySet<Key>>) -> Option<Source<'a>> 
         }
         keys.extend(set.iter().copied());
     }
-    keys.sort_unstable();
-    Some(Source::Merged(keys))
+    Some(Source::merged(keys))
 }
 
 fn walk<'a>(list: &EvalList<'_>, rows: impl DoubleEndedIterator<Item = (Key, &'a PackedEval)>) -> Result<Vec<Arc<Evaluation>>, EvalError> {

@@ -1,9 +1,9 @@
 //! Each feature of the list is seen in a job that uses it, and a plain job uses none.
 
 use songline_model::{
-    Affinity, DispatchPayloadConfig, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
-    PeriodicConfig, RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup,
-    TaskLifecycleConfig, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
+    RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup, Template,
+    UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -55,11 +55,9 @@ fn every_feature_is_seen_where_it_is_used() {
         ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
         ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
         ("resources cores", seen(resources(|asked| asked.cores = 1))),
-        ("lifecycle", seen(|_, _, task| task.lifecycle = Some(TaskLifecycleConfig::default()))),
         ("artifact", seen(|_, _, task| task.artifacts = Some(vec![TaskArtifact::default()]))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
-        ("dispatch_payload", seen(|_, _, task| task.dispatch_payload = Some(DispatchPayloadConfig::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
         ("csi_plugin", seen(|_, _, task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),
         ("connect", seen(|_, _, task| task.kind = "connect-proxy:web".into())),

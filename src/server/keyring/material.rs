@@ -45,6 +45,11 @@ impl Material {
     }
 
     /// Whether the signature under a message is of this key.
+    /// The public half of what signs.
+    pub(super) fn public_key(&self) -> [u8; 32] {
+        self.signer.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes")
+    }
+
     fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.signer.public_key()).verify(message, signature).is_ok()
     }

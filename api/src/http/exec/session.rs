@@ -19,6 +19,8 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 /// A caller who has said nothing for so long is asked whether it is there; it then either answers, or its connection breaks.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often that is looked at. While a caller is kept waiting nothing of it is read, its end neither, and it is asked every time.
+const LOOK: Duration = Duration::from_secs(5);
 /// A close frame has room for so many bytes of text.
 const REASON_BYTES_MAX: usize = 123;
 
@@ -43,13 +45,18 @@ pub(super) async fn handshake(socket: &mut WebSocket) -> Result<String, String> 
     tokio::time::timeout(HANDSHAKE_MAX, first).await.unwrap_or_else(|_| Err("no handshake was sent".to_owned()))
 }
 
-/// Carries a session to its end.
-pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: &CancellationToken) {
+/// Carries a session to its end, which comes early for a caller who may not any more.
+pub(super) async fn talk(
+    mut socket: WebSocket,
+    session: ExecSession,
+    shutdown: &CancellationToken,
+    still_may: impl Fn() -> Result<(), ApiError>,
+) {
     let ExecSession { input, mut output } = session;
     // What was said and has no room yet: while there is something, nothing more is read.
     let mut waiting = VecDeque::new();
     let mut heard_at = Instant::now();
-    let mut look = tokio::time::interval(SILENCE_MAX);
+    let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (code, reason) = loop {
         tokio::select! {
@@ -88,7 +95,11 @@ pub(super) async fn talk(mut socket: WebSocket, session: ExecSession, shutdown: 
                 (Ok(_) | Err(_), _) => waiting.clear(),
             },
             _ = look.tick() => {
-                if heard_at.elapsed() >= SILENCE_MAX && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
+                if let Err(error) = still_may() {
+                    break (code_of(error.code), error.text.into_owned());
+                }
+                let asks = !waiting.is_empty() || heard_at.elapsed() >= SILENCE_MAX;
+                if asks && socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
                     return;
                 }
             },

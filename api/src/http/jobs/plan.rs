@@ -100,8 +100,13 @@ pub(super) async fn parse<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     if request.job_hcl.is_empty() {
         return Err(ApiError::bad_request("Job spec is empty"));
     }
-    let options =
-        ParseOptions { variables: request.variables, hclv1: request.hclv1, canonicalize: request.canonicalize, ..ParseOptions::default() };
+    let options = ParseOptions {
+        variables: request.variables,
+        hclv1: request.hclv1,
+        canonicalize: request.canonicalize,
+        entropy: call.fresh_uuid().as_u128(),
+        ..ParseOptions::default()
+    };
     match jobspec::parse(&request.job_hcl, &options) {
         Ok(job) => call.plain(&job),
         Err(error) if request.hclv1 => Err(ApiError::bad_request(error.to_string())),

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use songline_commands::{DeleteAclAuthMethods, UpsertAclAuthMethods};
-use songline_model::{AclAuthMethod, Str, TtlBounds};
+use songline_model::{AclAuthMethod, Str};
 use songline_projections::Table;
 
 use crate::error::ApiError;
@@ -70,7 +70,7 @@ async fn write<S: Server>(call: &Call<S>, mut method: AclAuthMethod) -> Result<R
         sso::keep_client_secret(&mut method, stored);
         method = method.merged_over(stored);
     }
-    let bounds = TtlBounds::default();
+    let bounds = call.server.info().acl.token_ttl;
     method.validate(bounds).map_err(|errors| ApiError::bad_request(format!("auth method 0 invalid: {errors}")))?;
     if method.default
         && let Some(default) = view.default_acl_auth_method().filter(|default| default.name != method.name)

@@ -2,18 +2,18 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use songline_commands::UpsertAclTokens;
+use songline_commands::{Actor, UpsertAclTokens};
 use songline_lang::jwt::Claims;
 use songline_lang::login::{self, Binding, Identity};
 use songline_model::{
     AccessorId, AclAuthMethod, AclAuthMethodConfig, AclAuthMethodKind, AclToken, AclTokenKind, AclTokenRoleLink, Str, TokenLocality,
-    TtlBounds,
 };
 use songline_projections::State;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::http::once::Once;
+use crate::server::{Proposal, Server};
 use crate::wire::acl::TokenView;
 use crate::wire::sso::LoginBody;
 
@@ -58,9 +58,14 @@ pub(super) async fn grant<S: Server>(
         expiration_ttl: method.max_token_ttl,
         ..token
     };
-    token.validate(None, TtlBounds::default()).map_err(|errors| ApiError::bad_request(format!("token 0 invalid: {errors}")))?;
+    let bounds = call.server.info().acl.token_ttl;
+    token.validate(None, bounds).map_err(|errors| ApiError::bad_request(format!("token 0 invalid: {errors}")))?;
     let token = AclToken { hash: Some(token.compute_hash()), ..token };
-    call.propose(UpsertAclTokens { tokens: vec![token] }).await?;
+    // Whoever logs in may well show a token that is over.
+    let actor = call.caller().map_or(Actor::Anonymous, |caller| caller.actor());
+    let idempotency = call.once.as_ref().map(Once::next);
+    let command = UpsertAclTokens { tokens: vec![token] }.into();
+    call.server.propose(Proposal { actor, cause: None, idempotency, command }).await?;
     // Of a login that is repeated under its idempotency key this is the token of the first time.
     let stored = call.server.view().acl_token(accessor_id).ok_or_else(|| ApiError::internal("ACL token not found"))?;
     call.written(0, &TokenView::revealed(&stored))

@@ -53,6 +53,11 @@ fn date_of(days: i64) -> (i64, i64, i64) {
 
 // ---- reading
 
+/// Whether a text is a point in time.
+pub(super) fn is_time(text: &str) -> bool {
+    parse(text).is_ok()
+}
+
 fn parse(text: &str) -> Result<Time, String> {
     let wrong = |reason: String| format!("not a valid RFC3339 timestamp: {reason}");
     let mut reader = Reader { rest: text };

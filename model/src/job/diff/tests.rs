@@ -285,3 +285,40 @@ fn different_jobs_have_no_difference_to_show() {
     let refusal = JobDiff::between(Some(&job()), Some(&other), true).unwrap_err();
     assert_eq!(refusal.to_string(), "can not diff jobs with different IDs: \"j\" and \"k\"");
 }
+
+#[test]
+fn spreads_are_never_shown() {
+    let spread = || Some(vec![crate::Spread { attribute: "${node.datacenter}".into(), weight: 50, ..Default::default() }]);
+    check(
+        true,
+        |job| job.spreads = spread(),
+        expect![[r#"
+        None job j
+          None group g {"create": 1, "ignore": 1}
+            None task t []
+    "#]],
+    );
+    check(
+        true,
+        |job| group(job).spreads = spread(),
+        expect![[r#"
+        Edited job j
+          Edited group g {"create": 1, "ignore": 1}
+            None task t []
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_that_stops_says_so_and_its_groups_stay() {
+    check(
+        false,
+        |job| job.stop = true,
+        expect![[r#"
+        Edited job j
+          Edited Stop: "false" -> "true"
+          None group g {"create": 1, "ignore": 1}
+            None task t []
+    "#]],
+    );
+}

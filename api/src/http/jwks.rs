@@ -1,0 +1,47 @@
+//! The public keys of workload identities, for those who check such an identity without asking a server about each.
+
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use songline_model::RootKeyId;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::keyring::Keyring;
+use crate::server::Server;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/.well-known/jwks.json", "", Capability::Anyone, |call| Box::pin(keys(call)));
+}
+
+/// A set of keys of RFC 7517.
+#[derive(Serialize)]
+struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// An Ed25519 key as RFC 8037 has it.
+#[derive(Serialize)]
+struct Key {
+    #[serde(rename = "use")]
+    usage: &'static str,
+    kty: &'static str,
+    kid: RootKeyId,
+    crv: &'static str,
+    alg: &'static str,
+    x: String,
+}
+
+async fn keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let key = |(kid, public): (RootKeyId, [u8; 32])| {
+        let x = URL_SAFE_NO_PAD.encode(public);
+        Key { usage: "sig", kty: "OKP", kid, crv: "Ed25519", alg: "EdDSA", x }
+    };
+    // Of retired keys as well: what they have signed still counts.
+    let ids: Vec<RootKeyId> = call.view().root_keys().map(|row| row.meta.key_id).collect();
+    let keyring = call.server.keyring();
+    let keys = ids.into_iter().map(|id| Ok(key((id, keyring.public_key(id)?)))).collect::<Result<_, ApiError>>()?;
+    call.plain(&KeySet { keys })
+}

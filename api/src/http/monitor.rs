@@ -1,0 +1,137 @@
+//! The agent's own log as a stream: frames of JSON, or the bare lines.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::json;
+use songline_lang::acl::Access;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::{AuthError, denied};
+use crate::error::ApiError;
+use crate::http::call::{Call, empty};
+use crate::http::host::asked_for;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::params::{parse_bool, quote};
+use crate::monitor::{Heard, Lines, Monitor, level_named};
+use crate::server::Server;
+
+/// A stream of frames says that it lives so often.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How long lines are gathered for one frame.
+const WINDOW: Duration = Duration::from_millis(200);
+/// A frame with so many bytes of lines waits no longer.
+const FRAME_BYTES: usize = 1024;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    // The handler asks for `agent:read` itself: what is wrong with a request is told before.
+    mux.add(Methods::Any, "/v1/agent/monitor", "", Capability::AgentLate(Access::Read), |call| Box::pin(monitor(call)));
+}
+
+async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    let query = call.query();
+    let level = match &*query.text("log_level") {
+        "" => tracing::Level::INFO,
+        name => level_named(name).ok_or_else(|| ApiError::bad_request(format!("Unknown log level: {name}")))?,
+    };
+    let option = |name: &str, shown: &str| match &*query.text(name) {
+        "" => Ok(false),
+        text => parse_bool(text).ok_or_else(|| {
+            let quoted = quote(text);
+            ApiError::bad_request(format!("Unknown option for {shown}: strconv.ParseBool: parsing {quoted}: invalid syntax"))
+        }),
+    };
+    let json = option("log_json", "log json")?;
+    let with_place = option("log_include_location", "log_include_location")?;
+    let plain = option("plain", "plain")?;
+    let of_node = !query.text("node_id").is_empty();
+    asked_for(&call).map_err(|error| match error.code {
+        StatusCode::BAD_REQUEST => error,
+        // The one who is asked tells why, and the code that it would have answered with.
+        code if of_node => ApiError::internal(format!("RPC Error:: {},{}", code.as_u16(), error.text)),
+        _ => ApiError::bad_request(error.text),
+    })?;
+    match call.authenticated() {
+        Ok(caller) if caller.acl().agent(Access::Read) => {}
+        // The stream has begun when it is known that there is nobody of that secret.
+        Err(AuthError::Unknown) => return Ok(empty()),
+        Ok(_) | Err(_) => return Err(denied()),
+    }
+    let lines = Monitor::of_this_process().listen(level);
+    let show = move |heard: Heard| match heard {
+        Heard::Line(line) if json => line.json(with_place),
+        Heard::Line(line) => line.text(with_place),
+        Heard::Missed(count) => format!("[WARN] Monitor dropped {count} logs during monitor request\n"),
+    };
+    let shutdown = call.server.shutdown().clone();
+    let (body, media) = if plain {
+        (Body::from_stream(bare(lines, show, shutdown)), "text/plain")
+    } else {
+        (Body::from_stream(framed(lines, show, shutdown)), "application/json")
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    Ok(response)
+}
+
+type Pieces = Result<Bytes, std::io::Error>;
+
+fn bare(
+    mut lines: Lines,
+    show: impl Fn(Heard) -> String + Send + 'static,
+    shutdown: CancellationToken,
+) -> impl futures_util::Stream<Item = Pieces> + Send {
+    async_stream::stream! {
+        loop {
+            let heard = tokio::select! {
+                () = shutdown.cancelled() => break,
+                heard = lines.next() => heard,
+            };
+            let Some(heard) = heard else { break };
+            yield Ok(Bytes::from(show(heard)));
+        }
+    }
+}
+
+fn framed(
+    mut lines: Lines,
+    show: impl Fn(Heard) -> String + Send + 'static,
+    shutdown: CancellationToken,
+) -> impl futures_util::Stream<Item = Pieces> + Send {
+    async_stream::stream! {
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut gathered = String::new();
+        let mut due = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                () = tokio::time::sleep_until(due), if !gathered.is_empty() => yield Ok(frame(&mut gathered)),
+                heard = lines.next() => {
+                    let Some(heard) = heard else { break };
+                    if gathered.is_empty() {
+                        due = Instant::now() + WINDOW;
+                    }
+                    gathered.push_str(&show(heard));
+                    if gathered.len() >= FRAME_BYTES {
+                        yield Ok(frame(&mut gathered));
+                    }
+                },
+                _ = heartbeat.tick() => yield Ok(Bytes::from_static(b"{}")),
+            }
+        }
+    }
+}
+
+/// The lines that were gathered, as one frame.
+fn frame(gathered: &mut String) -> Bytes {
+    let data = STANDARD.encode(std::mem::take(gathered));
+    Bytes::from(json!({"Data": data, "FileEvent": "log"}).to_string())
+}

@@ -1,0 +1,90 @@
+//! Profiles of the agent's process. What a program without a runtime of Go's kind has to show: its command line and its threads.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use songline_lang::acl::Access;
+
+use crate::caller::denied;
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::host::asked_for;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::Server;
+
+/// Profiles of the reference that are not offered here: they are of its runtime, or would need a profiler inside this process.
+const NOT_OFFERED: [&str; 6] = ["profile", "trace", "heap", "allocs", "block", "mutex"];
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Get, "/v1/agent/pprof/", "{}", Capability::Servers(Access::Write), |call| Box::pin(asked(call)));
+}
+
+/// A profile of the agent that is asked for.
+async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    // Where callers show tokens, the token decides.
+    if !call.server.info().acl.enabled && !call.server.info().enable_debug {
+        return Err(denied());
+    }
+    asked_for(&call)?;
+    profile(call.id()).await
+}
+
+async fn profile(name: &str) -> Result<Response, ApiError> {
+    match name {
+        "cmdline" => {
+            let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+            Ok(text(args.join("\0")))
+        }
+        "goroutine" | "threadcreate" => {
+            let shown = tokio::task::spawn_blocking(threads).await;
+            Ok(text(shown.map_err(|error| ApiError::internal(error.to_string()))?))
+        }
+        name if NOT_OFFERED.contains(&name) => {
+            let text = format!("this agent has no profile {name:?}: it has cmdline, goroutine and threadcreate");
+            Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, text))
+        }
+        name => Err(ApiError::not_found(format!("Pprof profile not found profile: {name}"))),
+    }
+}
+
+fn text(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The threads of this process: name, state, and processor time in ticks of a hundredth of a second.
+fn threads() -> String {
+    let mut rows: Vec<(u64, String, String, u64)> = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
+        let (id, name) = head.split_once(" (").unwrap_or_default();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        let state = fields.first().copied().unwrap_or_default().to_owned();
+        rows.push((id.parse().unwrap_or(0), name.to_owned(), state, number(11) + number(12)));
+    }
+    rows.sort();
+    let mut shown = format!("threads: {}\n", rows.len());
+    for (id, name, state, ticks) in rows {
+        let _ = writeln!(shown, "{id:>8} {state} {ticks:>8} {name}");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn this_thread_is_among_those_shown() {
+        let shown = threads();
+        assert!(shown.starts_with("threads: ") && shown.lines().count() > 1, "{shown}");
+    }
+}

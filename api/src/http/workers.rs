@@ -1,0 +1,108 @@
+//! The scheduler workers of the server that is asked: what they do, how many there are, and which kinds of jobs they take.
+
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use songline_lang::acl::Access;
+use songline_lang::go_json;
+
+use crate::caller::{AuthError, denied};
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::mux::{Capability, Methods, Mux};
+use crate::server::{SCHEDULERS, Server};
+
+/// More workers than this on one server are a slip of the finger: each is a thread.
+const WORKERS_MAX: i64 = 1024;
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    let (read, write) = (Capability::AgentLate(Access::Read), Capability::AgentLate(Access::Write));
+    mux.add(Methods::Get, "/v1/agent/schedulers", "", read, |call| Box::pin(show(call)));
+    mux.add(Methods::Get, "/v1/agent/schedulers/config", "", read, |call| Box::pin(config(call)));
+    mux.add(Methods::Write, "/v1/agent/schedulers/config", "", write, |call| Box::pin(set(call)));
+}
+
+/// `AgentSchedulerWorkersInfo` of the wire.
+#[derive(Serialize)]
+struct WorkersInfo<'a> {
+    server_id: &'a str,
+    schedulers: Vec<WorkerInfo<'a>>,
+}
+
+#[derive(Serialize)]
+struct WorkerInfo<'a> {
+    id: String,
+    enabled_schedulers: &'a [&'static str],
+    started: String,
+    status: &'static str,
+    workload_status: &'static str,
+}
+
+/// `AgentSchedulerWorkerConfigResponse` of the wire.
+#[derive(Serialize)]
+struct ConfigResponse<'a> {
+    server_id: &'a str,
+    num_schedulers: usize,
+    enabled_schedulers: &'a [&'static str],
+}
+
+/// `AgentSchedulerWorkerConfigRequest` of the wire. That an answer may be sent back as it came, whose server it names does not count.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename = "AgentSchedulerWorkerConfigRequest")]
+struct ConfigRequest {
+    num_schedulers: i64,
+    enabled_schedulers: Vec<String>,
+}
+
+/// These routes say of an unknown token what it is in a way of their own.
+fn require<S: Server>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
+    match call.authenticated() {
+        Ok(caller) if caller.acl().agent(access) => Ok(()),
+        Ok(caller) if caller.is_node() => Err(ApiError::internal("ACL token not found")),
+        Ok(_) => Err(denied()),
+        Err(AuthError::Unknown) => Err(ApiError::internal("ACL token not found")),
+        Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}
+
+async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    require(&call, Access::Read)?;
+    let pool = call.server.scheduler_pool();
+    let schedulers = pool.workers.iter().map(|worker| WorkerInfo {
+        id: worker.id.to_string(),
+        enabled_schedulers: &pool.enabled,
+        started: worker.started.to_string(),
+        status: if worker.stopping { "Stopping" } else { "Started" },
+        workload_status: worker.doing,
+    });
+    call.plain(&WorkersInfo { server_id: &call.server.info().name, schedulers: schedulers.collect() })
+}
+
+fn answer<S: Server>(call: &Call<S>) -> Result<Response, ApiError> {
+    let pool = call.server.scheduler_pool();
+    let (server_id, enabled_schedulers) = (call.server.info().name.as_str(), pool.enabled.as_slice());
+    call.plain(&ConfigResponse { server_id, num_schedulers: pool.count, enabled_schedulers })
+}
+
+async fn config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    require(&call, Access::Read)?;
+    answer(&call)
+}
+
+async fn set<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+    require(&call, Access::Write)?;
+    let names = go_json::Names { package: "agent", ..go_json::Names::default() };
+    let request: ConfigRequest =
+        call.json_named(names).await.map_err(|error| ApiError::bad_request(format!("Invalid request: {}", error.text)))?;
+    let invalid = || ApiError::bad_request("Invalid request");
+    let count = Some(request.num_schedulers).filter(|count| (0..=WORKERS_MAX).contains(count)).ok_or_else(invalid)?;
+    let known = |name: &String| SCHEDULERS.iter().copied().find(|known| known == name);
+    let mut enabled = request.enabled_schedulers.iter().map(|name| known(name).ok_or_else(invalid)).collect::<Result<Vec<_>, _>>()?;
+    enabled.sort_unstable();
+    enabled.dedup();
+    // Without the one for the servers' own chores nothing would ever be cleaned up.
+    if !enabled.contains(&SCHEDULERS[0]) {
+        return Err(invalid());
+    }
+    call.server.set_scheduler_pool(usize::try_from(count).map_err(|_| invalid())?, enabled);
+    answer(&call)
+}

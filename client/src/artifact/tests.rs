@@ -1,0 +1,242 @@
+//! What a task gets of what it wants: sources read, files fetched from a small server, archives unpacked, and what is refused.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use expect_test::{Expect, expect};
+use flate2::write::GzEncoder;
+use songline_model::Str;
+
+use super::*;
+
+fn check_source(sources: &[&str], expected: Expect) {
+    let shown = sources.iter().map(|source| match Source::parse(source, []) {
+        Ok(read) => {
+            let sum = read.checksum.map(|sum| format!(", {:?} {}", sum.kind, &sum.value[..4])).unwrap_or_default();
+            format!("{} dir {:?} {:?} as {:?}{sum}\n", read.url, read.subdir, read.archive, read.filename)
+        }
+        Err(error) => format!("{error}\n"),
+    });
+    expected.assert_eq(&shown.collect::<String>());
+}
+
+#[test]
+fn a_source_says_where_it_is_and_how_it_is_packed() {
+    check_source(
+        &[
+            "http://h/a/b.tar.gz//in/side?x=1&archive=tar",
+            "http::http://h/b.tgz",
+            "http://h/b.tgz?archive=false&checksum=md5:d41d8cd98f00b204e9800998ecf8427e",
+            "http://h/get?filename=tool",
+            "http://h/tool.gz",
+        ],
+        expect![[r#"
+            http://h/a/b.tar.gz?x=1 dir "in/side" Tar as "b.tar.gz"
+            http://h/b.tgz dir "" TarGz as "b.tgz"
+            http://h/b.tgz dir "" None as "b.tgz", Md5 d41d
+            http://h/get dir "" None as "tool"
+            http://h/tool.gz dir "" Gz as "tool.gz"
+        "#]],
+    );
+}
+
+#[test]
+fn a_source_that_cannot_be_had_says_why() {
+    check_source(
+        &[
+            "file:///etc/passwd",
+            "git::ssh://h/x",
+            "https://h/x",
+            "/etc/passwd",
+            "http://h/x.zip",
+            "http://h/x?archive=rar",
+            "http://h/x?filename=../y",
+            "http://h/x//in",
+            "http://h/x?checksum=sha256:12",
+            "http://h/x?checksum=sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        ],
+        expect![[r#"
+            download not supported for scheme 'file'
+            download not supported for scheme 'git'
+            https is not supported by this agent
+            invalid source string: /etc/passwd
+            archives of type zip are not supported by this agent
+            unknown archive type: rar
+            invalid file name: "../y"
+            a file has no directory "in"
+            invalid checksum: sha256:12
+            checksums of type sha1 are not supported by this agent
+        "#]],
+    );
+}
+
+/// Answers every request with these bodies by path, or with 404; a path `/secret` wants a header.
+fn serve(files: BTreeMap<&'static str, Vec<u8>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let (mut request, mut byte) = (String::new(), [0]);
+            while !request.ends_with("\r\n\r\n") && connection.read(&mut byte).is_ok_and(|n| n > 0) {
+                request.push(char::from(byte[0]));
+            }
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let allowed = path != "/secret" || request.to_lowercase().contains("x-key: open");
+            let body = files.get(path).filter(|_| allowed);
+            let status = if body.is_some() { "200 OK" } else { "404 Not Found" };
+            let body = body.map(Vec::as_slice).unwrap_or_default();
+            let _ = write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = connection.write_all(body);
+        }
+    });
+    format!("http://{address}")
+}
+
+/// A packed archive of these entries: path, content; a content `-> x` is a link to x.
+fn tar_gz(entries: &[(&str, &str)]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (path, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        // Written as it is: paths that no honest program would write are what is of interest.
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        if let Some(to) = content.strip_prefix("-> ") {
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_link_name(to).expect("short");
+            header.set_size(0);
+            header.set_cksum();
+            archive.append(&header, io::empty()).expect("packs");
+        } else {
+            header.set_size(content.len() as u64);
+            header.set_cksum();
+            archive.append(&header, content.as_bytes()).expect("packs");
+        }
+    }
+    archive.into_inner().and_then(GzEncoder::finish).expect("packs")
+}
+
+/// Everything below a directory with its content.
+fn listing(dir: &Path) -> String {
+    let mut lines = Vec::new();
+    let mut todo = vec![dir.to_owned()];
+    while let Some(at) = todo.pop() {
+        for path in fs::read_dir(at).expect("readable").map(|entry| entry.expect("readable").path()) {
+            let name = path.strip_prefix(dir).expect("below").display().to_string();
+            if path.is_symlink() {
+                lines.push(format!("  {name} -> {}\n", fs::read_link(&path).expect("a link").display()));
+            } else if path.is_dir() {
+                todo.push(path);
+            } else if !name.contains(PRIVATE) {
+                lines.push(format!("  {name}: {}\n", fs::read_to_string(&path).expect("readable")));
+            }
+        }
+    }
+    lines.sort();
+    lines.concat()
+}
+
+/// Fetches artifacts, `source -> destination` with an optional mode, one after the other into one allocation, and shows what is there.
+async fn check(steps: &[&str], expected: Expect) {
+    let files = BTreeMap::from([
+        ("/plain", b"plain".to_vec()),
+        ("/secret", b"secret".to_vec()),
+        ("/tree.tgz", tar_gz(&[("bin/tool", "tool"), ("share/doc", "doc")])),
+        ("/out.tgz", tar_gz(&[("../../evil", "evil")])),
+        ("/link.tgz", tar_gz(&[("l", "-> /"), ("l/evil", "evil")])),
+        ("/cut.tgz", tar_gz(&[("whole", "whole")])[..30].to_vec()),
+    ]);
+    let base = serve(files);
+    let dir = tempfile::tempdir().expect("a directory");
+    let dirs = Dirs { alloc: dir.path().join("alloc-id"), task: dir.path().join("alloc-id/web") };
+    for made in ["local", PRIVATE] {
+        fs::create_dir_all(dirs.task.join(made)).expect("makes");
+    }
+    std::os::unix::fs::symlink("/", dirs.task.join("local/trap")).expect("links");
+    let mut shown = String::new();
+    for step in steps {
+        let words: Vec<&str> = step.split(' ').collect();
+        let headers = BTreeMap::from([("X-Key".into(), "open".into())]);
+        let artifact = TaskArtifact {
+            getter_source: Str::from(format!("{base}{}", words[0])),
+            getter_options: None,
+            getter_headers: Some(headers),
+            getter_mode: words.get(2).copied().unwrap_or("any").into(),
+            relative_dest: words[1].into(),
+        };
+        let missing = missing([Wanted { named: words[0].to_owned(), artifact }].into_iter(), &dirs);
+        let result =
+            if missing.is_empty() { Ok("known".to_owned()) } else { fetch_all(missing, &dirs).await.map(|()| "fetched".to_owned()) };
+        shown += &format!("{step}: {}\n", result.unwrap_or_else(|error| error));
+    }
+    shown += &listing(&dirs.alloc);
+    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "something is outside");
+    expected.assert_eq(&shown.replace(&dir.path().display().to_string(), "DIR"));
+}
+
+#[tokio::test]
+async fn files_and_trees_come_to_their_place_once() {
+    check(
+        &[
+            "/plain local",
+            "/plain local",
+            "/secret local/key file",
+            "/plain?checksum=sha256:a116c9ed46d6207734a43317d30fd88f52ac8634c37d904bbf4e41d865f90475 local/summed file",
+            "/tree.tgz local",
+            "/tree.tgz//bin ../alloc/tools dir",
+        ],
+        expect![[r#"
+            /plain local: fetched
+            /plain local: known
+            /secret local/key file: fetched
+            /plain?checksum=sha256:a116c9ed46d6207734a43317d30fd88f52ac8634c37d904bbf4e41d865f90475 local/summed file: fetched
+            /tree.tgz local: fetched
+            /tree.tgz//bin ../alloc/tools dir: fetched
+              alloc/tools/tool: tool
+              web/local/bin/tool: tool
+              web/local/key: secret
+              web/local/plain: plain
+              web/local/share/doc: doc
+              web/local/summed: plain
+              web/local/trap -> /
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_leads_outside_is_refused() {
+    check(&["/plain ../../x", "/plain local/trap/tmp", "/plain ..", "/out.tgz local", "/link.tgz local"], expect![[r#"
+        /plain ../../x: failed to download artifact "/plain": artifact destination path escapes alloc directory
+        /plain local/trap/tmp: failed to download artifact "/plain": artifact destination has something in its way that is no directory
+        /plain ..: failed to download artifact "/plain": artifact destination path escapes alloc directory
+        /out.tgz local: failed to download artifact "/out.tgz": the archive has a path that leads out of it
+        /link.tgz local: failed to download artifact "/link.tgz": unpacking: trying to unpack outside of destination path: DIR/alloc-id/web/private/artifact-0/unpacked
+          web/local/trap -> /
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_is_not_as_wanted_is_refused() {
+    check(
+        &[
+            "/none local",
+            "/plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e local",
+            "/plain local dir",
+            "/tree.tgz local/x file",
+            "/tree.tgz//none local",
+            "/cut.tgz local",
+        ],
+        expect![[r#"
+            /none local: failed to download artifact "/none": bad response code: 404
+            /plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e local: failed to download artifact "/plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e": Checksums did not match. Expected: d41d8cd98f00b204e9800998ecf8427e Got: ac7938d40cfc2307e2bf325d28e7884e
+            /plain local dir: failed to download artifact "/plain": source is a file, and a directory is wanted
+            /tree.tgz local/x file: failed to download artifact "/tree.tgz": source is a directory, and a file is wanted
+            /tree.tgz//none local: failed to download artifact "/tree.tgz//none": the archive has no directory "none"
+            /cut.tgz local: failed to download artifact "/cut.tgz": unpacking: incomplete deflate stream
+              web/local/trap -> /
+        "#]],
+    )
+    .await;
+}

@@ -1,0 +1,106 @@
+//! An allocation's data as a tar: what its tasks share, and what each keeps locally. Who may have it is not decided here.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+use songline_model::AllocId;
+use tokio::sync::mpsc;
+
+use crate::allocdir::{AllocDir, SHARED};
+
+/// Bytes of one piece.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Writes the tar. A reader knows by an entry of its own that something is missing.
+pub(super) fn write(dir: &AllocDir, id: AllocId, tasks: &[String], to: mpsc::Sender<io::Result<Bytes>>) {
+    let mut archive = tar::Builder::new(Pieces { to, gathered: Vec::new() });
+    // A link leads where its task put it, and that may be anywhere.
+    archive.follow_symlinks(false);
+    let written = entries(&mut archive, dir.root(), tasks);
+    let ended = match written {
+        Ok(()) => archive.into_inner().and_then(|mut pieces| pieces.flush()),
+        Err(error) => {
+            tracing::warn!(alloc = %id, %error, "the data of an allocation could not be read for its successor");
+            let text = error.to_string();
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len().try_into().unwrap_or(0));
+            header.set_mode(0o666);
+            header.set_cksum();
+            let told = archive.append_data(&mut header, format!("NOMAD-{id}-ERROR.log"), text.as_bytes());
+            told.and_then(|()| archive.into_inner()).and_then(|mut pieces| pieces.flush())
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(alloc = %id, %error, "nobody reads the data any more");
+    }
+}
+
+fn entries(archive: &mut tar::Builder<Pieces>, root: &Path, tasks: &[String]) -> io::Result<()> {
+    let shared = Path::new(SHARED).join("data");
+    let own = tasks.iter().map(|task| Path::new(task).join("local"));
+    for dir in std::iter::once(shared).chain(own) {
+        if root.join(&dir).is_dir() {
+            archive.append_dir_all(&dir, root.join(&dir))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends what is written, and waits for a reader who is slow.
+struct Pieces {
+    to: mpsc::Sender<io::Result<Bytes>>,
+    gathered: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let piece = Bytes::from(std::mem::take(&mut self.gathered));
+        self.to.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_and_local_files_are_packed_and_links_stay_links() -> io::Result<()> {
+        let parent = tempfile::tempdir()?;
+        let id = AllocId::default();
+        let dir = AllocDir::new(parent.path(), &id);
+        dir.build()?;
+        dir.build_task("web", None)?;
+        std::fs::write(dir.shared().join("data/kept"), "kept")?;
+        std::fs::write(dir.task("web").join("local/own"), "own")?;
+        std::fs::write(dir.task("web").join("secrets/token"), "secret")?;
+        std::os::unix::fs::symlink("/etc/passwd", dir.task("web").join("local/link"))?;
+        let (to, mut pieces) = mpsc::channel(100);
+        write(&dir, id, &["web".to_owned(), "gone".to_owned()], to);
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.blocking_recv() {
+            bytes.extend_from_slice(&piece?);
+        }
+        let mut names = Vec::new();
+        for entry in tar::Archive::new(bytes.as_slice()).entries()? {
+            let entry = entry?;
+            names.push(format!("{} {:?}", entry.path()?.display(), entry.header().entry_type()));
+        }
+        names.sort();
+        let expected =
+            ["alloc/data Directory", "alloc/data/kept Regular", "web/local Directory", "web/local/link Symlink", "web/local/own Regular"];
+        assert_eq!(names.iter().map(|name| name.replace("/ ", " ")).collect::<Vec<_>>(), expected);
+        Ok(())
+    }
+}

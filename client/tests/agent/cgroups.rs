@@ -1,0 +1,124 @@
+//! `exec` with limits: what a task may use, what becomes of it when it wants more, and that nothing is left of it. Only where this machine
+//! has cgroups and the tests run as root; elsewhere each passes with a word.
+
+use serde_json::json;
+use songline_client::cgroup::Cgroups;
+use songline_client::cgroup::hierarchy::{Hierarchy, Limits};
+use songline_model::{AllocClientStatus, AllocId, Task};
+use songline_rpc::{NodeAgent, Origin};
+
+use crate::fake::{Stage, is_alive, is_running, messages, shell, task, until, web};
+
+/// Lives on its own words until somebody makes a file.
+const WAITING: &str = "echo up; while [ ! -e /local/go ]; do sleep 0.02; done; exit 3";
+
+fn exec(script: &str) -> Task {
+    task("exec", json!({ "command": "/bin/sh", "args": ["-c", script] }))
+}
+
+/// Whether tasks can be limited here.
+fn can_limit() -> bool {
+    let can = rustix::process::geteuid().is_root() && Hierarchy::find("").is_some_and(|found| found.lacks().is_none());
+    if !can {
+        eprintln!("skipped: tasks are only limited on machines with cgroups, by root");
+    }
+    can
+}
+
+/// Where the task of an allocation is.
+fn cgroups_of(id: AllocId) -> Cgroups {
+    let found = Hierarchy::find("").expect("looked at before");
+    found.limited(&format!("{id}.web.scope"), &Limits { cores: &[0], ..Limits::default() }).at
+}
+
+/// Which of a task's cgroups are there.
+fn present(id: AllocId) -> Vec<String> {
+    cgroups_of(id).dirs().into_iter().filter(|dir| dir.exists()).map(|dir| dir.display().to_string()).collect()
+}
+
+async fn until_gone(id: AllocId) {
+    until("the cgroups to be gone", || present(id).is_empty().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
+    if !can_limit() {
+        return;
+    }
+    let stage = Stage::new().await;
+    // A line of 512 MiB, kept in memory, where 64 MiB are allowed.
+    let id = stage.run(exec("head -c 536870912 /dev/zero | tr '\\0' x | tail -n 1 > /dev/null"));
+    let update = stage.until_status(id, AllocClientStatus::Failed).await;
+    let ended = web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").expect("it has ended");
+    assert_eq!(ended.exit_code, 137);
+    assert_eq!(ended.details.as_ref().and_then(|details| details.get("oom_killed")).map(|told| told.as_str()), Some("true"));
+    until_gone(id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
+    if !can_limit() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let id = stage.run(exec(WAITING));
+    stage.until("running", id, is_running).await;
+    let found = Hierarchy::find("").expect("looked at before");
+    // As the allocation of these tests is.
+    let asked = found.limited(&format!("{id}.web.scope"), &Limits { memory_bytes: 64 << 20, cpu_shares: 100, ..Limits::default() });
+    for setting in asked.settings.iter().filter(|setting| setting.needed) {
+        let set = std::fs::read_to_string(&setting.file).expect("is there");
+        assert_eq!(set.trim(), setting.value, "{}", setting.file.display());
+    }
+    let usage: serde_json::Value = serde_json::from_slice(&stage.client.alloc_stats(id, "web").await.unwrap()).unwrap();
+    let memory = &usage["Tasks"]["web"]["ResourceUsage"]["MemoryStats"];
+    assert!(memory["Usage"].as_u64().is_some_and(|bytes| bytes > 0) && memory["Measured"].to_string().contains("\"Usage\""), "{usage}");
+    std::fs::write(stage.alloc_dir(id).join("web/local/go"), "").unwrap();
+    let update = stage.until_status(id, AllocClientStatus::Failed).await;
+    assert_eq!(messages(&update).get(3).map(String::as_str), Some("Exit Code: 3"), "{:?}", messages(&update));
+    assert_eq!(stage.logs(id, "stdout", 0, Origin::Start).await.unwrap(), "up\n");
+    until_gone(id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_task_is_found_again_and_stopped_with_all_it_has_started() {
+    if !can_limit() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let id = stage.run(exec(&format!("trap 'exit 3' INT; setsid sleep 1000 & {WAITING}")));
+    stage.until("running", id, is_running).await;
+    let members = until("all of it", || Some(cgroups_of(id).members()).filter(|members| members.len() > 1)).await;
+    let stage = stage.crash().await;
+    until("the agent", || stage.servers.node()).await;
+    assert!(!present(id).is_empty());
+    stage.servers.stop(id);
+    stage.until("the end", id, |update| update.client_status.is_terminal()).await;
+    until("the end of all", || members.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
+    until_gone(id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_a_task_whose_executor_was_killed() {
+    if !can_limit() {
+        return;
+    }
+    for task in [exec(&format!("setsid sleep 1000 & {WAITING}")), shell("setsid sleep 1000 & sleep 1000")] {
+        let stage = Stage::new().await;
+        let id = stage.run(task);
+        stage.until("running", id, is_running).await;
+        let members = until("all of it", || Some(cgroups_of(id).members()).filter(|members| members.len() > 1)).await;
+        let executor = members.iter().copied().map(parent_of).find(|parent| !members.contains(parent)).expect("somebody started it");
+        let executor = rustix::process::Pid::from_raw(executor).expect("a process");
+        rustix::process::kill_process(executor, rustix::process::Signal::KILL).expect("is there");
+        until("the end of all", || members.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
+        until_gone(id).await;
+        stage.servers.stop(id);
+        stage.until("the end", id, |update| update.client_status.is_terminal()).await;
+    }
+}
+
+fn parent_of(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}

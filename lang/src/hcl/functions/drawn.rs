@@ -1,0 +1,77 @@
+//! Functions whose results are drawn by lot: `uuidv4`, and `bcrypt` with its salt. The lots come from a number that the caller gives, so that
+//! the same text with the same number is the same job.
+
+use std::cell::Cell;
+
+use base64::Engine;
+use base64::alphabet::BCRYPT;
+use base64::engine::{GeneralPurpose, general_purpose::NO_PAD};
+use sha2::{Digest, Sha256};
+
+use super::hash::uuid_text;
+use super::{Called, Failure, Function, Takes, drawing, fail, integer_of, text_of};
+use crate::hcl::value::Value;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    drawing("bcrypt", &[("str", Takes::Text)], Some(("cost", Takes::Number)), bcrypt),
+    drawing("uuidv4", &[], None, |_, lots| Ok(Value::Text(uuid_text(&lots.draw(), 4)))),
+];
+
+/// Unless the call names another.
+const DEFAULT_COST: i64 = 10;
+/// What the reference takes at least and at most.
+const COSTS: std::ops::RangeInclusive<i64> = 4..=31;
+/// Rounds that all calls of one text may take: eight digests of the default cost, or two of cost 12. More would be a way to keep a server busy.
+const ROUNDS_MAX: u64 = 1 << 13;
+
+/// Where results are drawn from.
+#[derive(Debug, Default)]
+pub(crate) struct Lots {
+    entropy: u128,
+    drawn: Cell<u64>,
+    rounds: Cell<u64>,
+}
+
+impl Lots {
+    /// Lots that follow from a number.
+    pub(crate) fn new(entropy: u128) -> Self {
+        Self { entropy, ..Self::default() }
+    }
+
+    fn draw(&self) -> [u8; 16] {
+        self.drawn.set(self.drawn.get() + 1);
+        let digest = Sha256::new().chain_update(self.entropy.to_be_bytes()).chain_update(self.drawn.get().to_be_bytes()).finalize();
+        let mut out = [0; 16];
+        out.copy_from_slice(&digest[..16]);
+        out
+    }
+}
+
+fn bcrypt(given: &[Value], lots: &Lots) -> Called {
+    if given.len() > 2 {
+        return fail("bcrypt() takes no more than two arguments");
+    }
+    let cost = if given.len() > 1 { integer_of(given, 1)? } else { DEFAULT_COST };
+    // The reference raises a cost that is too low, and refuses one that is too high.
+    let cost = if cost < *COSTS.start() { DEFAULT_COST } else { cost };
+    if !COSTS.contains(&cost) {
+        return fail(format!("error occurred generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"));
+    }
+    let password = text_of(given, 0).as_bytes();
+    if password.len() > 72 {
+        return fail("error occurred generating password bcrypt: password length exceeds 72 bytes");
+    }
+    let rounds = lots.rounds.get().saturating_add(1 << cost);
+    lots.rounds.set(rounds);
+    if rounds > ROUNDS_MAX {
+        return fail("digests of this cost take longer than a job file may");
+    }
+    let mut ended = password.to_vec();
+    ended.push(0);
+    ended.truncate(72);
+    let salt = lots.draw();
+    let cost = u32::try_from(cost).map_err(|error| Failure::Call(error.to_string()))?;
+    let digest = bcrypt::bcrypt(cost, salt, &ended);
+    let digits = GeneralPurpose::new(&BCRYPT, NO_PAD);
+    Ok(Value::Text(format!("$2a${cost:02}${}{}", digits.encode(salt), digits.encode(&digest[..23]))))
+}

@@ -1,0 +1,79 @@
+//! Type expressions such as `list(string)`, where a variable or a conversion names a type.
+
+use std::collections::BTreeMap;
+
+use super::Diagnostic;
+use super::ast::Expression;
+use super::convert::Type;
+
+/// The type that an expression like `list(string)` names.
+pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnostic> {
+    let wrong = |range, detail: String| Diagnostic::new(range, "Invalid type specification", detail);
+    if let Some(name) = expression.keyword() {
+        return match name {
+            "bool" => Ok(Type::Bool),
+            "string" => Ok(Type::Text),
+            "number" => Ok(Type::Number),
+            "any" => Ok(Type::Any),
+            "list" | "set" | "map" => {
+                Err(wrong(expression.range(), format!("The {name} type constructor requires one argument specifying the element type.")))
+            }
+            "object" => Err(wrong(
+                expression.range(),
+                "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
+            )),
+            "tuple" => Err(wrong(
+                expression.range(),
+                "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
+            )),
+            other => Err(wrong(expression.range(), format!("The keyword {other:?} is not a valid type specification."))),
+        };
+    }
+    let Expression::Call { name, arguments, open, close, .. } = expression else {
+        return Err(wrong(
+            expression.range(),
+            "A type specification is either a primitive type keyword (bool, number, string) or a complex type constructor call, like \
+             list(string)."
+                .to_string(),
+        ));
+    };
+    match name.as_str() {
+        "bool" | "string" | "number" | "any" => {
+            return Err(wrong(open.to(*close), format!("Primitive type keyword {name:?} does not expect arguments.")));
+        }
+        "list" | "set" | "map" | "object" | "tuple" => {}
+        _ => return Err(wrong(expression.range(), format!("Keyword {name:?} is not a valid type constructor."))),
+    }
+    let [argument] = arguments.as_slice() else {
+        let range = arguments.get(1).map_or(open.to(*close), Expression::range);
+        let detail = match name.as_str() {
+            "object" => "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
+            "tuple" => "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
+            _ => format!("The {name} type constructor requires one argument specifying the element type."),
+        };
+        return Err(wrong(range, detail));
+    };
+    match (name.as_str(), argument) {
+        ("list", _) => Ok(Type::List(Box::new(type_expression(argument)?))),
+        ("set", _) => Ok(Type::Set(Box::new(type_expression(argument)?))),
+        ("map", _) => Ok(Type::Map(Box::new(type_expression(argument)?))),
+        ("object", Expression::Object { items, .. }) => {
+            let mut members = BTreeMap::new();
+            for (key, value) in items {
+                let Expression::Key { wrapped, .. } = key else { continue };
+                let Some(name) = wrapped.keyword().or(wrapped.literal_text()) else {
+                    return Err(wrong(key.range(), "Object constructor map keys must be attribute names.".to_string()));
+                };
+                members.insert(name.to_string(), type_expression(value)?);
+            }
+            Ok(Type::Object(members))
+        }
+        ("object", _) => Err(wrong(
+            argument.range(),
+            "Object type constructor requires a map whose keys are attribute names and whose values are the corresponding attribute types."
+                .to_string(),
+        )),
+        (_, Expression::Tuple { items, .. }) => Ok(Type::Tuple(items.iter().map(type_expression).collect::<Result<_, _>>()?)),
+        _ => Err(wrong(argument.range(), "Tuple type constructor requires a list of element types.".to_string())),
+    }
+}

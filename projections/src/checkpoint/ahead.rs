@@ -1,0 +1,133 @@
+//! Blocks of rows on their way from bytes into a state: decoding one depends on nothing but jobs, so it may be done ahead of its turn; putting
+//! its rows in may not. Threads are the caller's.
+
+use std::sync::Arc;
+
+use songline_model::Job;
+
+use super::{CheckpointError, NO_JOB, rows};
+use crate::digest::{self, Digest};
+use crate::state::State;
+use crate::table::{EachTable, Entry, Kept, Table, TableType};
+
+/// Carries out pieces of work that do not depend on each other, and hands back what came of them in the order in which they were given.
+pub trait Ahead {
+    /// Takes a piece over.
+    fn give(&mut self, piece: Piece);
+
+    /// Whether another one may be given before one is taken. Bounds what is held.
+    fn has_room(&self) -> bool;
+
+    /// What came of the piece that was given first of those that are left; waits for it. `None`: none is left.
+    fn take(&mut self) -> Option<Done>;
+}
+
+/// A block to be decoded.
+pub struct Piece(pub(super) Box<dyn FnOnce() -> Done + Send>);
+
+impl Piece {
+    /// Decodes it.
+    pub fn run(self) -> Done {
+        (self.0)()
+    }
+}
+
+/// A block that was decoded, or why it could not be.
+pub struct Done(pub(super) Result<Put, CheckpointError>);
+
+/// Puts the rows of a block into the state.
+pub(super) type Put = Box<dyn FnOnce(&mut State) -> Result<(), CheckpointError> + Send>;
+
+/// Decodes a block when it is given.
+#[derive(Default)]
+pub(super) struct InTurn(Option<Done>);
+
+impl Ahead for InTurn {
+    fn give(&mut self, piece: Piece) {
+        self.0 = Some(piece.run());
+    }
+
+    fn has_room(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn take(&mut self) -> Option<Done> {
+        self.0.take()
+    }
+}
+
+/// A block of rows, as it was written.
+pub(super) struct EncodedRows {
+    pub(super) block: Vec<u8>,
+    pub(super) frame: u64,
+    pub(super) schema: u16,
+    pub(super) jobs: Arc<Vec<Arc<Job>>>,
+}
+
+impl EncodedRows {
+    pub(super) fn decode(self) -> Result<Put, CheckpointError> {
+        let (name, rows) = self
+            .block
+            .split_first()
+            .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
+            .ok_or_else(|| self.malformed("the table's name is cut off"))?;
+        let name = String::from_utf8_lossy(name);
+        let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
+        let mut decode = Decode { encoded: &self, rows, put: None };
+        table.visit(&mut decode)?;
+        Ok(decode.put.expect("every table is decoded"))
+    }
+
+    fn malformed(&self, what: impl ToString) -> CheckpointError {
+        CheckpointError::Malformed { frame: self.frame, what: what.to_string() }
+    }
+}
+
+struct Decode<'a> {
+    encoded: &'a EncodedRows,
+    rows: &'a [u8],
+    put: Option<Put>,
+}
+
+impl EachTable for Decode<'_> {
+    type Error = CheckpointError;
+
+    fn table<T: TableType>(&mut self) -> Result<(), CheckpointError> {
+        let encoded = self.encoded;
+        let mut decoded = Vec::new();
+        let mut scratch = Vec::new();
+        for row in rows(self.rows) {
+            let (job, stored) = row.and_then(|row| row.split_first_chunk()).ok_or_else(|| encoded.malformed("a row is cut off"))?;
+            let job = match u32::from_le_bytes(*job) {
+                NO_JOB => None,
+                id => {
+                    Some(Arc::clone(encoded.jobs.get(id as usize).ok_or_else(|| encoded.malformed("a row names a job that is not there"))?))
+                }
+            };
+            let table = T::TABLE.name();
+            // A row that is nothing but its job was migrated with it.
+            let bytes = if stored.is_empty() { stored.into() } else { songline_migrations::row(table, encoded.schema, stored)? };
+            let row = T::load(&bytes, job).map_err(|source| CheckpointError::Row { table, source })?;
+            let key = T::key(&row);
+            let hash = digest::row::<T>(&key, &row, &mut scratch);
+            decoded.push((key, row, hash));
+        }
+        let frame = encoded.frame;
+        self.put = Some(Box::new(move |state| put::<T>(state, decoded, frame)));
+        Ok(())
+    }
+}
+
+fn put<T: TableType>(state: &mut State, decoded: Vec<(T::Key, Arc<T::Row>, Digest)>, frame: u64) -> Result<(), CheckpointError> {
+    for (key, row, hash) in decoded {
+        state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
+        let row = T::share(state, row);
+        let kept = T::Kept::keep(state, &row);
+        if T::rows_mut(state).0.insert(key, Entry { kept, hash }).is_some() {
+            let what = format!("a row of table {:?} is there twice", T::TABLE.name());
+            return Err(CheckpointError::Malformed { frame, what });
+        }
+        T::reindex(state, None, Some(&row));
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Flags of `agent` that say what a key of a configuration file says: they become such a document, read after the files.
+//! Not here: flags that no file has.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+/// What can be said by a flag and by a key alike.
+#[derive(Args)]
+pub(crate) struct Flags {
+    /// Where everything durable is.
+    #[arg(long)]
+    data_dir: Option<String>,
+    /// Address to listen on.
+    #[arg(long)]
+    bind: Option<String>,
+    /// Name of the node.
+    #[arg(long)]
+    node: Option<String>,
+    /// Region.
+    #[arg(long)]
+    region: Option<String>,
+    /// Datacenter.
+    #[arg(long)]
+    dc: Option<String>,
+    /// `trace`, `debug`, `info`, `warn` or `error`.
+    #[arg(long)]
+    log_level: Option<String>,
+    /// Log lines as JSON.
+    #[arg(long)]
+    log_json: bool,
+    /// Run a server.
+    #[arg(long)]
+    server: bool,
+    /// How many servers elect the first leader.
+    #[arg(long)]
+    bootstrap_expect: Option<u64>,
+    /// Run a node.
+    #[arg(long)]
+    client: bool,
+    /// The node's class.
+    #[arg(long)]
+    node_class: Option<String>,
+    /// The node's pool.
+    #[arg(long)]
+    node_pool: Option<String>,
+    /// The node's metadata, as `key=value`; may be given several times.
+    #[arg(long, value_parser = pair)]
+    meta: Vec<(String, String)>,
+}
+
+impl Flags {
+    /// The document that says the same.
+    pub(crate) fn document(&self) -> Value {
+        let mut server = keys([("bootstrap_expect", self.bootstrap_expect.map(Value::from))]);
+        let mut client = keys([("node_class", text(&self.node_class)), ("node_pool", text(&self.node_pool))]);
+        if self.server {
+            server["enabled"] = json!(true);
+        }
+        if self.client {
+            client["enabled"] = json!(true);
+        }
+        for (key, value) in &self.meta {
+            client["meta"][key] = json!(value);
+        }
+        let mut document = keys([
+            ("data_dir", text(&self.data_dir)),
+            ("bind_addr", text(&self.bind)),
+            ("name", text(&self.node)),
+            ("region", text(&self.region)),
+            ("datacenter", text(&self.dc)),
+            ("log_level", text(&self.log_level)),
+        ]);
+        document["log_json"] = json!(self.log_json);
+        document["server"] = server;
+        document["client"] = client;
+        document
+    }
+}
+
+fn keys<const N: usize>(said: [(&str, Option<Value>); N]) -> Value {
+    said.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn text(said: &Option<String>) -> Option<Value> {
+    said.as_deref().map(Value::from)
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("Error parsing Client.Meta value: {text:?}"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::config::{AgentConfig, file};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn agent(line: &str) -> anyhow::Result<AgentConfig> {
+        let flags = Line::try_parse_from(std::iter::once("agent").chain(line.split_whitespace()))?.flags;
+        let mut config = AgentConfig::default();
+        let warnings = file::apply(&flags.document(), &mut config)?;
+        assert!(warnings.is_empty(), "{warnings:?}");
+        config.check()?;
+        Ok(config)
+    }
+
+    #[test]
+    fn a_server_and_a_node_are_told_by_flags_alone() {
+        let config = agent(
+            "--server --bootstrap-expect=1 --client --data-dir=/srv/x --bind=127.0.0.1 --region=mars --dc=dc7 --node=n1 --log-level=DEBUG \
+             --log-json --node-class=big --node-pool=gpu --meta=rack=r1 --meta=row=2=b",
+        )
+        .expect("is a configuration");
+        let node = config.client.expect("a node is asked for");
+        assert!(config.server.is_some() && config.log_json);
+        assert_eq!((config.region.as_str(), config.datacenter.as_str(), config.name.as_str()), ("mars", "dc7", "n1"));
+        assert_eq!((config.bind_addr.as_str(), config.log_level.as_str()), ("127.0.0.1", "DEBUG"));
+        assert_eq!((node.node_class.as_str(), node.node_pool.as_str()), ("big", "gpu"));
+        assert_eq!((node.meta["rack"].as_str(), node.meta["row"].as_str()), ("r1", "2=b"));
+    }
+
+    #[test]
+    fn no_flag_asks_for_nothing() {
+        let error = agent("").expect_err("neither server nor node");
+        assert_eq!(error.to_string(), "Must specify either server, client or dev mode for the agent.");
+        assert!(agent("--meta=rack --server").is_err_and(|error| error.to_string().contains("Error parsing Client.Meta value")));
+    }
+}

@@ -1,0 +1,118 @@
+//! Where log lines go: to standard error, and to those who listen over HTTP. Nothing is formatted for listeners while there are none.
+
+use std::fmt::{Debug, Write as _};
+use std::time::SystemTime;
+
+use songline_api::monitor::{LogLine, Monitor};
+use songline_model::Time;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::config::AgentConfig;
+
+/// Starts logging. Standard output is left alone: it says where the agent is.
+pub(crate) fn start(config: &AgentConfig) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = if config.log_json { lines.json().with_filter(filter).boxed() } else { lines.with_filter(filter).boxed() };
+    // A second call, in a test, keeps the first.
+    let _ = tracing_subscriber::registry().with(lines).with(ToListeners.with_filter(Wanted)).try_init();
+}
+
+/// The level for our own crates; libraries say only what went wrong.
+fn ours(level: &str) -> String {
+    let crates =
+        ["songline", "songline_api", "songline_client", "songline_log", "songline_projections", "songline_scheduler", "songline_sim"];
+    crates.map(|name| format!("{name}={level}")).join(",")
+}
+
+/// Lets through what somebody listens to.
+struct Wanted;
+
+impl Wanted {
+    fn wants(meta: &Metadata<'_>) -> bool {
+        let own = meta.target().starts_with("songline") || *meta.level() == Level::ERROR;
+        own && *meta.level() <= Monitor::of_this_process().level()
+    }
+}
+
+impl<S> Filter<S> for Wanted {
+    fn enabled(&self, meta: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        Self::wants(meta)
+    }
+
+    fn callsite_enabled(&self, meta: &'static Metadata<'static>) -> Interest {
+        // Asked again whenever the level changes.
+        if Self::wants(meta) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(Monitor::of_this_process().level())
+    }
+}
+
+/// Gives lines to the monitor.
+struct ToListeners;
+
+impl<S: Subscriber> Layer<S> for ToListeners {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let meta = event.metadata();
+        let mut said = Said::default();
+        event.record(&mut said);
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let place = match (meta.file(), meta.line()) {
+            (Some(file), Some(line)) => format!("{file}:{line}"),
+            (Some(_) | None, _) => String::new(),
+        };
+        Monitor::of_this_process().publish(LogLine {
+            at: Time::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
+            level: *meta.level(),
+            module: meta.target().to_owned(),
+            place,
+            message: LogLine::cut(said.message),
+            fields: said.fields,
+        });
+    }
+}
+
+/// What an event says.
+#[derive(Default)]
+struct Said {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.to_owned());
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        let mut text = value.to_string();
+        let mut source = value.source();
+        while let Some(error) = source {
+            let _ = write!(text, ": {error}");
+            source = error.source();
+        }
+        self.put(field, text);
+    }
+}
+
+impl Said {
+    fn put(&mut self, field: &Field, text: String) {
+        match field.name() {
+            "message" => self.message = text,
+            name => self.fields.push((name, LogLine::cut(text))),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Which workers there are, what they are for and what they do. What their work is, is in [`super`].
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use songline_api::{SCHEDULERS, SchedulerPool, SchedulerWorker};
+use songline_model::{JobType, Time};
+use uuid::Uuid;
+
+/// What a worker does just now, in the words of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Waiting,
+    WaitingForView,
+    Scheduling,
+    Submitting,
+}
+
+const WORDS: [(Doing, &str); 4] = [
+    (Doing::Waiting, "WaitingToDequeue"),
+    (Doing::WaitingForView, "WaitingForRaft"),
+    (Doing::Scheduling, "Scheduling"),
+    (Doing::Submitting, "Submitting"),
+];
+
+/// One worker.
+pub(crate) struct Worker {
+    id: Uuid,
+    started: Time,
+    pub types: Vec<JobType>,
+    doing: AtomicU8,
+    stopping: AtomicBool,
+}
+
+impl Worker {
+    /// Says what it does from now on.
+    pub fn does(&self, doing: Doing) {
+        self.doing.store(doing as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it is to end when it has nothing in hand.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// The workers of a server.
+pub(crate) struct Pool(Mutex<Inner>);
+
+struct Inner {
+    count: usize,
+    enabled: Vec<&'static str>,
+    workers: Vec<Arc<Worker>>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self(Mutex::new(Inner { count: 0, enabled: SCHEDULERS.to_vec(), workers: Vec::new() }))
+    }
+}
+
+impl Pool {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops those there are, and gives those that are to be started instead.
+    pub fn replace(&self, count: usize, enabled: Option<Vec<&'static str>>, now: Time) -> Vec<Arc<Worker>> {
+        let mut inner = self.inner();
+        for worker in &inner.workers {
+            worker.stopping.store(true, Ordering::Relaxed);
+        }
+        inner.count = count;
+        if let Some(enabled) = enabled {
+            inner.enabled = enabled;
+        }
+        let types: Vec<JobType> = inner.enabled.iter().filter_map(|name| type_named(name)).collect();
+        let worker = || Worker {
+            id: Uuid::new_v4(),
+            started: now,
+            types: types.clone(),
+            doing: AtomicU8::new(Doing::Waiting as u8),
+            stopping: AtomicBool::new(false),
+        };
+        let new: Vec<Arc<Worker>> = (0..count).map(|_| Arc::new(worker())).collect();
+        inner.workers.extend(new.iter().cloned());
+        new
+    }
+
+    /// A worker has ended.
+    pub fn forget(&self, worker: &Arc<Worker>) {
+        self.inner().workers.retain(|other| !Arc::ptr_eq(other, worker));
+    }
+
+    /// How it is now.
+    pub fn shown(&self) -> SchedulerPool {
+        let inner = self.inner();
+        let word = |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
+        let workers = inner.workers.iter().map(|worker| SchedulerWorker {
+            id: worker.id,
+            started: worker.started,
+            stopping: worker.is_stopping(),
+            doing: word(worker.doing.load(Ordering::Relaxed)),
+        });
+        SchedulerPool { workers: workers.collect(), count: inner.count, enabled: inner.enabled.clone() }
+    }
+}
+
+/// The kind of jobs that a worker's kind is for; the servers' own chores are not jobs.
+fn type_named(name: &str) -> Option<JobType> {
+    match name {
+        "service" => Some(JobType::Service),
+        "batch" => Some(JobType::Batch),
+        "system" => Some(JobType::System),
+        "sysbatch" => Some(JobType::SysBatch),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_workers_take_the_place_of_those_there_were() {
+        let pool = Pool::default();
+        let first = pool.replace(2, None, Time::default());
+        assert_eq!(first[0].types.len(), 4);
+        first[1].does(Doing::Scheduling);
+        let second = pool.replace(1, Some(vec!["_core", "batch"]), Time::default());
+        assert_eq!(second[0].types, [JobType::Batch]);
+        let shown: Vec<_> = pool.shown().workers.iter().map(|worker| (worker.stopping, worker.doing)).collect();
+        assert_eq!(shown, [(true, "WaitingToDequeue"), (true, "Scheduling"), (false, "WaitingToDequeue")]);
+        first.iter().for_each(|worker| pool.forget(worker));
+        let pool = pool.shown();
+        assert_eq!((pool.workers.len(), pool.count, pool.enabled), (1, 1, vec!["_core", "batch"]));
+    }
+}

@@ -1,0 +1,101 @@
+//! What clients that people have must find when they meet this agent: started under the reference's name with its test server's
+//! configuration, and asked for what came after the version whose interface it speaks. Not here: the clients, which are in `tests/clients`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::http::Request;
+use crate::story::Story;
+
+/// The program under the name that scripts look for.
+fn as_nomad(dir: &Path) -> Result<Command> {
+    let program = dir.join("nomad");
+    if !program.exists() {
+        symlink(env!("CARGO_BIN_EXE_songline"), &program)?;
+    }
+    Ok(Command::new(program))
+}
+
+/// What an agent says that does not start with this configuration.
+fn refusal(dir: &Path, config: &str) -> Result<String> {
+    // The reference tells the language by what is in a file, not by its name.
+    let file = dir.join("config");
+    fs::write(&file, config)?;
+    let output = as_nomad(dir)?.args(["agent", "-config"]).arg(&file).output()?;
+    ensure!(!output.status.success(), "it started");
+    Ok(String::from_utf8(output.stderr)?)
+}
+
+fn text(output: Output) -> Result<String> {
+    ensure!(output.status.success(), "{}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[test]
+fn under_the_name_nomad_the_version_is_told_as_scripts_read_it() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let told = text(as_nomad(dir.path())?.arg("-version").output()?)?;
+    ensure!(told.starts_with("Nomad v1.6."), "{told}");
+    for word in ["version", "--version", "-v"] {
+        ensure!(text(as_nomad(dir.path())?.arg(word).output()?)? == told, "{word}");
+    }
+    let own = text(Command::new(env!("CARGO_BIN_EXE_songline")).arg("-version").output()?)?;
+    ensure!(own.starts_with("Songline v"), "{own}");
+    Ok(())
+}
+
+#[test]
+fn an_unknown_key_of_a_configuration_is_named_with_its_file() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let told = refusal(dir.path(), r#"{"data_dri": "/tmp", "server": {"enabled": true}}"#)?;
+    ensure!(told.contains("/config: unexpected keys data_dri"), "{told}");
+    let told = refusal(dir.path(), "server {\n  enabled = true\n  bootstrap_expct = 1\n}\n")?;
+    ensure!(told.contains("server unexpected keys bootstrap_expct"), "{told}");
+    let told = refusal(dir.path(), r#"{"server": {"enabled": true}"#)?;
+    ensure!(told.contains("/config: "), "{told}");
+    Ok(())
+}
+
+#[test]
+fn the_configuration_of_the_go_packages_test_server_starts_an_agent_that_warns_of_what_does_nothing() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ports: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
+    let numbers: Vec<u16> = ports.iter().map(|port| Ok(port.local_addr()?.port())).collect::<std::io::Result<_>>()?;
+    // Held open: HTTP is the first that is taken, so the agent ends before it has done anything, but after it has read it all.
+    let config = json!({
+        "name": format!("node-{}", numbers[0]), "data_dir": dir.path().join("data"), "disable_update_check": true, "log_level": "ERROR",
+        "consul": {"address": "127.0.0.1:8500", "auth": "", "token": ""},
+        "advertise": {"http": "127.0.0.1", "rpc": "127.0.0.1", "serf": "127.0.0.1"},
+        "ports": {"http": numbers[0], "rpc": numbers[1], "serf": numbers[2]},
+        "server": {"enabled": true, "bootstrap_expect": 1, "raft_protocol": 3},
+        "client": {"enabled": false, "options": {"test.tighten_network_timeouts": "true"}},
+        "vault": {"enabled": false}, "acl": {"enabled": false}, "telemetry": {"prometheus_metrics": true},
+    });
+    let told = refusal(dir.path(), &config.to_string())?;
+    for key in ["disable_update_check", "consul", "advertise", "server.raft_protocol"] {
+        ensure!(told.contains(&format!("{key} is accepted and has no effect yet")), "{key}: {told}");
+    }
+    ensure!(!told.contains("vault is accepted"), "it asks for nothing: {told}");
+    ensure!(told.contains(&numbers[0].to_string()), "the taken port is what stops it: {told}");
+    Ok(())
+}
+
+#[test]
+fn who_asks_for_a_lock_on_a_variable_is_refused_and_nothing_is_written() -> Result<()> {
+    let story = Story::begin()?;
+    let body = json!({"Path": "locked", "Items": {"a": "b"}, "Lock": {"TTL": "10s", "LockDelay": "10s"}});
+    for word in ["lock-acquire", "lock-renew", "lock-release"] {
+        let answer = story.ask(&Request::new("PUT", &format!("/v1/var/locked?{word}")).json(&body))?;
+        // Not 5xx: clients try those again.
+        ensure!(answer.head.status == 400 && answer.text().contains(word), "{} {}", answer.head.status, answer.text());
+    }
+    let left: Value = story.get("/v1/vars")?;
+    ensure!(left.as_array().context("a list")?.is_empty(), "{left}");
+    Ok(())
+}
