@@ -80,7 +80,8 @@ impl<'a> Row<'a> {
             return Some(true);
         }
         match caller {
-            Caller::Unknown => (!self.needs("own")).then_some(false),
+            Caller::Unknown if self.needs("own") => None,
+            Caller::Unknown => Some(self.needs("unknown")),
             Caller::Node if self.needs("known") || self.needs("own") => None,
             Caller::Node => Some(self.needs("node")),
             Caller::Management => Some(true),
