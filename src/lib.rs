@@ -9,7 +9,6 @@ pub mod config;
 mod hex;
 mod logging;
 pub mod server;
-mod tls;
 
 /// What a request asks of a server, for tools that ask without HTTP.
 pub use songline_api::Proposal;

@@ -98,7 +98,7 @@ pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<
 
 /// Fetches what is missing. The first failure is told; the others are fetched all the same. May be dropped at any time.
 pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs) -> Result<(), String> {
-    let client = reqwest::Client::builder().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build();
+    let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build();
     let client = client.map_err(|error| format!("failed to download artifacts: {error}"))?;
     let done = dirs.task.join(PRIVATE).join(DONE);
     let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| {

@@ -22,6 +22,7 @@ mod services;
 mod signal;
 mod state;
 mod stats;
+pub mod tls;
 
 pub use agent::{Client, StartError};
 pub use config::ClientConfig;

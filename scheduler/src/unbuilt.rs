@@ -37,7 +37,6 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "resources network", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.networks))) },
     Feature { name: "resources device", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.devices))) },
     Feature { name: "resources cores", used: |_, group| any(group, |task| asks(task, |asked| asked.cores > 0)) },
-    Feature { name: "artifact", used: |_, group| any(group, |task| has(&task.artifacts)) },
     Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
     Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },

@@ -21,7 +21,7 @@ impl Api {
             headers.insert("x-nomad-token", token);
         }
         Self {
-            client: crate::tls::http_client().default_headers(headers).build().expect("a client with one header can be made"),
+            client: songline_client::tls::http_client().default_headers(headers).build().expect("a client with one header can be made"),
             address: target.address.trim_end_matches('/').to_owned(),
             namespace: target.namespace.clone(),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use songline_api::sso::{Credentials, Fetch, FetchError, FetchFuture, Fetched, Outgoing};
 
-use crate::tls;
+use songline_client::tls;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

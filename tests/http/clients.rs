@@ -7,11 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
-
-use crate::http::Request;
-use crate::story::Story;
+use anyhow::{Result, ensure};
+use serde_json::json;
 
 /// The program under the name that scripts look for.
 fn as_nomad(dir: &Path) -> Result<Command> {
@@ -83,19 +80,5 @@ fn the_configuration_of_the_go_packages_test_server_starts_an_agent_that_warns_o
     }
     ensure!(!told.contains("vault is accepted"), "it asks for nothing: {told}");
     ensure!(told.contains(&numbers[0].to_string()), "the taken port is what stops it: {told}");
-    Ok(())
-}
-
-#[test]
-fn who_asks_for_a_lock_on_a_variable_is_refused_and_nothing_is_written() -> Result<()> {
-    let story = Story::begin()?;
-    let body = json!({"Path": "locked", "Items": {"a": "b"}, "Lock": {"TTL": "10s", "LockDelay": "10s"}});
-    for word in ["lock-acquire", "lock-renew", "lock-release"] {
-        let answer = story.ask(&Request::new("PUT", &format!("/v1/var/locked?{word}")).json(&body))?;
-        // Not 5xx: clients try those again.
-        ensure!(answer.head.status == 400 && answer.text().contains(word), "{} {}", answer.head.status, answer.text());
-    }
-    let left: Value = story.get("/v1/vars")?;
-    ensure!(left.as_array().context("a list")?.is_empty(), "{left}");
     Ok(())
 }

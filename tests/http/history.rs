@@ -235,12 +235,18 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/agent/keyring/use{}
         /v1/agent/keyring/{}
         /v1/agent/members
+        /v1/agent/monitor
+        /v1/agent/pprof/{}
+        /v1/agent/schedulers
+        /v1/agent/schedulers/config
         /v1/agent/self
         /v1/agent/servers
         /v1/client/allocation/{}
         /v1/client/allocation/{}/checks
+        /v1/client/allocation/{}/exec
         /v1/client/allocation/{}/gc
         /v1/client/allocation/{}/restart
+        /v1/client/allocation/{}/snapshot
         /v1/client/allocation/{}/stats
         /v1/client/fs/cat/{}
         /v1/client/fs/logs/{}
@@ -254,6 +260,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/client/stats
         /v1/event/stream
         /v1/metrics
+        /v1/openapi.json
         /v1/operator/autopilot/health
         /v1/operator/autopilot/health
         /v1/operator/license

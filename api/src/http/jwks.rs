@@ -13,7 +13,7 @@ use crate::keyring::Keyring;
 use crate::server::Server;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/.well-known/jwks.json", "", Capability::Anyone, |call| Box::pin(keys(call)));
+    mux.add(Methods::Get, "/v1/jwks.json", "", Capability::Anyone, |call| Box::pin(keys(call)));
 }
 
 /// A set of keys of RFC 7517.

@@ -111,7 +111,6 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
-    refuse_locks(&call)?;
     let body = call.bytes_of(BODY_BYTES_MAX).await?;
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
@@ -178,14 +177,6 @@ fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("missing variable path")),
         path => Ok(Str::new(path)),
-    }
-}
-
-/// Newer clients ask for locks by parameters that are unknown here. A plain write instead would have them believe that they hold one.
-fn refuse_locks<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
-    match ["lock-acquire", "lock-renew", "lock-release"].into_iter().find(|name| call.query().has(name)) {
-        Some(name) => Err(ApiError::bad_request(format!("variables have no locks in this version: {name}"))),
-        None => Ok(()),
     }
 }
 

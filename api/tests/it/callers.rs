@@ -208,5 +208,5 @@ async fn the_public_keys_of_identities_are_for_everybody() {
     let key = server.keyring().fresh_key(false).expect("makes one");
     server.run(key);
     let expected = r#"200 {"keys":[{"use":"sig","kty":"OKP","kid":"09090909-0909-0909-0909-090909090909","crv":"Ed25519","alg":"EdDSA","x":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc"}]}"#;
-    assert_eq!(ask(&server, "", "GET /.well-known/jwks.json").await, expected);
+    assert_eq!(ask(&server, "", "GET /v1/jwks.json").await, expected);
 }

@@ -71,8 +71,7 @@ impl Source {
         let plain = source.strip_prefix("http::").unwrap_or(source);
         let scheme = plain.split_once("::").or_else(|| plain.split_once("://")).map(|(scheme, _)| scheme);
         match scheme {
-            Some("http") => {}
-            Some("https") => return Err("https is not supported by this agent".to_owned()),
+            Some("http" | "https") => {}
             Some(other) => return Err(format!("download not supported for scheme '{other}'")),
             None => return Err(format!("invalid source string: {source}")),
         }

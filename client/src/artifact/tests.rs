@@ -47,7 +47,6 @@ fn a_source_that_cannot_be_had_says_why() {
         &[
             "file:///etc/passwd",
             "git::ssh://h/x",
-            "https://h/x",
             "/etc/passwd",
             "http://h/x.zip",
             "http://h/x?archive=rar",
@@ -59,7 +58,6 @@ fn a_source_that_cannot_be_had_says_why() {
         expect![[r#"
             download not supported for scheme 'file'
             download not supported for scheme 'git'
-            https is not supported by this agent
             invalid source string: /etc/passwd
             archives of type zip are not supported by this agent
             unknown archive type: rar

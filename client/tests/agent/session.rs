@@ -37,7 +37,14 @@ async fn commands_run_in_a_task_that_an_earlier_agent_has_started() {
     stage.until("running", id, is_running).await;
     let stage = stage.crash().await;
     stage.until("running again", id, is_running).await;
-    let session = begin(&stage, id, &["sh", "-c", "echo $NOMAD_TASK_NAME; cat; exit 4"]).await.expect("begins");
+    // The new agent knows that the task runs before it has found its process again.
+    let session = loop {
+        match begin(&stage, id, &["sh", "-c", "echo $NOMAD_TASK_NAME; cat; exit 4"]).await {
+            Ok(session) => break session,
+            Err(refusal) => assert!(refusal.to_string().ends_with("not started yet."), "{refusal}"),
+        }
+        tokio::task::yield_now().await;
+    };
     session.input.send(ExecInput::Stdin("typed".into())).await.expect("is heard");
     session.input.send(ExecInput::StdinClose).await.expect("is heard");
     let (printed, last) = hear_all(session).await;

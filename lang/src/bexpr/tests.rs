@@ -427,7 +427,7 @@ fn an_index_can_ask_what_a_filter_demands() {
         ("JobID == a and (Count == 3 and Status == b)", "JobID=a Status=b"),
         ("Count == many and JobID == a", ""),
         ("Count == \"-1\" and JobID == a", ""),
-        ("Count == 0x10 and JobID == a", "JobID=a"),
+        ("Count == 16 and JobID == a", "JobID=a"),
         ("Other == 1 and JobID == a", ""),
         ("JobID == a and Other == 1", "JobID=a"),
         ("Name matches \"[\" and JobID == a", ""),

@@ -2,8 +2,8 @@
 
 use songline_model::{
     Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
-    RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskArtifact, TaskCsiPluginConfig, TaskGroup, Template,
-    UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault,
+    VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -55,7 +55,6 @@ fn every_feature_is_seen_where_it_is_used() {
         ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
         ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
         ("resources cores", seen(resources(|asked| asked.cores = 1))),
-        ("artifact", seen(|_, _, task| task.artifacts = Some(vec![TaskArtifact::default()]))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),

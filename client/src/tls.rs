@@ -10,15 +10,15 @@ use rustls::{ClientConfig, RootCertStore};
 /// Why a certificate is of no use.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid CA certificate")]
-pub(crate) struct InvalidCertificate;
+pub struct InvalidCertificate;
 
 /// A client of HTTP, whose TLS trusts the system's certificates. A machine without any can still talk without TLS.
-pub(crate) fn http_client() -> reqwest::ClientBuilder {
+pub fn http_client() -> reqwest::ClientBuilder {
     reqwest::Client::builder().tls_backend_preconfigured(config(system_roots()))
 }
 
 /// A client of HTTP, whose TLS trusts only these certificates, in PEM.
-pub(crate) fn http_client_trusting(ca_pem: &[String]) -> Result<reqwest::ClientBuilder, InvalidCertificate> {
+pub fn http_client_trusting(ca_pem: &[String]) -> Result<reqwest::ClientBuilder, InvalidCertificate> {
     let mut roots = RootCertStore::empty();
     for pem in ca_pem {
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
