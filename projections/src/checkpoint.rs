@@ -467,8 +467,9 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn end(self) -> Result<State, CheckpointError> {
+    fn end(mut self) -> Result<State, CheckpointError> {
         let end: End = self.message()?;
+        crate::eval::index_loaded(&mut self.state);
         if end.jobs != self.jobs.len() as u64 {
             return Err(self.malformed("jobs are missing"));
         }

@@ -17,7 +17,8 @@ use crate::job::summary;
 use crate::key_set::KeySet;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
-use crate::state::State;
+use crate::runs::Runs;
+use crate::state::{Indexes, State};
 use crate::table::{Kept, Rules, tables};
 use crate::tx::Tx;
 
@@ -56,36 +57,58 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
                 by.evals_by_status[status as usize].insert(key, ());
             }
         }
-        let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, row.id));
-        crate::index::move_in_sets(&mut by.evals_by_node, before.and_then(of_node), after.and_then(of_node));
-        let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
-        let (left, entered) = (before.map(of_job), after.map(of_job));
-        if left != entered {
-            if let Some((job, key)) = &left {
-                leave_job(&mut by.evals_by_job, job, key);
-            }
-            if let Some((job, key)) = &entered {
-                enter_job(&mut by.evals_by_job, job, *key);
-            }
+        reindex_links(by, before, after);
+    }
+
+    fn index_row(state: &mut State, row: &Arc<Evaluation>) {
+        reindex_links(&mut state.by, None, Some(row));
+    }
+}
+
+/// Builds the indexes in the order of creation from all rows that a checkpoint had: its rows come in another order, and each of them would
+/// rebuild a run.
+pub(crate) fn index_loaded(state: &mut State) {
+    let mut created: Vec<((u64, EvalId), PackedEval)> =
+        state.tables.evals.0.iter().map(|(id, entry)| ((entry.kept.create_index(), *id), entry.kept.clone())).collect();
+    created.sort_unstable_by_key(|(key, _)| *key);
+    for &status in EvalStatus::ALL {
+        let of_status: Vec<_> = created.iter().filter(|(_, packed)| packed.status() == status).map(|(key, _)| (*key, ())).collect();
+        state.by.evals_by_status[status as usize] = Runs::from_sorted(&of_status);
+    }
+    state.by.evals_by_create = Runs::from_sorted(&created);
+}
+
+/// The indexes of an evaluation but those in the order of creation.
+fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
+    let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, row.id));
+    crate::index::move_in_sets(&mut by.evals_by_node, before.and_then(of_node), after.and_then(of_node));
+    let of_job = |row: &Arc<Evaluation>| (job_key(row), (row.create_index, row.id));
+    let (left, entered) = (before.map(of_job), after.map(of_job));
+    if left != entered {
+        if let Some((job, key)) = &left {
+            leave_job(&mut by.evals_by_job, job, key);
         }
-        let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
-        crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
-        let live =
-            |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| (of_job.0, row.is_some_and(|row| !row.status.is_terminal()));
-        let (left, entered) = (left.map(|job| live(job, before)), entered.map(|job| live(job, after)));
-        if left != entered {
-            if let Some((key, live)) = left {
-                crate::index::count(&mut by.job_counts, &key, |counts| {
-                    counts.evals -= 1;
-                    counts.evals_live -= u64::from(live);
-                });
-            }
-            if let Some((key, live)) = entered {
-                crate::index::count(&mut by.job_counts, &key, |counts| {
-                    counts.evals += 1;
-                    counts.evals_live += u64::from(live);
-                });
-            }
+        if let Some((job, key)) = &entered {
+            enter_job(&mut by.evals_by_job, job, *key);
+        }
+    }
+    let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
+    crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
+    let live =
+        |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| (of_job.0, row.is_some_and(|row| !row.status.is_terminal()));
+    let (left, entered) = (left.map(|job| live(job, before)), entered.map(|job| live(job, after)));
+    if left != entered {
+        if let Some((key, live)) = left {
+            crate::index::count(&mut by.job_counts, &key, |counts| {
+                counts.evals -= 1;
+                counts.evals_live -= u64::from(live);
+            });
+        }
+        if let Some((key, live)) = entered {
+            crate::index::count(&mut by.job_counts, &key, |counts| {
+                counts.evals += 1;
+                counts.evals_live += u64::from(live);
+            });
         }
     }
 }

@@ -236,6 +236,11 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
 
     /// Brings the secondary indexes from `before` to `after`.
     fn reindex(_state: &mut State, _before: Option<&Arc<R>>, _after: Option<&Arc<R>>) {}
+
+    /// Brings a row of a checkpoint into the indexes. What is cheaper for all rows at once is left to `index_loaded`.
+    fn index_row(state: &mut State, row: &Arc<R>) {
+        Self::reindex(state, None, Some(row));
+    }
 }
 
 /// A row in the form that its table keeps it in.

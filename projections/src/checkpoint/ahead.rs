@@ -127,7 +127,7 @@ fn put<T: TableType>(state: &mut State, decoded: Vec<(T::Key, Arc<T::Row>, Diges
             let what = format!("a row of table {:?} is there twice", T::TABLE.name());
             return Err(CheckpointError::Malformed { frame, what });
         }
-        T::reindex(state, None, Some(&row));
+        T::index_row(state, &row);
     }
     Ok(())
 }

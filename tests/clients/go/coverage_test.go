@@ -45,7 +45,7 @@ func served(t *testing.T, method string, err error) bool {
 }
 
 // unservedMax bounds how many methods may be answered `not served`. It only shrinks.
-const unservedMax = 8
+const unservedMax = 2
 
 // services are the types that the client hands out, and those that these hand out.
 func services() []reflect.Type {
