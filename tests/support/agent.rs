@@ -44,6 +44,9 @@ impl Setup {
             "client": {
                 "enabled": true,
                 "meta": {"rack": "r1"},
+                // What a test looks at must not go because the disk of its machine is nearly full.
+                "gc_disk_usage_threshold": 100,
+                "gc_inode_usage_threshold": 100,
                 "host_volume": {"scratch": {"path": "/tmp"}},
             },
             "plugin": {"raw_exec": {"config": {"enabled": true}}},
