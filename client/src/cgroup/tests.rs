@@ -68,7 +68,7 @@ fn cgroups_that_a_task_has_made_go_with_it() {
     new.make().expect("made");
     let own = new.at.of("freezer").expect("is there").to_owned();
     fs::create_dir_all(own.join("its/own")).expect("made");
-    let mut child = shell(&new.at, "sleep 1000");
+    let mut child = shell(&new.at, "exec sleep 1000");
     fs::write(own.join("its/own/cgroup.procs"), child.id().to_string()).expect("moves");
     assert_eq!(new.at.members().into_iter().collect::<Vec<_>>(), [i32::try_from(child.id()).expect("small")]);
     // Its end is not waited for: what is killed leaves its cgroup by itself.
