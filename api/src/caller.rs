@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
@@ -76,10 +76,16 @@ impl fmt::Display for AuthError {
     }
 }
 
+/// What those may who may everything: every request of theirs has it, so it is made once.
+fn everything() -> Arc<Acl> {
+    static EVERYTHING: LazyLock<Arc<Acl>> = LazyLock::new(|| Arc::new(Acl::management()));
+    Arc::clone(&EVERYTHING)
+}
+
 impl Caller {
     /// Somebody who may everything because ACLs are off.
     pub fn anybody() -> Self {
-        Self { identity: Identity::AclsOff, acl: Arc::new(Acl::management()) }
+        Self { identity: Identity::AclsOff, acl: everything() }
     }
 
     /// Who it is.
@@ -186,7 +192,7 @@ impl Callers {
 
     fn of_token(&self, view: &State, token: &AclToken) -> Result<Arc<Acl>, AuthError> {
         if token.is_management() {
-            return Ok(Arc::new(Acl::management()));
+            return Ok(everything());
         }
         self.compile(&view.acl_policies_of_token(token))
     }

@@ -10,7 +10,7 @@ use songline::server::Core;
 use songline_sim::Cluster;
 use tokio_util::sync::CancellationToken;
 
-use crate::evals::load::{self, Load};
+use crate::evals::load;
 use crate::evals::{print_pauses, write};
 use crate::http::Connection;
 use crate::memory::{alloc, processor_seconds};
@@ -44,16 +44,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
 async fn save_and_restore(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut load = Load::new(options.jobs);
-    for command in load.prepare() {
-        server.write(load::proposal(command)).await?;
-    }
-    let mut left = options.evals;
-    while left > 0 {
-        let count = left.min(1_000);
-        server.write(load::proposal(load.evals(count))).await?;
-        left -= count;
-    }
+    load::write_evals(server, options.jobs, options.evals).await?;
     let jobs: Vec<_> = server.view().jobs().cloned().collect();
     for n in 0..options.allocs / 50 {
         let job = &jobs[usize::try_from(n)? % jobs.len()];

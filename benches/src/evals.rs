@@ -10,7 +10,6 @@ use songline::server::Core;
 use songline_sim::Cluster;
 use tokio_util::sync::CancellationToken;
 
-use self::load::Load;
 use crate::http::Connection;
 use crate::memory::processor_seconds;
 use crate::report::Latencies;
@@ -49,16 +48,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
 async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut load = Load::new(options.jobs);
-    for command in load.prepare() {
-        server.write(load::proposal(command)).await?;
-    }
-    let mut left = options.evals;
-    while left > 0 {
-        let count = left.min(1_000);
-        server.write(load::proposal(load.evals(count))).await?;
-        left -= count;
-    }
+    load::write_evals(server, options.jobs, options.evals).await?;
     println!("evals: {} written in {:.1} s", options.evals, started.elapsed().as_secs_f64());
 
     server.apply_times().reset();

@@ -283,28 +283,17 @@ pub(super) fn agent_of<S: Server>(
     text: &str,
     capabilities: &[NamespaceCapability],
 ) -> Result<(AllocId, Arc<S::Node>), ApiError> {
-    let alloc = alloc_of(call, text)?;
-    call.require_in(&alloc.namespace, capabilities)?;
-    Ok((alloc.id, agent_for(call, &alloc)?))
-}
-
-/// The allocation of a request about what is on its node. Who may ask is not looked at.
-pub(super) fn alloc_of<S: Server>(call: &Call<S>, text: &str) -> Result<Arc<Allocation>, ApiError> {
     if text.contains('/') {
         return Err(resource_not_found());
     }
+    let unknown = || ApiError::not_found(format!("Unknown allocation \"{text}\""));
     let id = alloc_id(text)?;
-    call.view().alloc(id).cloned().ok_or_else(|| unknown_allocation(text))
-}
-
-/// The agent of an allocation's node.
-pub(super) fn agent_for<S: Server>(call: &Call<S>, alloc: &Allocation) -> Result<Arc<S::Node>, ApiError> {
-    let node = alloc.node_id.ok_or_else(|| unknown_allocation(&alloc.id.to_string()))?;
-    call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))
-}
-
-fn unknown_allocation(text: &str) -> ApiError {
-    ApiError::not_found(format!("Unknown allocation \"{text}\""))
+    let view = call.view();
+    let alloc = view.alloc(id).ok_or_else(unknown)?;
+    call.require_in(&alloc.namespace, capabilities)?;
+    let node = alloc.node_id.ok_or_else(unknown)?;
+    let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;
+    Ok((id, agent))
 }
 
 fn raw_json(json: bytes::Bytes) -> Response {

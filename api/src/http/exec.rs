@@ -41,7 +41,7 @@ const ISOLATING: [&str; 5] = ["exec", "docker", "java", "podman", "qemu"];
 /// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
 fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
     let secret = secret.unwrap_or_else(|| call.token());
-    let caller = call.credentials.authenticate(&*call.server, secret);
+    let caller = call.authenticate(secret);
     let caller = caller.map_err(|_| ApiError::internal("rpc error: Permission denied"))?;
     let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
     let on_node = alloc.group().and_then(|group| group.task(task)).is_some_and(|task| !ISOLATING.contains(&&*task.driver));

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use parking_lot::Mutex;
 use songline_lang::acl::{Acl, NamespaceCapability};
 use songline_model::Time;
@@ -140,13 +139,5 @@ impl<S: Server> Call<S> {
     /// Asks again who waits here, and whether he still may.
     pub(super) fn recheck(&self) -> Result<(), ApiError> {
         admit(self, self.authenticate(self.token()))
-    }
-
-    /// Refuses when ACLs are off: what is left of such a route makes no sense then.
-    pub fn acls_on(&self) -> Result<(), ApiError> {
-        if self.server.info().acl.enabled {
-            return Ok(());
-        }
-        Err(ApiError::new(StatusCode::BAD_REQUEST, "ACL support disabled"))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use songline::Proposal;
 use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, UpdateEvals};
 use songline::model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup};
+use songline::server::Core;
 
 /// What is written next.
 pub struct Load {
@@ -15,6 +16,21 @@ pub struct Load {
 /// A proposal of nobody in particular.
 pub fn proposal(command: Command) -> Proposal {
     Proposal { actor: Actor::Leader("load".into()), cause: None, idempotency: None, command }
+}
+
+/// Pauses the broker, registers the jobs and writes so many evaluations of them.
+pub async fn write_evals(server: &Core, jobs: usize, evals: usize) -> anyhow::Result<()> {
+    let mut load = Load::new(jobs);
+    for command in load.prepare() {
+        server.write(proposal(command)).await?;
+    }
+    let mut left = evals;
+    while left > 0 {
+        let count = left.min(1_000);
+        server.write(proposal(load.evals(count))).await?;
+        left -= count;
+    }
+    Ok(())
 }
 
 impl Load {
