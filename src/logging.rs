@@ -37,8 +37,12 @@ struct Wanted;
 
 impl Wanted {
     fn wants(meta: &Metadata<'_>) -> bool {
-        let own = meta.target().starts_with("songline") || *meta.level() == Level::ERROR;
-        own && *meta.level() <= Monitor::of_this_process().level()
+        Self::may_want(meta) && *meta.level() <= Monitor::of_this_process().level()
+    }
+
+    /// Whether some listener might.
+    fn may_want(meta: &Metadata<'_>) -> bool {
+        meta.target().starts_with("songline") || *meta.level() == Level::ERROR
     }
 }
 
@@ -48,8 +52,8 @@ impl<S> Filter<S> for Wanted {
     }
 
     fn callsite_enabled(&self, meta: &'static Metadata<'static>) -> Interest {
-        // Asked again whenever the level changes.
-        if Self::wants(meta) { Interest::always() } else { Interest::never() }
+        // The level changes when listeners come: a place that is first reached in that moment would go by the old one for ever.
+        if Self::may_want(meta) { Interest::sometimes() } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
