@@ -4,6 +4,7 @@
 
 mod exec;
 mod node;
+pub mod port;
 mod server;
 
 pub use exec::*;

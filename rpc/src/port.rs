@@ -1,0 +1,37 @@
+//! The one port of servers: what a connection's first byte says it is, dialling and accepting. What is spoken then is not here.
+
+mod dial;
+mod listen;
+
+pub use dial::{Conn, Dialer, Duplex};
+pub use listen::{Accept, PortLimits, serve};
+
+/// The first byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FirstByte {
+    /// Pairs of request and response on this connection.
+    Rpc = 0x01,
+    /// The reference's transport of consensus, which is not spoken here.
+    RaftOfReference = 0x02,
+    /// A yamux session of plain calls without a byte of their own.
+    Multiplex = 0x03,
+    /// A TLS handshake, then another first byte.
+    Tls = 0x04,
+    /// One streaming call.
+    Streaming = 0x05,
+    /// A yamux session whose streams begin with `Rpc` or `Streaming`.
+    MultiplexV2 = 0x06,
+    /// What servers say to each other: consensus, joining.
+    Peers = 0x10,
+    /// HTTP/1.1, passed on by another server or by the agent of a node.
+    Http = 0x11,
+}
+
+impl FirstByte {
+    /// What a byte means; `None`: nothing, such a connection is closed without a word.
+    pub fn of(byte: u8) -> Option<Self> {
+        let all =
+            [Self::Rpc, Self::RaftOfReference, Self::Multiplex, Self::Tls, Self::Streaming, Self::MultiplexV2, Self::Peers, Self::Http];
+        all.into_iter().find(|known| *known as u8 == byte)
+    }
+}
