@@ -6,6 +6,7 @@ mod exec;
 mod node;
 pub mod port;
 mod server;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;
