@@ -4,6 +4,7 @@
 
 mod exec;
 pub mod net;
+pub mod msgpack;
 mod node;
 pub mod port;
 mod server;
