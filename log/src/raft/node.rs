@@ -15,7 +15,7 @@ use super::adapt;
 use super::machine::{Machine, Progress};
 use super::network::NoNetwork;
 use super::storage::LogStorage;
-use super::types::{Command, ReplyTo, Types};
+use super::types::{Command, CommittedLeaderId, ReplyTo, Types};
 use crate::checkpoint::Meta;
 use crate::error::OpenError;
 use crate::log::{Accepted, Failure, Leadership, ProposeError};
@@ -99,9 +99,14 @@ impl<S: StateMachine> Node<S> {
         let _ = self.raft.trigger().elect(false).await;
     }
 
-    pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+    /// With a `term`, only while this server leads in it; the core compares the two in its own order of things.
+    pub async fn propose(&self, command: Bytes, term: Option<u64>) -> Result<Accepted<S::Reply>, ProposeError> {
         let (tx, rx) = oneshot::channel();
-        self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await.map_err(|fatal| stopped::<S>(&fatal))?;
+        let sent = match term {
+            None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
+            Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
+        };
+        sent.map_err(|fatal| stopped::<S>(&fatal))?;
         match rx.await {
             Ok(Ok(response)) => Ok(Accepted { position: adapt::position(&response.log_id), reply: response.data }),
             Ok(Err(error)) => Err(match error {
