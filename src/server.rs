@@ -9,6 +9,7 @@ mod endpoint;
 mod keeping;
 mod keyring;
 mod lead;
+mod leadership;
 mod machine;
 mod metrics;
 mod nodes;
@@ -37,6 +38,7 @@ use songline_log::Log;
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
 use songline_scheduler::leader::evals::EvalQueues;
+use songline_scheduler::leader::gc::TimeTable;
 use songline_scheduler::leader::heartbeats::Heartbeats;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +74,9 @@ pub struct Core {
     work: Notify,
     /// Told when long work may be under way.
     work_opened: Notify,
+    /// There while this server leads and is ready to.
+    reign: watch::Sender<Option<Arc<leadership::Reign>>>,
+    times: Mutex<TimeTable>,
     apply_times: ApplyTimes,
     heartbeats: Mutex<Heartbeats>,
     workers: workers::pool::Pool,
@@ -151,7 +156,8 @@ pub enum StartError {
 }
 
 impl Core {
-    /// Opens or makes the server's directory, replays the log and starts to lead.
+    /// Opens or makes the server's directory, replays the log and takes part. A server that is alone leads when this returns; one of
+    /// several may be waiting for the others.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, rpc_port } = setup;
         songline_migrations::check()?;
@@ -180,6 +186,8 @@ impl Core {
             queues: Mutex::new(EvalQueues::new()),
             work: Notify::new(),
             work_opened: Notify::new(),
+            reign: watch::Sender::new(None),
+            times: Mutex::default(),
             apply_times: ApplyTimes::default(),
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
@@ -206,10 +214,8 @@ impl Core {
         }
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
-        lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
-        keyring::start(&core);
+        leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
-        work::start(&core);
         keeping::start(&core);
         refill::start(&core);
         Ok(core)
@@ -269,11 +275,20 @@ impl Core {
 
     /// The same, and how long applying it took here.
     pub(crate) async fn write_timed(&self, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.write_in_term(None, proposal).await
+    }
+
+    /// The same, only while this server leads in `term` if one is named.
+    async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
         let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
-        let reply = self.log().propose(bytes.into()).await.map_err(propose_error)?.reply;
+        let accepted = match term {
+            Some(term) => self.log().propose_in_term(term, bytes.into()).await,
+            None => self.log().propose(bytes.into()).await,
+        };
+        let reply = accepted.map_err(propose_error)?.reply;
         let outcome = reply.result?;
         Ok((Written { index: reply.index, outcome }, reply.took))
     }

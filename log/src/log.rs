@@ -265,7 +265,17 @@ impl<S: StateMachine> Log<S> {
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command).await
+        self.inner.node.propose(command, None).await
+    }
+
+    /// The same, but only while this server leads in `term`: what was decided in an earlier term is not written in a later one.
+    pub async fn propose_in_term(&self, term: u64, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+        if command.len() > PAYLOAD_BYTES_MAX {
+            return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
+        }
+        let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
+        let _turn = self.inner.turns.acquire().await.map_err(closed)?;
+        self.inner.node.propose(command, Some(term)).await
     }
 
     /// Returns once this server is known to lead and has applied everything that was committed before the call.

@@ -30,6 +30,10 @@ impl Server for Core {
     }
 
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        // Before that nobody has looked at what earlier terms have left.
+        if self.reign().is_none() {
+            return Err(ProposeError::NoLeader);
+        }
         self.write(proposal).await
     }
 
@@ -103,7 +107,7 @@ impl Server for Core {
     }
 
     async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
-        self.collect_garbage(Cutoffs::ALL, &actor).await
+        self.collect_garbage(None, Cutoffs::ALL, &actor).await
     }
 
     async fn reconcile_summaries(&self, actor: Actor) -> Result<(), ProposeError> {
