@@ -5,6 +5,7 @@
 mod api;
 mod apply_times;
 mod archives;
+mod clock;
 mod endpoint;
 mod keeping;
 mod keyring;
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ServerConfig;
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
+pub use clock::TimeSource;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
@@ -78,6 +80,7 @@ pub struct Core {
     reign: watch::Sender<Option<Arc<leadership::Reign>>>,
     times: Mutex<TimeTable>,
     apply_times: ApplyTimes,
+    clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
     workers: workers::pool::Pool,
     /// This server itself, for those of its threads that are started later.
@@ -159,6 +162,11 @@ impl Core {
     /// Opens or makes the server's directory, replays the log and takes part. A server that is alone leads when this returns; one of
     /// several may be waiting for the others.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
+        Self::start_with(setup, Box::new(clock::Machine::default())).await
+    }
+
+    /// The same, with another clock than the machine's.
+    pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, rpc_port } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
@@ -189,6 +197,7 @@ impl Core {
             reign: watch::Sender::new(None),
             times: Mutex::default(),
             apply_times: ApplyTimes::default(),
+            clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
             plans,
@@ -301,7 +310,12 @@ impl Core {
     }
 
     pub(crate) fn now(&self) -> Time {
-        wall_clock()
+        self.clock.now()
+    }
+
+    /// The time that what waits goes by: see `clock.rs`.
+    pub(crate) fn pace(&self) -> Time {
+        self.clock.pace()
     }
 
     pub(crate) fn watches(&self) -> &Watches {
@@ -321,7 +335,7 @@ impl Core {
         let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
         let mut heartbeats = lock(&self.heartbeats);
         let earliest = heartbeats.next_deadline();
-        let ttl = heartbeats.on_heartbeat(node, stagger, self.now());
+        let ttl = heartbeats.on_heartbeat(node, stagger, self.pace());
         let moved = heartbeats.next_deadline() != earliest;
         drop(heartbeats);
         if moved {

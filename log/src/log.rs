@@ -283,7 +283,16 @@ impl<S: StateMachine> Log<S> {
         self.inner.node.read_barrier().await
     }
 
-    /// The same by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
+    /// Returns once this server is known to lead and has applied everything that is in its log or was proposed before the call, committed
+    /// or not: whoever takes over from itself in the same term must not overlook what is under way.
+    pub async fn settled(&self) -> Result<(), ProposeError> {
+        // The core takes calls in turn, so what was proposed before is in the log when it has answered this one.
+        self.inner.node.read_barrier().await?;
+        applied(&self.inner.progress, Edge { term: 0, next: self.inner.store.last().next }).await;
+        Ok(())
+    }
+
+    /// The same as `read_barrier` by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
     pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
         self.inner.node.lease_barrier().await
     }

@@ -68,7 +68,7 @@ pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), Pro
 
 /// Empties everything that only a leader fills.
 pub(crate) fn forget(core: &Core) {
-    core.queues().set_enabled(false, &core.view(), core.now());
+    core.queues().set_enabled(false, &core.view(), core.pace());
     lock(&core.heartbeats).clear();
 }
 
@@ -76,7 +76,7 @@ impl Leader {
     /// Fills the machines from the tables.
     pub(crate) fn begin(core: &Arc<Core>, reign: &Arc<Reign>) -> Self {
         let view = core.view();
-        let now = core.now();
+        let now = core.pace();
         let mut leader = Self {
             reign: Arc::clone(reign),
             known: 0,
@@ -106,7 +106,7 @@ impl Leader {
                 },
                 () = tokio::time::sleep(wait) => {}
                 () = self.core.deadlines.notified() => {}
-                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.now()),
+                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.pace()),
                 () = self.reign.over() => return,
             }
             while let Ok((view, batch)) = reactions.try_recv() {
@@ -117,7 +117,7 @@ impl Leader {
     }
 
     fn time_to_next(&self) -> Duration {
-        let now = self.core.now();
+        let now = self.core.pace();
         let deadlines = [
             self.core.queues().broker.next_deadline(),
             lock(&self.core.heartbeats).next_deadline(),
@@ -130,7 +130,7 @@ impl Leader {
     }
 
     fn on_applied(&mut self, view: &Arc<State>, batch: &[Reaction]) {
-        let now = self.core.now();
+        let now = self.core.pace();
         let news = batch.partition_point(|reaction| reaction.index <= self.known);
         let batch = &batch[news..];
         {
@@ -191,37 +191,36 @@ impl Leader {
     }
 
     fn on_time(&mut self) {
-        let now = self.core.now();
+        let (now, written) = (self.core.pace(), self.core.now());
         let view = self.core.view();
-        let (useless, failed) = {
-            let mut queues = self.core.queues();
-            queues.broker.on_time(now);
-            let mut useless: Vec<Evaluation> = queues
-                .broker
-                .take_cancelable(CANCELED_MAX)
-                .iter()
-                .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), now))
-                .collect();
-            useless.extend(
-                queues
-                    .blocked
-                    .take_duplicates()
+        let (useless, failed) =
+            {
+                let mut queues = self.core.queues();
+                queues.broker.on_time(now);
+                let mut useless: Vec<Evaluation> = queues
+                    .broker
+                    .take_cancelable(CANCELED_MAX)
                     .iter()
-                    .map(|eval| canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), now)),
-            );
-            let mut failed = Vec::new();
-            while let Some(delivery) = queues.broker.dequeue_failed(now) {
-                failed.push(delivery);
-            }
-            (useless, failed)
-        };
+                    .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), written))
+                    .collect();
+                useless.extend(
+                    queues.blocked.take_duplicates().iter().map(|eval| {
+                        canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), written)
+                    }),
+                );
+                let mut failed = Vec::new();
+                while let Some(delivery) = queues.broker.dequeue_failed(now) {
+                    failed.push(delivery);
+                }
+                (useless, failed)
+            };
         if !useless.is_empty() {
             self.propose("evals", None, UpdateEvals { evals: useless });
         }
         for delivery in failed {
             let spread = i64::from(uuid::Uuid::new_v4().as_bytes()[0]) * Dur::from_mins(5).nanos() / 256;
             let wait = Dur(Dur::from_mins(1).nanos() + spread);
-            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, now);
+            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, written);
             self.propose("evals", None, UpdateEvals { evals: rows.into() });
             // The delivery was taken a moment ago, so it is still ours.
             let _ = self.core.queues().broker.ack(delivery.eval.id, delivery.token, now);
@@ -230,10 +229,10 @@ impl Leader {
             self.miss(&view, node, now);
         }
         for effect in self.deployments.on_time(&view, now) {
-            self.advance(&view, effect, now);
+            self.advance(&view, effect, written);
         }
         for effect in self.drains.on_time(&view, now) {
-            self.drain(&view, effect, now);
+            self.drain(&view, effect, written);
         }
         for node_id in self.services.take_due(&view) {
             self.propose("services", None, DeleteServiceRegistrationsOfNode { node_id });

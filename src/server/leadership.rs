@@ -3,8 +3,9 @@
 //!
 //! Whatever the leader decides on its own is proposed in the name of a reign, and the log takes it only while the reign's term is the one
 //! that this server leads in. What remains possible is an entry that was taken and whose fate is not known when the reign ends: it may
-//! still be committed by whoever leads next. It is harmless, since the next leader looks at nothing before it has applied everything that
-//! an earlier term has left, and `apply` decides about every entry anew.
+//! still be committed by whoever leads next, or by this server when it has found its majority again within the same term. It is harmless:
+//! the next reign looks at nothing before everything that the log holds is applied, and begins only when nobody proposes in the name of
+//! the one before any more; and `apply` decides about every entry anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use songline_api::{Proposal, ProposeError, Written};
 use songline_log::Leadership;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::task::TaskTracker;
 
 use super::machine::Reactions;
 use super::{Core, lead};
@@ -25,11 +27,13 @@ const RETRY_WAIT: Duration = Duration::from_millis(500);
 pub(crate) struct Reign {
     term: u64,
     over: CancellationToken,
+    /// Proposals in its name.
+    proposals: TaskTracker,
 }
 
 impl Reign {
     fn new(term: u64, shutdown: &CancellationToken) -> Arc<Self> {
-        Arc::new(Self { term, over: shutdown.child_token() })
+        Arc::new(Self { term, over: shutdown.child_token(), proposals: TaskTracker::new() })
     }
 
     /// The term that was won.
@@ -85,17 +89,17 @@ async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
                 if let Err(error) = &outcome {
                     tracing::warn!(term, %error, "this server was elected and cannot begin to lead; it tries again");
                 }
-                end(&core, &reign);
+                end(&core, &reign).await;
                 tell(&mut told, outcome);
                 // Losing the term is noticed at the next turn.
                 tokio::time::sleep(RETRY_WAIT).await;
             }
             () = lost(&mut leadership, term) => {
-                end(&core, &reign);
+                end(&core, &reign).await;
                 tell(&mut told, Err(ProposeError::NoLeader));
             }
             () = reign.over() => {
-                end(&core, &reign);
+                end(&core, &reign).await;
                 return;
             }
         }
@@ -127,8 +131,9 @@ async fn pass_over(reactions: &mut Reactions) {
 
 /// Begins a reign and goes on until the server goes down.
 async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, told: &mut Told) -> Result<(), ProposeError> {
-    // Everything that earlier terms have left is applied before anything is decided.
-    core.log().read_barrier().await.map_err(super::propose_error)?;
+    // Everything that earlier reigns have left is applied before anything is decided.
+    core.log().settled().await.map_err(super::propose_error)?;
+    core.clock.not_before(core.view().applied_at());
     lead::establish(core, reign).await?;
     tracing::info!(term = reign.term(), "this server leads");
     core.reign.send_replace(Some(Arc::clone(reign)));
@@ -142,7 +147,7 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
 }
 
 /// Nothing of the reign goes on: its loops end, what waits in the queues is forgotten (the tables still have it), its plans are refused.
-fn end(core: &Core, reign: &Reign) {
+async fn end(core: &Core, reign: &Reign) {
     reign.over.cancel();
     let ruled = core.reign.send_replace(None).is_some();
     lead::forget(core);
@@ -150,6 +155,9 @@ fn end(core: &Core, reign: &Reign) {
     if ruled {
         tracing::info!(term = reign.term(), "this server leads no more");
     }
+    // Each of them ends with the reign.
+    reign.proposals.close();
+    reign.proposals.wait().await;
 }
 
 impl Core {
@@ -160,10 +168,13 @@ impl Core {
 
     /// Writes what the leader has decided on its own: under a reign, and never after it.
     pub(crate) async fn write_under(&self, reign: &Reign, proposal: Proposal) -> Result<(Written, Duration), ProposeError> {
-        tokio::select! {
-            biased;
-            () = reign.over() => Err(ProposeError::NoLeader),
-            written = self.write_in_term(Some(reign.term()), proposal) => written,
-        }
+        let write = async {
+            tokio::select! {
+                biased;
+                () = reign.over() => Err(ProposeError::NoLeader),
+                written = self.write_in_term(Some(reign.term()), proposal) => written,
+            }
+        };
+        reign.proposals.track_future(write).await
     }
 }

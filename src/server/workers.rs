@@ -52,7 +52,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         woken.as_mut().enable();
         // The reign is looked at first: a delivery of a later one is given back, none of an earlier one is worked on under a later one.
         let reign = core.reign();
-        let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.now()));
+        let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
         let Some((reign, Delivery { eval, token, .. })) = reign.zip(delivery) else {
             worker.does(Doing::Waiting);
             // Waiting must not keep the server alive, so it is waited for in short turns.
@@ -60,7 +60,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
             continue;
         };
         let outcome = work(&core, &reign, worker, &eval, token).await;
-        let now = core.now();
+        let now = core.pace();
         let mut queues = core.queues();
         let answered = match &outcome {
             Ok(()) => queues.broker.ack(eval.id, token, now),
@@ -106,7 +106,7 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
                 write(core, reign, eval, create).await?;
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
                 let answer = core.plans.submit(Arc::clone(reign), *plan).await;
-                core.queues().broker.reset_nack(eval.id, token, core.now()).map_err(|error| error.to_string())?;
+                core.queues().broker.reset_nack(eval.id, token, core.pace()).map_err(|error| error.to_string())?;
                 let answer = answer?;
                 let newer = answer.refresh_index.max(answer.alloc_index);
                 if newer > 0 {
@@ -139,7 +139,7 @@ async fn finish(
                 create.push(update.clone());
             }
             write(core, reign, eval, create).await?;
-            core.queues().reblock(Arc::new(update), token, core.now());
+            core.queues().reblock(Arc::new(update), token, core.pace());
             Ok(())
         }
     }

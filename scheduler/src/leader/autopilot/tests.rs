@@ -30,8 +30,7 @@ fn check(config: &AutopilotConfig, expected: usize, story: &str, expect: Expect)
             let (id, words) = text.split_once(' ').expect("a number and words");
             (id.parse().expect("a number"), peer(words, last_index))
         });
-        let look =
-            Look { now: Time::from_secs(at.parse().expect("seconds")), leader: 1, last_index, peers: peers.collect(), expected };
+        let look = Look { now: Time::from_secs(at.parse().expect("seconds")), leader: 1, last_index, peers: peers.collect(), expected };
         let effect = match autopilot.on_look(&look, config) {
             None => "nothing".to_owned(),
             Some(effect) => format!("{effect:?}"),
