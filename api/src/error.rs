@@ -152,7 +152,8 @@ impl From<ProposeError> for ApiError {
         match error {
             ProposeError::Rejected(rejected) => rejected.into(),
             ProposeError::NoLeader => Self { leaderless: Some(Leaderless::Nothing), ..Self::internal(error.to_string()) },
-            ProposeError::Unavailable(_) => Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) },
+            ProposeError::OutcomeUnknown(_) => Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) },
+            ProposeError::Unavailable(_) => Self::internal(error.to_string()),
         }
     }
 }

@@ -257,7 +257,10 @@ pub enum ProposeError {
     /// Nobody leads.
     #[error("No cluster leader")]
     NoLeader,
-    /// The server is going down, or broken; the text says which. The command may or may not be applied.
+    /// Leadership was lost, or the log closed, on the way: the command may or may not be applied. The text says which.
+    #[error("{0}")]
+    OutcomeUnknown(String),
+    /// The server is broken, or the command cannot be one; the text says which.
     #[error("{0}")]
     Unavailable(String),
 }
