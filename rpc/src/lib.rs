@@ -8,6 +8,7 @@ pub mod msgpack;
 mod node;
 pub mod port;
 mod server;
+pub mod servers_wire;
 
 pub use exec::*;
 pub use node::*;
