@@ -3,6 +3,7 @@
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
 mod exec;
+pub mod message;
 pub mod msgpack;
 pub mod net;
 mod node;
