@@ -9,6 +9,7 @@ pub mod net;
 mod node;
 pub mod port;
 mod server;
+pub mod servers_wire;
 pub mod yamux;
 
 pub use exec::*;
