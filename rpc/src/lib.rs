@@ -11,6 +11,8 @@ pub mod port;
 mod server;
 pub mod yamux;
 pub mod servers_wire;
+pub mod servers_wire;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;
