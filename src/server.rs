@@ -16,6 +16,7 @@ mod outgoing;
 mod past;
 mod plans;
 mod refill;
+mod rpc;
 mod services;
 mod timing;
 mod updates;
@@ -36,6 +37,7 @@ use songline_commands::Envelope;
 use songline_log::Log;
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
+use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::heartbeats::Heartbeats;
 use tokio::sync::{Notify, watch};
@@ -47,6 +49,7 @@ pub use archives::load as load_archive;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
+pub use rpc::Ports;
 
 pub(crate) use endpoint::wall_clock;
 
@@ -88,7 +91,10 @@ pub struct Core {
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
-    rpc_port: u16,
+    /// What others are told to dial to reach this server, `host:port`.
+    rpc_addr: String,
+    /// Makes connections to other servers.
+    dialer: Dialer,
     stable_since: Time,
     shutdown: CancellationToken,
 }
@@ -103,8 +109,8 @@ pub struct Setup {
     pub dir: PathBuf,
     /// The agent's configuration as `agent/self` shows it.
     pub agent_config: serde_json::Value,
-    /// Port of the node RPC.
-    pub rpc_port: u16,
+    /// Where others reach it.
+    pub ports: Ports,
 }
 
 /// Why a server could not start.
@@ -153,7 +159,7 @@ pub enum StartError {
 impl Core {
     /// Opens or makes the server's directory, replays the log and starts to lead.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
-        let Setup { config, info, dir, agent_config, rpc_port } = setup;
+        let Setup { config, info, dir, agent_config, ports } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
@@ -191,7 +197,8 @@ impl Core {
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
             agent_config,
-            rpc_port,
+            rpc_addr: ports.advertised,
+            dialer: ports.dialer,
             stable_since: wall_clock(),
             shutdown: CancellationToken::new(),
             dir,
@@ -204,6 +211,7 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
         lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
@@ -293,12 +301,17 @@ impl Core {
         &self.watches
     }
 
+    /// Makes connections to other servers.
+    pub fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(crate) fn shutdown_token(&self) -> &CancellationToken {
         &self.shutdown
     }
 
     pub(crate) fn rpc_addr(&self) -> String {
-        format!("{}:{}", self.info.server_ip, self.rpc_port)
+        self.rpc_addr.clone()
     }
 
     /// A node showed up: the time until its next heartbeat.
