@@ -3,6 +3,7 @@
 
 mod cache;
 mod checkpoint;
+mod disk;
 mod error;
 mod history;
 mod log;
@@ -20,6 +21,7 @@ mod slots;
 mod store;
 
 pub use checkpoint::CheckpointInfo;
+pub use disk::{Disk, DiskFile, Lock, Open, RealDisk};
 pub use error::{OpenError, ReadError};
 pub use history::Entries;
 pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, ProposeError};
@@ -27,6 +29,7 @@ pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
 pub use members::{Members, NodeId};
 pub use past::PastBounds;
 pub use position::{Edge, Position};
+pub use raft::seed_this_thread;
 pub use reader::{Reader, Report};
 pub use record::{Kind, PAYLOAD_BYTES_MAX, Record};
 pub use recovery::Recovery;

@@ -5,6 +5,7 @@ mod adapt;
 mod machine;
 mod network;
 mod node;
+mod runtime;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -12,3 +13,4 @@ mod types;
 
 pub(crate) use machine::{Machine, Progress};
 pub(crate) use node::{Node, ReadyError, applied};
+pub use runtime::seed_this_thread;

@@ -2,8 +2,10 @@
 //! Entries beyond those are applied by consensus once it runs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
+use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::history::committed;
 use crate::log::Config;
@@ -30,14 +32,14 @@ pub struct Recovery {
 
 pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Store, Machine<S>, Recovery), OpenError> {
     let dir = config.checkpoints_dir();
-    std::fs::create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
-    let (store, opened) = Store::open(&config.log_dir(), config.store.clone())?;
-    checkpoint::remove_unfinished(&dir).map_err(OpenError::io("tidying", &dir))?;
-    let mut machine = Machine::new(state, dir.clone());
+    config.disk.create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
+    let (store, opened) = Store::open_on(Arc::clone(&config.disk), &config.log_dir(), config.store.clone())?;
+    checkpoint::remove_unfinished(config.disk.as_ref(), &dir).map_err(OpenError::io("tidying", &dir))?;
+    let mut machine = Machine::new(state, Arc::clone(&config.disk), dir.clone());
     let mut recovery = Recovery { torn: opened.torn, ..Recovery::default() };
 
     let mut start = 0;
-    if let Some(checkpoint) = newest_sound(&dir, &mut recovery.rejected)? {
+    if let Some(checkpoint) = newest_sound(config.disk.as_ref(), &dir, &mut recovery.rejected)? {
         start = checkpoint.meta.position.index + 1;
         fits_the_log(&store, &checkpoint)?;
         recovery.checkpoint = Some(checkpoint.meta.position);
@@ -64,10 +66,10 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
     Ok((store, machine, recovery))
 }
 
-fn newest_sound(dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
-    let paths: Vec<PathBuf> = checkpoint::list(dir).map_err(OpenError::io("listing", dir))?;
+fn newest_sound(disk: &dyn Disk, dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
+    let paths: Vec<PathBuf> = checkpoint::list(disk, dir).map_err(OpenError::io("listing", dir))?;
     for path in paths {
-        match Checkpoint::verify(&path) {
+        match Checkpoint::verify(disk, &path) {
             Ok(checkpoint) => return Ok(Some(checkpoint)),
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "a checkpoint is damaged, trying an older one");
