@@ -1,6 +1,7 @@
 //! From files to a state: the newest sound checkpoint, then the entries after it that are known to be committed.
 //! Entries beyond those are applied by consensus once it runs.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use crate::error::OpenError;
 use crate::history::committed;
 use crate::log::Config;
 use crate::machine::StateMachine;
-use crate::position::Position;
+use crate::position::{Edge, Position};
 use crate::raft::Machine;
-use crate::store::{Store, TornTail};
+use crate::store::{Done, Store, TornTail};
 
 /// How much is read and applied at a time, in bytes of entries.
 const REPLAY_BYTES: usize = 1 << 20;
@@ -35,6 +36,7 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
     config.disk.create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
     let (store, opened) = Store::open_on(Arc::clone(&config.disk), &config.log_dir(), config.store.clone())?;
     checkpoint::remove_unfinished(config.disk.as_ref(), &dir).map_err(OpenError::io("tidying", &dir))?;
+    adopt_received(config.disk.as_ref(), &store, &dir)?;
     let mut machine = Machine::new(state, Arc::clone(&config.disk), dir.clone());
     let mut recovery = Recovery { torn: opened.torn, ..Recovery::default() };
 
@@ -64,6 +66,45 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
         recovery.replayed += count;
     }
     Ok((store, machine, recovery))
+}
+
+/// Ends what a crash may have interrupted: a checkpoint of another server takes the place of the entries up to it.
+fn adopt_received(disk: &dyn Disk, store: &Store, dir: &Path) -> Result<(), OpenError> {
+    for path in checkpoint::received(disk, dir).map_err(OpenError::io("listing", dir))? {
+        match Checkpoint::verify(disk, &path) {
+            Ok(checkpoint) => begin_behind(store, checkpoint.meta.position).map_err(OpenError::io("emptying the log before", &path))?,
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "a checkpoint of another server is damaged");
+                continue;
+            }
+        }
+        checkpoint::adopt(disk, &path, dir).map_err(OpenError::io("renaming", &path))?;
+    }
+    Ok(())
+}
+
+/// Lets the log begin behind `position`, unless it has that very entry, with what follows.
+fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
+    let behind = Edge::after(position);
+    if store.floor().next >= behind.next {
+        return Ok(());
+    }
+    let there =
+        store.last().next > position.index && store.read(position.index..behind.next, 1)?.first().is_some_and(|it| it.position == position);
+    if there {
+        return Ok(());
+    }
+    let floor = store.floor().next;
+    wait(store, |done| store.truncate(floor.min(store.last().next), done))?;
+    wait(store, |done| store.purge(behind, done))
+}
+
+/// Does to the store what it does in its own thread, and waits.
+fn wait(store: &Store, change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
+    let (tx, rx) = std::sync::mpsc::channel();
+    change(Box::new(move |outcome| drop(tx.send(outcome))))?;
+    store.settle();
+    rx.recv().map_err(|_| io::Error::other("the log's writer stopped"))?
 }
 
 fn newest_sound(disk: &dyn Disk, dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {

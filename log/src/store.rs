@@ -23,7 +23,7 @@ use crate::record::{PAYLOAD_BYTES_MAX, Record};
 use crate::segment::Segment;
 use crate::slots::{Names, SlotFile};
 use scan::{Mark, encode_floor, encode_format};
-use writer::{Change, Queue, Writer};
+use writer::{Change, Queue, TaskWriter, Writer};
 
 /// Sizes of a store.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ pub struct Store {
 enum WriterHandle {
     Thread(std::thread::JoinHandle<()>),
     /// On a disk that lets nobody wait.
-    Task,
+    Task(TaskWriter),
 }
 
 /// What opening a store found and repaired.
@@ -204,8 +204,9 @@ impl Store {
         let writer = if waits {
             WriterHandle::Thread(std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || writer.run())?)
         } else {
-            tokio::spawn(writer.run_as_task());
-            WriterHandle::Task
+            let writer = TaskWriter::new(writer);
+            tokio::spawn(writer.clone().run());
+            WriterHandle::Task(writer)
         };
         Ok(Self { shared, writer: Mutex::new(Some(writer)), lock: Mutex::new(lock) })
     }
@@ -335,6 +336,14 @@ impl Store {
         Ok(out)
     }
 
+    /// Lets what was called so far be on disk when this returns, for a caller that cannot wait: where the writer has a thread of its own
+    /// it can, and this does nothing.
+    pub(crate) fn settle(&self) {
+        if let Some(WriterHandle::Task(writer)) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+            writer.settle();
+        }
+    }
+
     /// Writes the high-water mark and stops. Later calls fail; entries can still be read.
     pub fn close(&self) {
         self.shared.queue.push(Change::Close);
@@ -346,7 +355,7 @@ impl Store {
                 }
             }
             // A task ends when it gets its turn.
-            Some(WriterHandle::Task) | None => {}
+            Some(WriterHandle::Task(_)) | None => {}
         }
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).release();
     }
@@ -358,7 +367,7 @@ impl Store {
         let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         match handle.expect("not yet closed") {
             WriterHandle::Thread(handle) => handle.join().expect("the writer does not panic"),
-            WriterHandle::Task => {}
+            WriterHandle::Task(_) => {}
         }
     }
 }

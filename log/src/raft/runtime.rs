@@ -2,7 +2,7 @@
 //! seed if this thread has one, and those who wait for one value are woken in the order they came.
 //! Time is tokio's, which a simulation pauses; tasks are tokio's, in the order they were woken where there is one thread.
 
-mod watch;
+pub(super) mod watch;
 
 use std::cell::RefCell;
 use std::convert::Infallible;

@@ -4,7 +4,7 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -133,16 +133,6 @@ impl Writer {
     pub fn run(mut self) {
         loop {
             let changes = self.shared.queue.take(self.patience());
-            if self.carry_out_all(changes).is_break() {
-                return;
-            }
-        }
-    }
-
-    /// The same as a task, for a disk that does not let anybody wait.
-    pub async fn run_as_task(mut self) {
-        loop {
-            let changes = self.shared.queue.come(self.patience(), self.disk.group_delay()).await;
             if self.carry_out_all(changes).is_break() {
                 return;
             }
@@ -370,6 +360,47 @@ impl Writer {
                 Change::Crash => {}
             }
         }
+    }
+}
+
+/// A writer that is a task, for a disk that lets nobody wait.
+#[derive(Clone)]
+pub(super) struct TaskWriter {
+    shared: Arc<Shared>,
+    delay: Duration,
+    writer: Arc<Mutex<Writer>>,
+}
+
+impl std::fmt::Debug for TaskWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskWriter").finish_non_exhaustive()
+    }
+}
+
+impl TaskWriter {
+    pub fn new(writer: Writer) -> Self {
+        Self { shared: Arc::clone(&writer.shared), delay: writer.disk.group_delay(), writer: Arc::new(Mutex::new(writer)) }
+    }
+
+    /// Writes until the store is closed.
+    pub async fn run(self) {
+        loop {
+            let patience = self.writer().patience();
+            let changes = self.shared.queue.come(patience, self.delay).await;
+            if self.writer().carry_out_all(changes).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Writes what is queued.
+    pub fn settle(&self) {
+        // A close ends the task; nobody asks for one and waits for what came before it.
+        let _ = self.writer().carry_out_all(self.shared.queue.drain());
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
