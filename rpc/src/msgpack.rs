@@ -16,7 +16,7 @@ mod write;
 mod tests;
 
 pub use de::{DecodeError, from_slice};
-pub use raw::RawValue;
+pub use raw::{RawValue, merged};
 pub use ser::{EncodeError, to_vec};
 pub use skip::{DEPTH_MAX, Scanner, SkipError, skip};
 pub use time::ZERO_TIME;

@@ -7,7 +7,9 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
 use super::de::DecodeError;
+use super::marker::{Head, Marker};
 use super::ser::EncodeError;
+use super::write;
 
 /// The name under which writer and reader of the dialect know such values.
 pub(super) const RAW: &str = "$Raw";
@@ -68,5 +70,25 @@ impl de::Visitor<'_> for RawVisitor {
 
     fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<RawValue, E> {
         Ok(RawValue(Bytes::copy_from_slice(bytes)))
+    }
+}
+
+/// Two maps as one: the fields of `more` come after those of `row`.
+pub fn merged<T: Serialize + ?Sized, U: Serialize + ?Sized>(row: &T, more: &U) -> Result<RawValue, EncodeError> {
+    let (row, more) = (super::to_vec(row)?, super::to_vec(more)?);
+    let (fields, fields_at) = map_of(&row)?;
+    let (others, others_at) = map_of(&more)?;
+    let mut out = Vec::with_capacity(row.len() + more.len());
+    write::map(&mut out, fields + others);
+    out.extend_from_slice(&row[fields_at..]);
+    out.extend_from_slice(&more[others_at..]);
+    Ok(RawValue(out.into()))
+}
+
+/// How many entries a map has, and where they begin.
+fn map_of(bytes: &[u8]) -> Result<(usize, usize), EncodeError> {
+    match Head::read(bytes) {
+        Ok(Some(Head { marker: Marker::Map(len), size })) => Ok((len as usize, size)),
+        Ok(_) | Err(_) => Err(serde::ser::Error::custom("only maps can be put together")),
     }
 }

@@ -20,7 +20,7 @@ impl ser::Error for EncodeError {
 }
 
 /// Fields that hold a time in Go and not a pointer to one: absent is the zero time there, and not nil.
-const ZERO_TIMES: [&str; 10] = [
+const ZERO_TIMES: [&str; 13] = [
     "Timestamp",
     "UpdateTime",
     "LastRestart",
@@ -31,6 +31,9 @@ const ZERO_TIMES: [&str; 10] = [
     "ResourceExhausted",
     "RequireProgressBy",
     "WaitUntil",
+    "Established",
+    "Expiration",
+    "CreateTime",
 ];
 
 /// The bytes of a value.
