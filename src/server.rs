@@ -19,6 +19,7 @@ mod outgoing;
 mod past;
 mod plans;
 mod refill;
+mod rpc;
 mod services;
 mod timing;
 mod updates;
@@ -39,6 +40,7 @@ use songline_commands::Envelope;
 use songline_log::Log;
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
+use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::gc::TimeTable;
 use songline_scheduler::leader::heartbeats::Heartbeats;
@@ -52,6 +54,7 @@ pub use clock::TimeSource;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
+pub use rpc::Ports;
 
 pub(crate) use endpoint::wall_clock;
 
@@ -97,7 +100,10 @@ pub struct Core {
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
-    rpc_port: u16,
+    /// What others are told to dial to reach this server, `host:port`.
+    rpc_addr: String,
+    /// Makes connections to other servers.
+    dialer: Dialer,
     stable_since: Time,
     forward: forward::Forward,
     shutdown: CancellationToken,
@@ -113,8 +119,8 @@ pub struct Setup {
     pub dir: PathBuf,
     /// The agent's configuration as `agent/self` shows it.
     pub agent_config: serde_json::Value,
-    /// Port of the node RPC.
-    pub rpc_port: u16,
+    /// Where others reach it.
+    pub ports: Ports,
 }
 
 /// Why a server could not start.
@@ -169,7 +175,7 @@ impl Core {
 
     /// The same, with another clock than the machine's.
     pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
-        let Setup { config, info, dir, agent_config, rpc_port } = setup;
+        let Setup { config, info, dir, agent_config, ports } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
@@ -210,7 +216,8 @@ impl Core {
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
             agent_config,
-            rpc_port,
+            rpc_addr: ports.advertised,
+            dialer: ports.dialer,
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
             shutdown: CancellationToken::new(),
@@ -224,6 +231,7 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
         leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
@@ -325,12 +333,17 @@ impl Core {
         &self.watches
     }
 
+    /// Makes connections to other servers.
+    pub fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(crate) fn shutdown_token(&self) -> &CancellationToken {
         &self.shutdown
     }
 
     pub(crate) fn rpc_addr(&self) -> String {
-        format!("{}:{}", self.info.server_ip, self.rpc_port)
+        self.rpc_addr.clone()
     }
 
     /// A node showed up: the time until its next heartbeat.

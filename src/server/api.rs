@@ -203,7 +203,7 @@ impl Server for Core {
             ("dc", self.info.datacenter.clone()),
             ("expect", "1".into()),
             ("id", cluster),
-            ("port", self.rpc_port.to_string()),
+            ("port", self.rpc_addr.rsplit_once(':').map_or_else(String::new, |(_, port)| port.to_owned())),
             ("raft_vsn", "3".into()),
             ("region", self.info.region.clone()),
             ("role", "nomad".into()),
