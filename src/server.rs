@@ -7,6 +7,7 @@ mod apply_times;
 mod archives;
 mod clock;
 mod endpoint;
+pub mod forward;
 mod keeping;
 mod keyring;
 mod lead;
@@ -98,6 +99,7 @@ pub struct Core {
     agent_config: serde_json::Value,
     rpc_port: u16,
     stable_since: Time,
+    forward: forward::Forward,
     shutdown: CancellationToken,
 }
 
@@ -210,6 +212,7 @@ impl Core {
             agent_config,
             rpc_port,
             stable_since: wall_clock(),
+            forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
             shutdown: CancellationToken::new(),
             dir,
         });
@@ -367,7 +370,10 @@ impl Core {
 pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
     match error {
         songline_log::ProposeError::NotLeader { .. } => ProposeError::NoLeader,
-        other => ProposeError::Unavailable(other.to_string()),
+        lost @ (songline_log::ProposeError::OutcomeUnknown | songline_log::ProposeError::Stopped(_)) => {
+            ProposeError::OutcomeUnknown(lost.to_string())
+        }
+        long @ songline_log::ProposeError::TooLong { .. } => ProposeError::Unavailable(long.to_string()),
     }
 }
 
