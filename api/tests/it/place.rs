@@ -1,13 +1,14 @@
 //! The place of a server in memory among several: who leads, how the others are reached, and what goes wrong on the way.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use songline_api::http::Api;
@@ -109,33 +110,35 @@ impl Place {
         }
     }
 
-    pub async fn pass_on(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
+    pub fn pass_on(&self, address: &str, request: Request) -> BoxFuture<'static, Result<Response, PassFailure>> {
         let fault = self.fault(&[Fault::Refused, Fault::CutBefore, Fault::CutAfter, Fault::Hangs]);
         let other = self.others.lock().get(address).and_then(Weak::upgrade).filter(|_| fault != Some(Fault::Refused));
-        let Some(other) = other else {
-            return Err(PassFailure::NotSent { request: Box::new(request), why: "connection refused".to_owned() });
-        };
-        *self.passed.lock() += 1;
-        if fault == Some(Fault::CutBefore) {
-            return Err(PassFailure::Lost("connection reset".to_owned()));
-        }
-        if fault == Some(Fault::Hangs) {
-            std::future::pending::<()>().await;
-        }
-        let (ours, theirs) = tokio::io::duplex(1 << 16);
-        let from = (IpAddr::V4(Ipv4Addr::LOCALHOST), 1).into();
-        let shutdown = other.shutdown().clone();
-        tokio::spawn(serve(theirs, from, Api::new(other), shutdown));
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(ours)).await.expect("speaks");
-        tokio::spawn(connection);
-        let answer = sender.send_request(request).await;
-        if fault == Some(Fault::CutAfter) {
-            return Err(PassFailure::Lost("connection reset".to_owned()));
-        }
-        answer.map(|answer| answer.map(Body::new)).map_err(|error| PassFailure::Lost(error.to_string()))
+        *self.passed.lock() += usize::from(other.is_some());
+        Box::pin(sent(other, fault, request))
     }
 }
 
-async fn serve(stream: tokio::io::DuplexStream, from: std::net::SocketAddr, api: Api<Memory>, shutdown: CancellationToken) {
-    serve_passed(stream, from, api, &Limits::default(), shutdown).await;
+async fn sent(other: Option<Arc<Memory>>, fault: Option<Fault>, request: Request) -> Result<Response, PassFailure> {
+    let Some(other) = other else {
+        return Err(PassFailure::NotSent { request: Box::new(request), why: "connection refused".to_owned() });
+    };
+    match fault {
+        Some(Fault::CutBefore) => return Err(PassFailure::Lost("connection reset".to_owned())),
+        Some(Fault::Hangs) => std::future::pending().await,
+        _ => {}
+    }
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let shutdown = other.shutdown().clone();
+    tokio::spawn(serve(theirs, Api::new(other), shutdown));
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(ours)).await.expect("speaks");
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await;
+    if fault == Some(Fault::CutAfter) {
+        return Err(PassFailure::Lost("connection reset".to_owned()));
+    }
+    answer.map(|answer| answer.map(Body::new)).map_err(|error| PassFailure::Lost(error.to_string()))
+}
+
+fn serve(stream: tokio::io::DuplexStream, api: Api<Memory>, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(async move { serve_passed(stream, (Ipv4Addr::LOCALHOST, 1).into(), api, &Limits::default(), shutdown).await })
 }
