@@ -11,6 +11,7 @@ mod corpus;
 mod csi;
 mod evals;
 mod every_list;
+mod forward;
 #[path = "../../../fuzz/src/frames.rs"]
 mod frames;
 mod hostile;
@@ -24,6 +25,7 @@ mod login;
 mod matrix;
 mod namespaces;
 mod periodic;
+mod place;
 mod provider;
 mod routes;
 mod search;
