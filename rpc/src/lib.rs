@@ -9,8 +9,6 @@ pub mod net;
 mod node;
 pub mod port;
 mod server;
-pub mod yamux;
-pub mod servers_wire;
 pub mod servers_wire;
 pub mod yamux;
 
