@@ -33,7 +33,6 @@ pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &Port
 }
 
 struct Door {
-    #[expect(dead_code, reason = "peers and passed on requests are not answered yet")]
     core: Arc<Core>,
     node_rpc: Arc<NodeRpc>,
 }
@@ -43,7 +42,7 @@ impl Accept for Door {
         match first {
             // Closed without a word until there is somebody to answer.
             FirstByte::Peers => drop(conn),
-            FirstByte::Http => drop(conn),
+            FirstByte::Http => super::forward::accept(Arc::clone(&self.core), conn, from).await,
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
                 net::serve(first, conn, Caller::plain(from), Arc::clone(&self.node_rpc)).await;
             }
