@@ -190,3 +190,6 @@ fn tree(json: &[u8]) -> Result<RawValue, RpcError> {
     let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| RpcError::Remote(error.to_string()))?;
     RawValue::of(&value).map_err(|error| RpcError::Remote(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;
