@@ -3,6 +3,8 @@
 
 pub mod lang;
 
+#[cfg(feature = "rpc")]
+pub mod rpc;
 #[cfg(feature = "tables")]
 pub mod tables;
 

@@ -194,3 +194,13 @@ fn who_calls_can_be_read_of_any_request() {
         }
     }
 }
+
+/// Bodies of captured messages, the large ones left out.
+pub fn small_ones() -> Vec<Vec<u8>> {
+    static ALL: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
+    let read = || {
+        let messages = captures().into_iter().flat_map(|(_, capture)| capture.messages);
+        messages.map(|message| bytes(&message.hex)).filter(|bytes| !bytes.is_empty() && bytes.len() < 8192).collect()
+    };
+    ALL.get_or_init(read).clone()
+}
