@@ -1,8 +1,9 @@
 //! What nodes and strangers say on the servers' port: values of the dialect, and messages in it. Bytes are read or refused; what was read
 //! is written, and read again as the same.
 
-use songline_rpc::message::{Call, RequestHeader, RequestMeta, ResponseHeader, StreamCall, StreamErrWrapper};
+use songline_rpc::message::{Call, RequestMeta, StreamCall, StreamErrWrapper};
 use songline_rpc::msgpack::{Scanner, Tree, from_slice, skip, to_vec};
+use songline_rpc::net::{RequestHeader, ResponseHeader};
 
 /// The most that a value may take here, in bytes.
 const VALUE_BYTES_MAX: usize = 1 << 20;

@@ -5,10 +5,12 @@
 mod exec;
 pub mod message;
 pub mod msgpack;
+pub mod net;
 mod node;
 pub mod port;
 mod server;
 pub mod servers_wire;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;

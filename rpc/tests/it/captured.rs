@@ -10,11 +10,9 @@ use expect_test::expect_file;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use songline_rpc::message::{
-    Call, EventStreamWrapper, ExecMessage, RequestHeader, RequestMeta, ResponseHeader, StreamCall, StreamErrWrapper, StreamOpened,
-    StreamingRequest,
-};
+use songline_rpc::message::{Call, EventStreamWrapper, ExecMessage, RequestMeta, StreamCall, StreamErrWrapper};
 use songline_rpc::msgpack::{self, Tree, skip};
+use songline_rpc::net::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening};
 
 use super::differences::{differences, says};
 
@@ -89,8 +87,8 @@ fn types() -> BTreeMap<(&'static str, &'static str), Again> {
     macro_rules! streams {
         ($($request:ident)*) => { $(
             let method = songline_rpc::message::$request::METHOD;
-            types.insert((method, "caller 0"), again::<StreamingRequest>);
-            types.insert((method, "callee 0"), again::<StreamOpened>);
+            types.insert((method, "caller 0"), again::<StreamOpening>);
+            types.insert((method, "callee 0"), again::<StreamAnswer>);
             types.insert((method, "caller 1"), again::<songline_rpc::message::$request>);
             types.insert((method, "caller 2"), again::<ExecMessage>);
             types.insert((method, "callee 1"), again::<StreamErrWrapper>);
