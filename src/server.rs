@@ -198,7 +198,9 @@ impl Core {
         });
         let (machine, reactions) = Machine::new(&core);
         let log_config = machine::log_config(&core.config, core.dir.clone());
-        let log = Log::open(log_config, machine).await.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        let log = Log::open(log_config, machine, Arc::new(songline_log::NoTransport))
+            .await
+            .map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }

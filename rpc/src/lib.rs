@@ -3,9 +3,11 @@
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
 mod exec;
+pub mod net;
 mod node;
 pub mod port;
 mod server;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;
