@@ -1,6 +1,7 @@
 //! Servers in namespaces that form one cluster, and the questions a test has to it as a whole.
 //! Not here: load, and what is checked of it.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,9 +27,15 @@ pub struct Cluster {
 impl Cluster {
     /// `count` servers that are one cluster with a leader. `more` is put into the configuration of each.
     pub fn start(count: usize, seed: u64, more: &Value) -> Result<Cluster> {
+        Self::start_with(count, seed, more, |_| Ok(()))
+    }
+
+    /// The same; `prepare` sees the servers before any of them runs.
+    pub fn start_with(count: usize, seed: u64, more: &Value, prepare: impl FnOnce(&[Server]) -> Result<()>) -> Result<Cluster> {
         let dir = tempfile::tempdir().context("making a folder for a cluster")?;
         let net = Net::new(count, seed)?;
         let servers = (0..count).map(|n| Server::new(&net, n, count, dir.path(), more)).collect::<Result<Vec<_>>>()?;
+        prepare(&servers)?;
         let mut cluster = Cluster { servers, net, _dir: dir };
         for server in &mut cluster.servers {
             server.start(&cluster.net)?;
@@ -45,15 +52,22 @@ impl Cluster {
         let mut found = None;
         let mut said = Vec::new();
         let agreed = until(Instant::now() + WITHIN, || {
-            said = self.servers.iter().map(Server::leader).collect();
+            said = self.servers.iter().map(Server::leader).collect::<Vec<_>>();
+            // One alone leads when it says that anybody does.
+            let alone = said.len() == 1 && said[0].is_some();
             found = self
                 .servers
                 .iter()
-                .position(|server| said.iter().filter(|said| said.as_ref() == Some(&server.rpc)).count() * 2 > said.len());
+                .position(|server| said.iter().filter(|said| said.as_ref() == Some(&server.rpc)).count() * 2 > said.len() || alone);
             found.is_some()
         });
         ensure!(agreed, "no leader: the servers say {said:?}; {}", self.last_words());
         found.context("a leader was found")
+    }
+
+    /// Where clients find the HTTP of each.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.servers.iter().map(|server| server.http).collect()
     }
 
     /// All servers but `n`.

@@ -29,7 +29,7 @@ fn one_server_alone_loses_nothing_either() -> Result<()> {
 
 fn kill_again_and_again(servers: usize, kills: u64, seed: u64) -> Result<()> {
     let mut chance = Chance::new(seed);
-    let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, WRITERS)?;
+    let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, WRITERS, seed)?;
     let (mut of_leader, mut of_follower) = (Times::default(), Times::default());
     for kill in 0..kills {
         let leader = trial.cluster.leader()?;

@@ -9,6 +9,9 @@
 mod caller;
 mod chance;
 mod cluster;
+mod disk;
+mod filler;
+mod handovers;
 mod history;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -20,6 +23,7 @@ mod partitions;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
 mod progress;
+mod registers;
 mod server;
 mod stalls;
 mod stream;
@@ -27,6 +31,7 @@ mod switch;
 mod trial;
 mod tun;
 mod wait;
+mod wiped;
 mod writers;
 
 use std::io::Write;

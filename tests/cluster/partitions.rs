@@ -46,7 +46,7 @@ const TOPOLOGIES: [Topology; 12] = [
 fn no_partition_splits_the_cluster_and_writes_come_back() -> Result<()> {
     let Some(run) = Run::begin("partitions") else { return Ok(()) };
     let rounds = run.count("PARTITIONS", 1, 20);
-    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS)?;
+    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
     let (mut all_cut, mut all_healed) = (Times::default(), Times::default());
     for topology in &TOPOLOGIES {
         let (mut cut, mut healed) = (Times::default(), Times::default());

@@ -21,7 +21,7 @@ const BAD: Duration = Duration::from_secs(3);
 fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
     let Some(run) = Run::begin("frozen servers") else { return Ok(()) };
     let rounds = run.count("STALLS", 4, 100);
-    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS)?;
+    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
     let mut gaps = Times::default();
     for round in 0..rounds {
         let leader = trial.cluster.leader()?;
@@ -44,7 +44,7 @@ fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
 fn writes_go_on_while_packets_are_lost_and_late() -> Result<()> {
     let Some(run) = Run::begin("loss and delay") else { return Ok(()) };
     let rounds = run.count("BAD_NETWORKS", 1, 20);
-    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS)?;
+    let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
     let late = |ms| Duration::from_millis(ms);
     let bad = [
         ("a tenth of a second late", Faults { delay: late(50), jitter: late(10), ..Faults::default() }),
