@@ -6,12 +6,13 @@ cd "$(dirname "$0")"
 seconds=${1:?how many seconds for each target}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words command checkpoint shell http)
+[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words jwt paths frames command checkpoint shell http)
 
 for target in "${targets[@]}"; do
     features=()
     case $target in
         command | checkpoint) features=(--features tables) ;;
+        frames) features=(--features frames) ;;
         shell | http) features=(--features server) ;;
     esac
     mkdir -p "target/learned/$target" "target/crash/$target"

@@ -1,11 +1,15 @@
 //! What every target does with an input. Ordinary tests of the crates concerned include these files and play the corpora through them,
 //! so what is fuzzed and what is replayed cannot drift apart.
 
+pub mod jwt;
 pub mod lang;
+pub mod paths;
 
 #[cfg(feature = "tables")]
 pub mod tables;
 
+#[cfg(feature = "frames")]
+pub mod frames;
 #[cfg(feature = "server")]
 pub mod http;
 #[cfg(feature = "server")]

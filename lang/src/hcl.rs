@@ -8,6 +8,7 @@ pub(crate) mod ast;
 pub(crate) mod convert;
 pub(crate) mod eval;
 pub(crate) mod functions;
+pub(crate) mod json;
 mod lex;
 mod number;
 pub(crate) mod parse;

@@ -4,6 +4,7 @@
 mod canonical;
 mod decode;
 mod free;
+mod json;
 #[cfg(test)]
 mod properties;
 mod schema;
@@ -64,10 +65,9 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics>
     if options.hclv1 {
         return v1::parse(source, options.canonicalize).map_err(Diagnostics);
     }
-    if source.trim_start_matches(' ').starts_with('{') {
-        return Err(Diagnostics("job files in JSON syntax are not supported by this server: send the job itself as JSON".to_string()));
-    }
-    let (body, found) = hcl::parse::body(source, file);
+    // No file in the native syntax begins with a brace.
+    let is_json = source.trim_start().starts_with('{');
+    let (body, found) = if is_json { json::body(source, file) } else { hcl::parse::body(source, file) };
     if !found.is_empty() {
         return Err(Diagnostics::counted(&found, file));
     }

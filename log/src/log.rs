@@ -265,7 +265,17 @@ impl<S: StateMachine> Log<S> {
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command).await
+        self.inner.node.propose(command, None).await
+    }
+
+    /// The same, but only while this server leads in `term`: what was decided in an earlier term is not written in a later one.
+    pub async fn propose_in_term(&self, term: u64, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+        if command.len() > PAYLOAD_BYTES_MAX {
+            return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
+        }
+        let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
+        let _turn = self.inner.turns.acquire().await.map_err(closed)?;
+        self.inner.node.propose(command, Some(term)).await
     }
 
     /// Returns once this server is known to lead and has applied everything that was committed before the call.
@@ -273,7 +283,16 @@ impl<S: StateMachine> Log<S> {
         self.inner.node.read_barrier().await
     }
 
-    /// The same by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
+    /// Returns once this server is known to lead and has applied everything that is in its log or was proposed before the call, committed
+    /// or not: whoever takes over from itself in the same term must not overlook what is under way.
+    pub async fn settled(&self) -> Result<(), ProposeError> {
+        // The core takes calls in turn, so what was proposed before is in the log when it has answered this one.
+        self.inner.node.read_barrier().await?;
+        applied(&self.inner.progress, Edge { term: 0, next: self.inner.store.last().next }).await;
+        Ok(())
+    }
+
+    /// The same as `read_barrier` by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
     pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
         self.inner.node.lease_barrier().await
     }

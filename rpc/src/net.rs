@@ -6,7 +6,6 @@ mod channel;
 mod header;
 mod line;
 mod pool;
-mod scan;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -19,13 +18,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::RpcError;
+use crate::msgpack::DecodeError;
 use crate::yamux::Session;
 
 pub use channel::{Channel, ChannelReader, ChannelWriter, open_channel};
-pub use header::{HeaderError, RequestHeader, ResponseHeader, StreamMessage};
+pub use header::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening};
 pub use line::call_over;
 pub use pool::{OnSession, Pool, PoolLimits};
-pub use scan::{Scan, ScanError};
 pub use serve::{serve, serve_session};
 pub use values::Values;
 
@@ -74,12 +73,7 @@ pub enum Refusal {
     /// The service has nothing with the name behind the dot.
     NoMethod,
     /// The body is not what the method takes.
-    Body {
-        /// How many of its bytes were read until then.
-        at: usize,
-        /// What is wrong.
-        text: String,
-    },
+    Body(DecodeError),
     /// It was understood and failed.
     Failed(RpcError),
 }
@@ -87,6 +81,12 @@ pub enum Refusal {
 impl From<RpcError> for Refusal {
     fn from(error: RpcError) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<DecodeError> for Refusal {
+    fn from(error: DecodeError) -> Self {
+        Self::Body(error)
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Call<S> {
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
     pub once: Option<Once>,
+    /// The key of a server that passed the request on, for retries of its own.
+    pub(crate) forward_key: Option<Str>,
     /// The past state that is asked, if one is.
     pub past: Option<Arc<PastView>>,
     /// Tells that the caller's connection was given up.

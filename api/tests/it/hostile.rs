@@ -244,3 +244,8 @@ async fn what_is_no_http_is_hung_up_on() {
 fn requests_that_were_recorded_or_found_are_answered_in_bounds() {
     crate::corpus::replay("http", crate::http::http);
 }
+
+#[test]
+fn messages_of_exec_sessions_are_read_or_refused() {
+    crate::corpus::replay("frames", crate::frames::frames);
+}

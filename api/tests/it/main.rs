@@ -11,6 +11,8 @@ mod corpus;
 mod csi;
 mod evals;
 mod every_list;
+#[path = "../../../fuzz/src/frames.rs"]
+mod frames;
 mod hostile;
 #[path = "../../../fuzz/src/http.rs"]
 mod http;

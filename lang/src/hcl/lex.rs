@@ -76,10 +76,19 @@ pub(super) struct Token<'a> {
 
 /// All tokens of a text; the last one is `End`.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut lexer = Lexer { text, at: Position::START, tokens: Vec::new(), modes: vec![Mode::Plain { braces: 0 }] };
+    let mut lexer = Lexer { text, base: 0, at: Position::START, tokens: Vec::new(), modes: vec![Mode::Plain { braces: 0 }] };
     if text.starts_with('\u{feff}') {
         lexer.at.byte = '\u{feff}'.len_utf8();
     }
+    lexer.run();
+    lexer.tokens
+}
+
+/// All tokens of a text that stands at `start` of a file. As a `template`: without quotes around it, and the text is nothing else.
+pub(super) fn tokens_at(text: &str, start: Position, template: bool) -> Vec<Token<'_>> {
+    // No line is this marker, so the template ends with the text.
+    let mode = if template { Mode::Heredoc { marker: "\n", start_of_line: false } } else { Mode::Plain { braces: 0 } };
+    let mut lexer = Lexer { text, base: start.byte, at: start, tokens: Vec::new(), modes: vec![mode] };
     lexer.run();
     lexer.tokens
 }
@@ -149,6 +158,8 @@ enum Mode<'a> {
 
 struct Lexer<'a> {
     text: &'a str,
+    /// Where in its file the text begins, in bytes.
+    base: usize,
     at: Position,
     tokens: Vec<Token<'a>>,
     modes: Vec<Mode<'a>>,
@@ -156,7 +167,7 @@ struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     fn rest(&self) -> &'a str {
-        &self.text[self.at.byte..]
+        &self.text[self.at.byte - self.base..]
     }
 
     fn run(&mut self) {

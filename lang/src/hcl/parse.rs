@@ -8,12 +8,13 @@ mod expression;
 
 pub(crate) use super::lex::is_name;
 
-use super::ast::{Attribute, Block, Body};
+use super::ast::{Attribute, Block, Body, Expression};
 use super::lex::{self, Kind, Token};
-use super::{Diagnostic, Range};
+use super::value::Value;
+use super::{Diagnostic, Position, Range};
 
 /// How deep blocks, brackets and operators may nest: evaluating and dropping recurse as deep, on small stacks.
-const NESTING_DEPTH_MAX: usize = 64;
+pub(super) const NESTING_DEPTH_MAX: usize = 64;
 /// How many operators of one level, or indexes after one term, may follow each other: they nest to the left.
 const CHAIN_LENGTH_MAX: usize = 128;
 
@@ -26,8 +27,35 @@ pub(crate) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
     (body, parser.diagnostics)
 }
 
+/// The expression that a text is which stands at `start` of a file, so many levels deep. As a `template`: text with sequences in it.
+pub(crate) fn fragment(text: &str, start: Position, template: bool, depth: usize, file: &str) -> (Expression, Vec<Diagnostic>) {
+    let tokens = lex::tokens_at(text, start, template);
+    let mut parser = Parser { base: start.byte, depth, ..Parser::new(text, &tokens, file) };
+    parser.diagnostics = lex::complaints(&tokens);
+    let whole = |parser: &mut Parser<'_>| {
+        if template {
+            return parser.bare_template(start);
+        }
+        let expression = parser.expression();
+        let next = parser.peek();
+        if next.kind != Kind::End {
+            parser.report_new(
+                next.range,
+                "Extra characters after expression",
+                "An expression was successfully parsed, but extra characters were found after it.",
+            );
+        }
+        expression
+    };
+    let nothing = |here| Expression::Literal(Value::Unknown, here);
+    let expression = parser.deeper(whole, nothing);
+    (expression, parser.diagnostics)
+}
+
 pub(super) struct Parser<'a> {
     text: &'a str,
+    /// Where in its file the text begins, in bytes.
+    base: usize,
     tokens: &'a [Token<'a>],
     at: usize,
     file: &'a str,
@@ -41,7 +69,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, tokens: &'a [Token<'a>], file: &'a str) -> Parser<'a> {
-        Parser { text, tokens, at: 0, file, newlines: vec![true], recovery: false, depth: 0, diagnostics: Vec::new() }
+        Parser { text, base: 0, tokens, at: 0, file, newlines: vec![true], recovery: false, depth: 0, diagnostics: Vec::new() }
     }
 
     // ---- the stream
@@ -85,7 +113,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn source(&self, range: Range) -> &'a str {
-        self.text.get(range.start.byte..range.end.byte).unwrap_or_default()
+        self.text.get(range.start.byte - self.base..range.end.byte - self.base).unwrap_or_default()
     }
 
     pub(super) fn shown(&self, range: Range) -> String {

@@ -1,10 +1,10 @@
 //! Quoted strings and heredocs: literals, escapes, interpolations, and the directives `if` and `for`.
 
-use super::Range;
 use super::ast::{Expression, ForExpression};
 use super::lex::{Kind, Token};
 use super::parse::Parser;
 use super::value::Value;
+use super::{Position, Range};
 
 /// A template before its directives are matched.
 enum Part {
@@ -48,6 +48,17 @@ impl<'a> Parser<'a> {
             take_indentation(&mut parts);
         }
         let range = open.range.to(self.previous());
+        self.joined(parts, range)
+    }
+
+    /// A template that is all there is of a text.
+    pub(super) fn bare_template(&mut self, start: Position) -> Expression {
+        let parts = self.template_parts(Kind::End);
+        let range = Range { start, end: self.previous().end };
+        self.joined(parts, range)
+    }
+
+    fn joined(&mut self, parts: Vec<Part>, range: Range) -> Expression {
         if let [Part::Value(_), Part::End(_)] = parts.as_slice() {
             if let Some(Part::Value(only)) = parts.into_iter().next() {
                 return Expression::TemplateWrap(Box::new(only), range);

@@ -154,6 +154,7 @@ fn numbers_and_texts_have_functions() {
          log(8, 2)
          signum(-3)
          md5(\"a\")
+         rsadecrypt(\"aaaa\", \"key\")
          sha256(\"\")
          formatlist(\"%s-%d\", [\"a\", \"b\"], [1, 2])
          formatlist(\"%s\", [\"a\"], [1, 2])
@@ -174,6 +175,7 @@ fn numbers_and_texts_have_functions() {
             log(8, 2) => 3
             signum(-3) => -1
             md5("a") => "0cc175b9c0f1b6a831c399e269772661"
+            rsadecrypt("aaaa", "key") => t:1,16-27: Error in function call; Call to function "rsadecrypt" failed: this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable.
             sha256("") => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
             formatlist("%s-%d", ["a", "b"], [1, 2]) => ["a-1","b-2"]
             formatlist("%s", ["a"], [1, 2]) => t:1,40-41: Invalid function argument; Invalid value for "args" parameter: argument 2 has length 2, which is inconsistent with argument 1 of length 1.

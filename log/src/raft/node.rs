@@ -1,31 +1,86 @@
 //! One member of the cluster: openraft behind calls that speak our own types.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::collections::{
+    BTreeMap,
+    BTreeSet,
+};
+use std::sync::{
+    Arc,
+    PoisonError,
+};
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::errors::{
+    ClientWriteError,
+    Fatal,
+    ForwardToLeader,
+    LinearizableReadError,
+    RaftError,
+};
 use openraft::impls::BasicNode;
 use openraft::raft::AppendEntriesResponse;
-use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, SnapshotPolicy};
-use tokio::sync::{Mutex, oneshot, watch};
+use openraft::{
+    ChangeMembers,
+    Config,
+    Instant as _,
+    Raft,
+    ReadPolicy,
+    SnapshotPolicy,
+};
+use tokio::sync::{
+    Mutex,
+    oneshot,
+    watch,
+};
 use tokio::time::Instant;
 
 use super::adapt;
-use super::incoming::{Gathered, Incoming};
-use super::machine::{Machine, Progress};
-use super::message::{Part, Request, Response};
+use super::incoming::{
+    Gathered,
+    Incoming,
+};
+use super::machine::{
+    Machine,
+    Progress,
+};
+use super::message::{
+    Part,
+    Request,
+    Response,
+};
 use super::network::Network;
 use super::storage::LogStorage;
-use super::types::{Command, ReplyTo, Types};
+use super::types::{
+    Command,
+    CommittedLeaderId,
+    ReplyTo,
+    Types,
+};
 use crate::checkpoint::Meta;
 use crate::error::OpenError;
-use crate::log::{Accepted, Failure, Leadership, MemberError, PeerProgress, ProposeError, Timing};
-use crate::machine::{CheckpointSource, StateMachine};
-use crate::members::{Members, NodeId};
-use crate::position::{Edge, Position};
+use crate::log::{
+    Accepted,
+    Failure,
+    Leadership,
+    MemberError,
+    PeerProgress,
+    ProposeError,
+    Timing,
+};
+use crate::machine::{
+    CheckpointSource,
+    StateMachine,
+};
+use crate::members::{
+    Members,
+    NodeId,
+};
+use crate::position::{
+    Edge,
+    Position,
+};
 use crate::store::Store;
 
 /// How often a running core is looked at for having failed. Its storage errors are seen at once; this is for
@@ -49,6 +104,8 @@ pub(crate) struct Node<S: StateMachine> {
     id: NodeId,
     raft: Raft<Types<S::Reply>, Machine<S>>,
     leadership: watch::Receiver<Leadership>,
+    /// Whether this server is a leader that reaches no majority.
+    cut_off: watch::Receiver<bool>,
     members: watch::Receiver<Members>,
     failure: watch::Receiver<Option<Failure>>,
     timing: Timing,
@@ -84,11 +141,11 @@ impl<S: StateMachine> Node<S> {
         let raft = Raft::new(id, Arc::new(config), network, LogStorage { store }, machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let leadership = watch_leadership(&raft, timing);
+        let (leadership, cut_off) = watch_leadership(&raft, timing);
         let members = watch_members(&raft);
         let failure = watch_failure(&raft);
         let (changing, heard) = (Mutex::default(), std::sync::Mutex::default());
-        Ok(Self { id, raft, leadership, members, failure, timing, changing, incoming, heard })
+        Ok(Self { id, raft, leadership, cut_off, members, failure, timing, changing, incoming, heard })
     }
 
     /// Whether this server belongs to a cluster, or knows of one.
@@ -120,15 +177,24 @@ impl<S: StateMachine> Node<S> {
         let _ = self.raft.trigger().elect(false).await;
     }
 
-    pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+    /// With a `term`, only while this server leads in it; the core compares the two in its own order of things.
+    pub async fn propose(&self, command: Bytes, term: Option<u64>) -> Result<Accepted<S::Reply>, ProposeError> {
         let (tx, rx) = oneshot::channel();
+        if *self.cut_off.borrow() {
+            return Err(ProposeError::NotLeader { leader: None, address: None });
+        }
+        let mut cut_off = self.cut_off.clone();
         let mut leadership = self.leadership.clone();
-        self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await.map_err(|fatal| stopped::<S>(&fatal))?;
+        let sent = match term {
+            None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
+            Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
+        };
+        sent.map_err(|fatal| stopped::<S>(&fatal))?;
         let answered = tokio::select! {
             biased;
             answered = rx => answered,
             // Without a majority there may be no answer for as long as the others cannot be reached.
-            () = cut_off(&mut leadership) => return Err(ProposeError::OutcomeUnknown),
+            Ok(_) = cut_off.wait_for(|cut_off| *cut_off) => return Err(ProposeError::OutcomeUnknown),
         };
         match answered {
             Ok(Ok(response)) => Ok(Accepted { position: adapt::position(&response.log_id), reply: response.data }),
@@ -372,14 +438,6 @@ fn member_error<S: StateMachine>(error: RaftError<Types<S::Reply>, ClientWriteEr
     }
 }
 
-/// Returns when this server has been leader and has no majority any more.
-async fn cut_off(leadership: &mut watch::Receiver<Leadership>) {
-    // A server that never led answers a proposal at once; one whose watch is gone is shut down, and says so elsewhere.
-    if leadership.wait_for(|now| now.is_leader).await.is_err() || leadership.wait_for(|now| !now.is_leader).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
 fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Members> {
     let mut metrics = raft.server_metrics();
     let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| adapt::members(metrics.membership_config.membership());
@@ -397,24 +455,30 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> w
     rx
 }
 
-/// Follows who leads. A leader that has heard no majority for a while counts as none: it cannot commit anything.
-fn watch_leadership<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, timing: Timing) -> watch::Receiver<Leadership> {
+/// Follows who leads, and whether this server is a leader that has heard no majority for a while: such a one counts as none, since it
+/// cannot commit anything.
+fn watch_leadership<S: StateMachine>(
+    raft: &Raft<Types<S::Reply>, Machine<S>>,
+    timing: Timing,
+) -> (watch::Receiver<Leadership>, watch::Receiver<bool>) {
     let mut metrics = raft.server_metrics();
     let data = raft.data_metrics();
-    let silent = timing.election_max * 2;
+    let patience = timing.election_max * 2;
     let read = move |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>, since: Instant| {
         let leads = metrics.state.is_leader() && metrics.vote.is_committed();
         let silence = data.borrow_watched().last_quorum_acked.map_or(Duration::MAX, |at| at.elapsed()).min(since.elapsed());
         let alone = metrics.membership_config.membership().voter_ids().count() == 1;
-        let cut_off = leads && !alone && silence > silent;
-        Leadership {
+        let cut_off = leads && !alone && silence > patience;
+        let leadership = Leadership {
             term: metrics.vote.leader_id().term,
             leader: metrics.current_leader.filter(|_| !cut_off),
             is_leader: leads && !cut_off,
-        }
+        };
+        (leadership, cut_off)
     };
-    let first = read(&metrics.borrow_watched(), Instant::now());
+    let (first, _) = read(&metrics.borrow_watched(), Instant::now());
     let (tx, rx) = watch::channel(first);
+    let (cut_tx, cut_rx) = watch::channel(false);
     tokio::spawn(async move {
         let mut term = (first.term, Instant::now());
         loop {
@@ -422,16 +486,17 @@ fn watch_leadership<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, t
                 Ok(Ok(())) | Err(_) => {}
                 Ok(Err(_)) => break,
             }
-            let now = read(&metrics.borrow_watched(), term.1);
+            let (now, cut_off) = read(&metrics.borrow_watched(), term.1);
             if now.term != term.0 {
                 // Of a term that just began nobody can have been heard yet.
                 term = (now.term, Instant::now());
             }
             tx.send_if_modified(|known| std::mem::replace(known, now) != now);
+            cut_tx.send_if_modified(|known| std::mem::replace(known, cut_off) != cut_off);
         }
         tx.send_modify(|known| known.is_leader = false);
     });
-    rx
+    (rx, cut_rx)
 }
 
 fn watch_failure<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Option<Failure>> {

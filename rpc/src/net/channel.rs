@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
-use super::header::StreamMessage;
+use super::header::{StreamAnswer, StreamOpening, bytes_of, read};
 use super::values::Values;
 use super::{HEADER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::RpcError;
@@ -49,10 +49,10 @@ impl Channel {
     /// Asks the other side for `method`, and says what is wanted of it once the other side goes on.
     pub async fn begin(&mut self, method: &str, request: &[u8]) -> Result<(), RpcError> {
         let lost = |error: io::Error| RpcError::Lost(error.to_string());
-        self.send(&StreamMessage::Method(method.to_owned()).encode()).await.map_err(lost)?;
+        self.send(&bytes_of(&StreamOpening { method: method.to_owned() })).await.map_err(lost)?;
         let answer = self.reader.0.next(HEADER_BYTES_MAX).await.map_err(lost)?;
         let answer = answer.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))?;
-        let error = StreamMessage::decode_error(&answer).map_err(|error| RpcError::Lost(error.to_string()))?;
+        let StreamAnswer { error } = read(&answer).map_err(lost)?;
         if !error.is_empty() {
             return Err(RpcError::of_wire_text(&error));
         }

@@ -5,7 +5,7 @@ use std::io;
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
-use super::header::{RequestHeader, ResponseHeader};
+use super::header::{RequestHeader, ResponseHeader, bytes_of, read};
 use super::values::Values;
 use super::{ANSWER_BYTES_MAX, HEADER_BYTES_MAX};
 use crate::RpcError;
@@ -30,11 +30,11 @@ impl Line {
 
     /// Calls. The outer error is of the stream, which is of no use any more then; the inner one is the answer.
     pub(super) async fn call(&mut self, seq: u64, method: &str, body: &[u8]) -> io::Result<Result<Bytes, RpcError>> {
-        let mut request = RequestHeader { seq, method: method.to_owned() }.encode();
+        let mut request = bytes_of(&RequestHeader { seq, service_method: method.to_owned() });
         request.extend_from_slice(body);
         self.requests.write_all(&request).await?;
         let header = self.answers.next(HEADER_BYTES_MAX).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let header = ResponseHeader::decode(&header).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let header: ResponseHeader = read(&header)?;
         let body = self.answers.next(ANSWER_BYTES_MAX).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         if header.seq != seq {
             let text = format!("the answer to call {} instead of {seq}", header.seq);

@@ -59,6 +59,8 @@ struct Peer {
 
 /// A session, and what of it waits.
 struct Live {
+    /// Tells it from an earlier one.
+    made: u64,
     session: Session,
     idle: Vec<Line>,
     in_use: usize,
@@ -75,9 +77,13 @@ impl Pool {
     /// Calls `method` of the server at `address` (`host:port`). Waits as long as the answer takes; errors say `rpc error: `.
     pub async fn call(&self, address: &str, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
         let peer = self.peer(address);
-        let (session, line) = self.line(address, &peer).await.map_err(|error| RpcError::Lost(error.to_string()))?;
-        let mut using = Using { peer: &peer, session: &session };
-        let mut line = line;
+        let lost = |error: io::Error| RpcError::Lost(error.to_string());
+        let session = self.session_with(address, &peer).await.map_err(lost)?;
+        let using = Using::of(&peer, &session);
+        let mut line = match using.idle() {
+            Some(line) => line,
+            None => Line::open(&session).await.map_err(lost)?,
+        };
         match line.call(self.next_seq(), method, body).await {
             Ok(Ok(answer)) => {
                 using.keep(line, self.shared.limits.idle_streams_max);
@@ -129,23 +135,6 @@ impl Pool {
         Arc::clone(lock(&self.shared.peers).entry(address.to_owned()).or_default())
     }
 
-    /// A stream that waits, or a new one.
-    async fn line(&self, address: &str, peer: &Arc<Peer>) -> io::Result<(Session, Line)> {
-        let session = self.session_with(address, peer).await?;
-        let idle = match lock(&peer.live).as_mut() {
-            Some(live) if live.session.is(&session) => {
-                live.in_use += 1;
-                live.used = Instant::now();
-                live.idle.pop()
-            }
-            Some(_) | None => None,
-        };
-        match idle {
-            Some(line) => Ok((session, line)),
-            None => Ok((session.clone(), Line::open(&session).await?)),
-        }
-    }
-
     async fn session_with(&self, address: &str, peer: &Arc<Peer>) -> io::Result<Session> {
         if let Some(session) = peer.session() {
             return Ok(session);
@@ -156,8 +145,9 @@ impl Pool {
         }
         let conn = self.shared.dialer.connect(address, FirstByte::MultiplexV2).await?;
         let session = Session::dialled(conn, self.shared.limits.session.clone());
-        *lock(&peer.live) = Some(Live { session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });
-        tokio::spawn(end_when_idle(Arc::downgrade(peer), self.shared.limits.idle_session));
+        let made = self.next_seq();
+        *lock(&peer.live) = Some(Live { made, session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });
+        tokio::spawn(end_when_idle(Arc::downgrade(peer), made, self.shared.limits.idle_session));
         if let Some(on_session) = &self.shared.on_session {
             on_session(address, session.clone());
         }
@@ -177,14 +167,27 @@ struct Using<'a> {
     session: &'a Session,
 }
 
-impl Using<'_> {
+impl<'a> Using<'a> {
+    fn of(peer: &'a Peer, session: &'a Session) -> Self {
+        let using = Self { peer, session };
+        using.of_live(|live| live.in_use += 1);
+        using
+    }
+
+    /// A stream that waits for the next call.
+    fn idle(&self) -> Option<Line> {
+        let mut line = None;
+        self.of_live(|live| line = live.idle.pop());
+        line
+    }
+
     fn of_live(&self, change: impl FnOnce(&mut Live)) {
         if let Some(live) = lock(&self.peer.live).as_mut().filter(|live| live.session.is(self.session)) {
             change(live);
         }
     }
 
-    fn keep(&mut self, line: Line, idle_max: usize) {
+    fn keep(&self, line: Line, idle_max: usize) {
         self.of_live(|live| {
             if live.idle.len() < idle_max {
                 live.idle.push(line);
@@ -192,7 +195,7 @@ impl Using<'_> {
         });
     }
 
-    fn drop_session(&mut self) {
+    fn drop_session(&self) {
         let mut live = lock(&self.peer.live);
         if live.as_ref().is_some_and(|live| live.session.is(self.session)) {
             *live = None;
@@ -203,7 +206,7 @@ impl Using<'_> {
 impl Drop for Using<'_> {
     fn drop(&mut self) {
         self.of_live(|live| {
-            live.in_use -= 1;
+            live.in_use = live.in_use.saturating_sub(1);
             live.used = Instant::now();
         });
     }
@@ -215,9 +218,12 @@ impl Peer {
         live.as_ref().filter(|live| live.session.ended().is_none()).map(|live| live.session.clone())
     }
 
-    /// Ends its session when nothing went over it for `idle`. Says whether there is none any more.
-    fn end_if_idle(&self, idle: Duration) -> bool {
+    /// Ends the session that was made as `made` when nothing went over it for `idle`. Says whether there is none of that any more.
+    fn end_if_idle(&self, made: u64, idle: Duration) -> bool {
         let mut live = lock(&self.live);
+        if live.as_ref().is_some_and(|live| live.made != made) {
+            return true;
+        }
         let over = match live.as_ref() {
             // Streams of the other side, and streaming calls, are uses too.
             Some(now) if now.session.ended().is_none() => {
@@ -232,10 +238,10 @@ impl Peer {
     }
 }
 
-async fn end_when_idle(peer: Weak<Peer>, idle: Duration) {
+async fn end_when_idle(peer: Weak<Peer>, made: u64, idle: Duration) {
     loop {
         tokio::time::sleep(idle / 4).await;
-        if peer.upgrade().is_none_or(|peer| peer.end_if_idle(idle)) {
+        if peer.upgrade().is_none_or(|peer| peer.end_if_idle(made, idle)) {
             return;
         }
     }

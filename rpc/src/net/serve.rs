@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::channel::Channel;
-use super::header::{RequestHeader, ResponseHeader, StreamMessage};
+use super::header::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening, bytes_of, read};
 use super::values::Values;
 use super::{Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
 use crate::port::{Conn, FirstByte};
@@ -69,16 +69,15 @@ async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) ->
     let mut requests = Values::new(requests);
     loop {
         let Some(header) = requests.next(HEADER_BYTES_MAX).await? else { break };
-        let RequestHeader { seq, method } =
-            RequestHeader::decode(&header).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let RequestHeader { seq, service_method } = read(&header)?;
         let before = requests.taken();
         let body = requests.next(REQUEST_BYTES_MAX).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let answered = answer(&method, body, before, caller, dispatch).await;
+        let answered = answer(&service_method, body, before, caller, dispatch).await;
         let (error, body, last) = match answered {
             Ok(body) => (String::new(), body, false),
             Err((error, last)) => (error, Bytes::from_static(NOTHING), last),
         };
-        let mut answer = ResponseHeader { error, seq, method }.encode();
+        let mut answer = bytes_of(&ResponseHeader { error, seq, service_method });
         answer.extend_from_slice(&body);
         answers.write_all(&answer).await?;
         answers.flush().await?;
@@ -90,14 +89,14 @@ async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) ->
 }
 
 /// The answer's body, or a text and whether the connection is closed behind it.
-async fn answer<D: Dispatch>(method: &str, body: Bytes, before: u64, caller: &Caller, dispatch: &D) -> Result<Bytes, (String, bool)> {
+async fn answer<D: Dispatch>(method: &str, body: Bytes, before: usize, caller: &Caller, dispatch: &D) -> Result<Bytes, (String, bool)> {
     if !method.contains('.') {
         return Err((format!("rpc: service/method request ill-formed: {method}"), true));
     }
     dispatch.call(method, body, caller).await.map_err(|refusal| match refusal {
         Refusal::NoService => (format!("rpc: can't find service {method}"), true),
         Refusal::NoMethod => (format!("rpc: can't find method {method}"), true),
-        Refusal::Body { at, text } => (format!("msgpack decode error [pos {}]: {text}", before + at as u64), true),
+        Refusal::Body(error) => (error.on_wire(before), true),
         Refusal::Failed(error) => (error.wire_text(), false),
     })
 }
@@ -108,10 +107,10 @@ async fn streaming<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
         Ok(Some(opening)) if opening.len() <= HEADER_BYTES_MAX => opening,
         Ok(_) | Err(_) => return,
     };
-    let Ok(method) = StreamMessage::decode_method(&opening) else { return };
+    let Ok(StreamOpening { method }) = read(&opening) else { return };
     let known = dispatch.streams(&method);
     let error = if known { String::new() } else { format!("Unknown rpc method: \"{method}\"") };
-    if channel.send(&StreamMessage::Error(error).encode()).await.is_ok() && known {
+    if channel.send(&bytes_of(&StreamAnswer { error })).await.is_ok() && known {
         dispatch.stream(&method, channel, caller).await;
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::scan::Scan;
+use crate::msgpack::Scanner;
 
 /// How much room there is for the next read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
@@ -15,23 +15,23 @@ const READ_BYTES: usize = 8 * 1024;
 pub struct Values<R> {
     from: R,
     buffer: BytesMut,
-    scan: Scan,
-    taken: u64,
+    scan: Option<Scanner>,
+    taken: usize,
 }
 
 impl<R: AsyncRead + Unpin> Values<R> {
     /// Of a stream.
     pub fn new(from: R) -> Self {
-        Self { from, buffer: BytesMut::new(), scan: Scan::default(), taken: 0 }
+        Self { from, buffer: BytesMut::new(), scan: None, taken: 0 }
     }
 
     /// The next value; `None` when the stream ends before it. Dropping the future loses nothing.
     pub async fn next(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
         loop {
-            let scanned = self.scan.step(&self.buffer, bytes_max);
+            let scanned = self.scan.get_or_insert_with(|| Scanner::new(bytes_max)).scan(&self.buffer);
             if let Some(length) = scanned.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
-                self.scan = Scan::default();
-                self.taken += length as u64;
+                self.scan = None;
+                self.taken += length;
                 return Ok(Some(self.buffer.split_to(length).freeze()));
             }
             if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 2 {
@@ -47,7 +47,7 @@ impl<R: AsyncRead + Unpin> Values<R> {
     }
 
     /// How many bytes were given out as values.
-    pub fn taken(&self) -> u64 {
+    pub fn taken(&self) -> usize {
         self.taken
     }
 
