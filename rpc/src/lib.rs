@@ -11,8 +11,6 @@ pub mod port;
 mod server;
 pub mod yamux;
 pub mod servers_wire;
-pub mod servers_wire;
-pub mod yamux;
 
 pub use exec::*;
 pub use node::*;
