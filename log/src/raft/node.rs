@@ -129,7 +129,6 @@ impl<S: StateMachine> Node<S> {
             return Err(ProposeError::NotLeader { leader: None, address: None });
         }
         let mut cut_off = self.cut_off.clone();
-        let mut leadership = self.leadership.clone();
         let sent = match term {
             None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
             Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
