@@ -20,6 +20,8 @@ pub const WITHIN: Duration = Duration::from_secs(60);
 pub struct Cluster {
     // Servers end before the namespaces that they run in go.
     pub servers: Vec<Server>,
+    /// Agents without a server of their own.
+    pub nodes: Vec<Server>,
     pub net: Net,
     _dir: tempfile::TempDir,
 }
@@ -27,21 +29,28 @@ pub struct Cluster {
 impl Cluster {
     /// `count` servers that are one cluster with a leader. `more` is put into the configuration of each.
     pub fn start(count: usize, seed: u64, more: &Value) -> Result<Cluster> {
-        Self::start_with(count, seed, more, |_| Ok(()))
+        Self::start_with(count, 0, seed, more, |_| Ok(()))
     }
 
-    /// The same; `prepare` sees the servers before any of them runs.
-    pub fn start_with(count: usize, seed: u64, more: &Value, prepare: impl FnOnce(&[Server]) -> Result<()>) -> Result<Cluster> {
+    /// The same, and `nodes` agents that are no servers; `prepare` sees the servers before any of them runs.
+    pub fn start_with(
+        count: usize,
+        nodes: usize,
+        seed: u64,
+        more: &Value,
+        prepare: impl FnOnce(&[Server]) -> Result<()>,
+    ) -> Result<Cluster> {
         let dir = tempfile::tempdir().context("making a folder for a cluster")?;
-        let net = Net::new(count, seed)?;
+        let net = Net::new(count + nodes, seed)?;
         let servers = (0..count).map(|n| Server::new(&net, n, count, dir.path(), more)).collect::<Result<Vec<_>>>()?;
+        let nodes = (count..count + nodes).map(|n| Server::node(&net, n, count, dir.path())).collect::<Result<Vec<_>>>()?;
         prepare(&servers)?;
-        let mut cluster = Cluster { servers, net, _dir: dir };
-        for server in &mut cluster.servers {
-            server.start(&cluster.net)?;
+        let mut cluster = Cluster { servers, nodes, net, _dir: dir };
+        for agent in cluster.servers.iter_mut().chain(&mut cluster.nodes) {
+            agent.start(&cluster.net)?;
         }
-        for server in &mut cluster.servers {
-            server.answers()?;
+        for agent in cluster.servers.iter_mut().chain(&mut cluster.nodes) {
+            agent.answers()?;
         }
         cluster.leader()?;
         Ok(cluster)

@@ -82,7 +82,7 @@ fn one_server_alone_writes_again_when_there_is_space() -> Result<()> {
 
 fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
     let mut disks = Vec::new();
-    let cluster = Cluster::start_with(count, seed, &json!({}), |servers| {
+    let cluster = Cluster::start_with(count, 0, seed, &json!({}), |servers| {
         for server in servers {
             disks.push(Disk::mount(&server.data)?);
         }

@@ -18,6 +18,7 @@ mod history;
 mod http;
 mod kills;
 mod net;
+mod nodes;
 mod partitions;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::process::Process;
 use crate::switch::{Faults, Switch};
 use crate::tun;
 
@@ -105,8 +106,7 @@ impl Net {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // Its cards and cables go with it, once nothing runs in it any more.
-        let _gone = ip(&["netns", "del", &self.name]);
+        remove(&self.name);
     }
 }
 
@@ -134,14 +134,19 @@ fn sweep() {
         if owner.is_empty() || fs::exists(format!("/proc/{owner}")).unwrap_or(true) {
             continue;
         }
-        let inside = Command::new("ip").args(["netns", "pids", name]).output().map(|out| out.stdout).unwrap_or_default();
-        for pid in String::from_utf8_lossy(&inside).lines().filter_map(|pid| pid.parse().ok()) {
-            if let Some(process) = crate::process::Process::find(pid) {
-                process.kill();
-            }
-        }
-        let _gone = ip(&["netns", "del", name]);
+        remove(name);
     }
+}
+
+/// Ends what runs in a namespace, tasks of nodes too, and removes it: its cards and cables go with it.
+fn remove(name: &str) {
+    let inside = Command::new("ip").args(["netns", "pids", name]).output().map(|out| out.stdout).unwrap_or_default();
+    for pid in String::from_utf8_lossy(&inside).lines().filter_map(|pid| pid.parse().ok()) {
+        if let Some(process) = Process::find(pid) {
+            process.kill();
+        }
+    }
+    let _gone = ip(&["netns", "del", name]);
 }
 
 /// Runs `ip` of iproute2.

@@ -25,7 +25,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const HTTP: u16 = 4646;
 const RPC: u16 = 4647;
 
-/// One of the servers. Dropping it ends it.
+/// One of the servers, or of the nodes beside them. Dropping it ends it.
 pub struct Server {
     pub name: String,
     /// Where clients find its HTTP, whatever happens to the network between servers.
@@ -42,21 +42,42 @@ pub struct Server {
 impl Server {
     /// Server `number` of `of`, which is not started. Its files are below `dir`; `more` is put into its configuration.
     pub fn new(net: &Net, number: usize, of: usize, dir: &Path, more: &Value) -> Result<Server> {
+        let others = rpc_of_first(of);
+        let mut config =
+            json!({"server": {"enabled": true, "bootstrap_expect": of, "server_join": {"retry_join": others, "retry_interval": "1s"}}});
+        put_in(&mut config, more);
+        Self::with_config(net, number, dir, config)
+    }
+
+    /// An agent that is a node and no server, and knows the first `of` servers.
+    pub fn node(net: &Net, number: usize, of: usize, dir: &Path) -> Result<Server> {
+        let config = json!({
+            "client": {
+                "enabled": true,
+                "servers": rpc_of_first(of),
+                // What a test looks at must not go because the disk of its machine is nearly full.
+                "gc_disk_usage_threshold": 100,
+                "gc_inode_usage_threshold": 100,
+            },
+            "plugin": {"raw_exec": {"config": {"enabled": true}}},
+        });
+        Self::with_config(net, number, dir, config)
+    }
+
+    fn with_config(net: &Net, number: usize, dir: &Path, more: Value) -> Result<Server> {
         let name = name_of(number);
         let dir = dir.join(&name);
         fs::create_dir_all(&dir).context("making a folder for a server")?;
         let address = net::inside(number);
-        let others: Vec<String> = (0..of).map(|n| format!("{}:{RPC}", net::inside(n))).collect();
+        let data = dir.join("data");
         let mut config = json!({
             "name": name,
             "bind_addr": "0.0.0.0",
             "advertise": {"http": address, "rpc": address, "serf": address},
-            "server": {"enabled": true, "bootstrap_expect": of, "server_join": {"retry_join": others, "retry_interval": "1s"}},
+            "data_dir": data,
             "limits": {"http_max_conns_per_client": 0},
         });
-        let data = dir.join("data");
-        config["data_dir"] = json!(data);
-        put_in(&mut config, more);
+        put_in(&mut config, &more);
         let path = dir.join("agent.json");
         fs::write(&path, config.to_string()).context("writing a configuration")?;
         Ok(Server {
@@ -90,7 +111,7 @@ impl Server {
         let mut ended = None;
         let answered = until(deadline, || {
             ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            ended.is_some() || http::call(http, &Request::new("GET", "/v1/status/peers"), Instant::now() + ANSWER_WITHIN).is_ok()
+            ended.is_some() || http::call(http, &Request::new("GET", "/v1/agent/health"), Instant::now() + ANSWER_WITHIN).is_ok()
         });
         if let Some(status) = ended {
             anyhow::bail!("{} ended with {status}: {}", self.name, self.last_lines());
@@ -196,6 +217,11 @@ impl Drop for Server {
             crate::say(&format!("{}: {}", self.name, self.last_lines()));
         }
     }
+}
+
+/// What the first so many servers call each other.
+fn rpc_of_first(of: usize) -> Vec<String> {
+    (0..of).map(|n| format!("{}:{RPC}", net::inside(n))).collect()
 }
 
 /// `a`, `b`, `c`, ..
