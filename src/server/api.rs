@@ -193,7 +193,11 @@ impl Server for Core {
             let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
             stats.insert(
                 "client".into(),
-                text(&[("node_id", id.to_string()), ("known_servers", self.rpc_addr()), ("num_allocations", allocs.to_string())]),
+                text(&[
+                    ("node_id", id.to_string()),
+                    ("known_servers", self.server_addresses().join(",")),
+                    ("num_allocations", allocs.to_string()),
+                ]),
             );
         }
         let cluster = view.cluster_metadata().map_or_else(String::new, |cluster| cluster.cluster_id.to_string());
@@ -203,7 +207,7 @@ impl Server for Core {
             ("dc", self.info.datacenter.clone()),
             ("expect", "1".into()),
             ("id", cluster),
-            ("port", self.rpc_port.to_string()),
+            ("port", self.cluster.address().rsplit_once(':').map_or_else(String::new, |(_, port)| port.to_owned())),
             ("raft_vsn", "3".into()),
             ("region", self.info.region.clone()),
             ("role", "nomad".into()),
@@ -233,11 +237,11 @@ impl Server for Core {
     }
 
     fn leader_addr(&self) -> String {
-        if self.log().leadership().borrow().leader.is_some() { self.rpc_addr() } else { String::new() }
+        self.leader_address().unwrap_or_default()
     }
 
     fn peer_addrs(&self) -> Vec<String> {
-        vec![self.rpc_addr()]
+        self.server_addresses()
     }
 
     fn past(&self) -> Option<&dyn Past> {
