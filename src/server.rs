@@ -8,6 +8,7 @@ mod archives;
 mod clock;
 pub mod cluster;
 mod endpoint;
+mod fence;
 pub mod forward;
 mod keeping;
 mod keyring;
@@ -21,6 +22,7 @@ mod past;
 mod plans;
 mod refill;
 mod rpc;
+mod room;
 mod services;
 mod timing;
 mod updates;
@@ -85,6 +87,10 @@ pub struct Core {
     /// There while this server leads and is ready to.
     reign: watch::Sender<Option<Arc<leadership::Reign>>>,
     times: Mutex<TimeTable>,
+    /// How the servers fare, as the leader sees it.
+    server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
+    fence: fence::Fence,
+    room: room::Room,
     apply_times: ApplyTimes,
     clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
@@ -207,6 +213,9 @@ impl Core {
             work_opened: Notify::new(),
             reign: watch::Sender::new(None),
             times: Mutex::default(),
+            server_health: Mutex::default(),
+            fence: fence::Fence::default(),
+            room: room::Room::default(),
             apply_times: ApplyTimes::default(),
             clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
@@ -306,6 +315,7 @@ impl Core {
 
     /// The same, only while this server leads in `term` if one is named.
     async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.room.check()?;
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;

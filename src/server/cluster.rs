@@ -3,6 +3,10 @@
 //! There is no gossip. A server greets those it was told to join and those who are members already; greetings tell of further servers. Who
 //! is a member, and where, is decided in the log alone.
 
+mod archives;
+pub(crate) mod autopilot;
+pub(crate) mod kek;
+mod membership;
 pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -495,7 +499,11 @@ impl Answers for Core {
     async fn answer(&self, topic: Topic, question: Bytes) -> Result<Bytes, String> {
         let Some(log) = self.log.get() else { return Err("the server is starting".into()) };
         match topic {
-            Topic::Consensus => Ok(log.receive(question).await),
+            Topic::Consensus => {
+                // What cannot be stored is better not begun.
+                self.room.check().map_err(|error| error.to_string())?;
+                Ok(log.receive(question).await)
+            }
             Topic::Greeting => {
                 let theirs: Greeting = decode(&question)?;
                 if theirs.region == self.info.region {
@@ -505,7 +513,8 @@ impl Answers for Core {
             }
             Topic::Join => Ok(encode(&self.let_in(decode(&question)?).await?)),
             Topic::Promise => self.promise(&decode(&question)?).map(|()| Bytes::new()),
-            Topic::KeyEncryptionKey => Err("there is none to hand out".into()),
+            Topic::KeyEncryptionKey => self.answer_about_kek(&question),
+            Topic::Archive => self.answer_about_archive(&question).await,
         }
     }
 }
