@@ -191,6 +191,7 @@ impl<S: Server> Api<S> {
                     once: None,
                     past: None,
                     stalled: parts.extensions.get().cloned(),
+                    remote: parts.extensions.get().copied(),
                     upgrade: parts.extensions.get().cloned(),
                 };
                 match once::run(handler, call).await {

@@ -22,6 +22,6 @@ pub mod wire;
 
 pub use error::ApiError;
 pub use http::{openapi_document, routes, routes_text};
-pub use listen::{Limits, serve};
+pub use listen::{Limits, Remote, serve};
 pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

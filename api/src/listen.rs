@@ -100,6 +100,7 @@ async fn connection<S: Server>(stream: TcpStream, peer: SocketAddr, api: Api<S>,
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
         request.extensions_mut().insert(stalled.clone());
+        request.extensions_mut().insert(Remote(peer.ip()));
         async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await) }
     });
     let serving = http1::Builder::new()
@@ -171,6 +172,10 @@ impl Drop for Place {
 /// Whether a connection was given up because its client read nothing. Requests carry it, for those that tell the log what this ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stalled(pub(crate) Arc<AtomicBool>);
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote(pub IpAddr);
 
 /// A connection whose writes fail when the other side reads nothing for too long.
 struct Bounded<T> {

@@ -22,7 +22,7 @@ use crate::http::gate::Credentials;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::past::PastView;
-use crate::listen::{Stalled, TooSlow};
+use crate::listen::{Remote, Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
@@ -55,6 +55,8 @@ pub struct Call<S> {
     pub past: Option<Arc<PastView>>,
     /// Tells that the caller's connection was given up.
     pub(crate) stalled: Option<Stalled>,
+    /// Where it comes from. `None`: from inside.
+    pub(crate) remote: Option<Remote>,
     /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
 }

@@ -71,6 +71,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         body: Mutex::new(Body::from(body.clone())),
         once: Some(once.anew()),
         stalled: call.stalled.clone(),
+        remote: call.remote,
         upgrade: call.upgrade.clone(),
         past,
     }

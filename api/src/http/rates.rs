@@ -5,6 +5,8 @@ use std::fmt;
 use axum::http::Method;
 
 use crate::caller::{AuthError, Caller, Identity};
+use crate::http::call::Call;
+use crate::listen::Remote;
 use crate::server::{Served, Server};
 
 /// What a call does to what it is about.
@@ -95,8 +97,9 @@ fn endpoint(method: &Method, path: &str) -> Option<(&'static str, RateOp)> {
     Some((endpoint, op))
 }
 
-/// Who made a call, as the label of a counter has it. Nobody is named where ACLs are off, and where the token could not be made out.
-fn identity(caller: &Result<Caller, AuthError>) -> Option<String> {
+/// Who made a call, as the label of a counter has it: of somebody unknown it is known where he is. Nobody is named where ACLs are off, and
+/// where the token could not be made out.
+fn identity(caller: &Result<Caller, AuthError>, remote: Option<Remote>) -> Option<String> {
     match caller {
         Ok(caller) => match caller.identity() {
             Identity::AclsOff => None,
@@ -105,15 +108,15 @@ fn identity(caller: &Result<Caller, AuthError>) -> Option<String> {
             Identity::Workload(workload) => Some(format!("alloc:{}", workload.claims.alloc_id)),
             Identity::Node(node) => Some(format!("client:{node}")),
         },
-        Err(AuthError::Unknown) => Some("unauthenticated".to_owned()),
+        Err(AuthError::Unknown) => Some(remote.map_or_else(|| "unauthenticated".to_owned(), |Remote(ip)| format!(":{ip}"))),
         Err(AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => None,
     }
 }
 
 /// Counts a request, whatever comes of it.
-pub(super) fn count<S: Server>(server: &S, method: &Method, path: &str, caller: &Result<Caller, AuthError>) {
-    if let Some((endpoint, op)) = endpoint(method, path) {
-        server.count_served(Served { endpoint, op, identity: identity(caller) });
+pub(super) fn count<S: Server>(call: &Call<S>, caller: &Result<Caller, AuthError>) {
+    if let Some((endpoint, op)) = endpoint(&call.method, &call.path) {
+        call.server.count_served(Served { endpoint, op, identity: identity(caller, call.remote) });
     }
 }
 
