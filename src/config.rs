@@ -1,16 +1,19 @@
 //! What an agent is told: the typed configuration. Reading files is in `config/file.rs`, flags are the command line's.
 
 pub mod file;
+pub mod network;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use songline_api::AclSettings;
 use songline_client::ClientConfig;
-use songline_model::{Dur, SchedulerConfiguration};
+use songline_model::{Dur, SchedulerConfiguration, Str};
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 use songline_scheduler::leader::root_keys::RootKeyAges;
+
+use network::{Addresses, DEFAULT_RPC_PORT, EncryptKey, JoinConfig, TlsConfig};
 
 /// Everything that an agent can be told.
 #[derive(Debug, Clone)]
@@ -29,10 +32,20 @@ pub struct AgentConfig {
     pub bind_addr: String,
     /// Port of HTTP; 0 takes a free one.
     pub http_port: u16,
-    /// Port of the node RPC and of the servers among each other. Announced only, so far.
+    /// Port of the node RPC and of the servers among each other; 0 takes a free one.
     pub rpc_port: u16,
-    /// Port of membership. Announced only.
+    /// A second port for the same, which configurations for the reference name when they name a server to join; 0 takes a free one.
     pub serf_port: u16,
+    /// Addresses to listen on where `bind_addr` is not meant.
+    pub addresses: Addresses,
+    /// What others are told to dial, `host` or `host:port`, where that is not what is listened on.
+    pub advertise: Addresses,
+    /// Certificates, and what they are for.
+    pub tls: TlsConfig,
+    /// Whether a server that is interrupted leaves the cluster first.
+    pub leave_on_interrupt: bool,
+    /// Whether a server that is terminated leaves the cluster first.
+    pub leave_on_terminate: bool,
     /// `trace` to `error`.
     pub log_level: String,
     /// Log lines as JSON.
@@ -47,12 +60,20 @@ pub struct AgentConfig {
     pub server: Option<ServerConfig>,
     /// The node, if there is one.
     pub client: Option<ClientConfig>,
+    /// Which servers the node joins, beside those of `client.servers`.
+    pub client_join: JoinConfig,
     /// Whether rate counters tell callers apart.
     pub rpc_rate_labels: bool,
     /// Whether Prometheus may ask.
     pub prometheus_metrics: bool,
-    /// How many connections one address may have.
+    /// How many connections of HTTP one address may have; 0 is no bound.
     pub http_max_conns_per_client: usize,
+    /// How long a handshake of TLS may take on the HTTP port.
+    pub https_handshake_timeout: Dur,
+    /// How long a connection to the servers' port may keep silent before it says what it is, and how long a handshake of TLS may take.
+    pub rpc_handshake_timeout: Dur,
+    /// How many connections to the servers' port one address may have; 0 is no bound.
+    pub rpc_max_conns_per_client: usize,
 }
 
 /// What a server is told.
@@ -86,6 +107,24 @@ pub struct ServerConfig {
     pub log_retention_bytes: u64,
     /// How the cluster schedules until somebody says otherwise.
     pub default_scheduler_config: SchedulerConfiguration,
+    /// How many servers, this one counted, must have found each other before they elect the first leader of a new cluster; 0 joins a
+    /// cluster that there is.
+    pub bootstrap_expect: usize,
+    /// Whom to join.
+    pub join: JoinConfig,
+    /// What servers prove to each other that they have.
+    pub encrypt: Option<EncryptKey>,
+    /// Whether this server only follows: it has all that the others have, and no vote.
+    pub non_voting_server: bool,
+    /// Whether a server that has left joins again when it is started.
+    pub rejoin_after_leave: bool,
+}
+
+impl ServerConfig {
+    /// Whether this server is a cluster of its own from the start: it was told so, or it was told of nobody else.
+    pub fn starts_alone(&self) -> bool {
+        self.bootstrap_expect == 1 || (self.bootstrap_expect == 0 && self.join.is_empty())
+    }
 }
 
 impl Default for ServerConfig {
@@ -105,6 +144,11 @@ impl Default for ServerConfig {
             log_retention_age: Dur::from_hours(7 * 24),
             log_retention_bytes: 8 << 30,
             default_scheduler_config: default_scheduler_config(),
+            bootstrap_expect: 0,
+            join: JoinConfig::default(),
+            encrypt: None,
+            non_voting_server: false,
+            rejoin_after_leave: false,
         }
     }
 }
@@ -129,15 +173,24 @@ impl Default for AgentConfig {
             http_port: 4646,
             rpc_port: 4647,
             serf_port: 4648,
+            addresses: Addresses::default(),
+            advertise: Addresses::default(),
+            tls: TlsConfig::default(),
+            leave_on_interrupt: false,
+            leave_on_terminate: false,
             log_level: "info".into(),
             log_json: false,
             enable_debug: false,
             response_headers: BTreeMap::new(),
             server: None,
             client: None,
+            client_join: JoinConfig::default(),
             rpc_rate_labels: true,
             prometheus_metrics: false,
             http_max_conns_per_client: 100,
+            https_handshake_timeout: Dur::from_secs(5),
+            rpc_handshake_timeout: Dur::from_secs(5),
+            rpc_max_conns_per_client: 100,
         }
     }
 }
@@ -159,6 +212,33 @@ impl AgentConfig {
 }
 
 impl AgentConfig {
+    /// Where to listen for HTTP.
+    pub fn http_bind(&self) -> (&str, u16) {
+        (self.addresses.http.as_deref().unwrap_or(&self.bind_addr), self.http_port)
+    }
+
+    /// Where to listen for the node RPC and for other servers.
+    pub fn rpc_bind(&self) -> (&str, u16) {
+        (self.addresses.rpc.as_deref().unwrap_or(&self.bind_addr), self.rpc_port)
+    }
+
+    /// Where to listen for the same again, for those who know the port of membership only.
+    pub fn serf_bind(&self) -> (&str, u16) {
+        (self.addresses.serf.as_deref().unwrap_or(&self.bind_addr), self.serf_port)
+    }
+
+    /// The servers that the node is told of, `host:port`, each once.
+    pub fn server_addresses(&self) -> Vec<Str> {
+        let told = self.client.iter().flat_map(|client| &client.servers).map(|address| network::with_port(address, DEFAULT_RPC_PORT));
+        let mut addresses: Vec<Str> = Vec::new();
+        for address in told.chain(self.client_join.addresses()) {
+            if !addresses.iter().any(|known| *known == address) {
+                addresses.push(address.into());
+            }
+        }
+        addresses
+    }
+
     /// Says what is missing or contradicts itself.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.server.is_none() && self.client.is_none() {
@@ -175,7 +255,21 @@ impl AgentConfig {
         if self.datacenter.contains(['\0', '*']) {
             anyhow::bail!("Datacenter contains invalid characters (null or '*')");
         }
+        self.tls.check()?;
+        if (1..=20).contains(&self.rpc_max_conns_per_client) {
+            anyhow::bail!("limits.rpc_max_conns_per_client must be above 20, or 0 for no bound");
+        }
+        if let Some(server) = &self.server {
+            server.join.check("server.retry_join")?;
+            if server.non_voting_server && server.starts_alone() {
+                anyhow::bail!("server.non_voting_server: a server without a vote needs others to join");
+            }
+        }
         if let Some(client) = &self.client {
+            self.client_join.check("client.server_join")?;
+            if self.server.is_none() && self.server_addresses().is_empty() {
+                anyhow::bail!("client: an agent without a server needs servers: name them in client.servers or client.server_join");
+            }
             if client.min_dynamic_port > client.max_dynamic_port {
                 let (min, max) = (client.min_dynamic_port, client.max_dynamic_port);
                 anyhow::bail!("Invalid dynamic port range: min_dynamic_port={min} and max_dynamic_port={max}");

@@ -8,6 +8,7 @@ mod compare;
 pub mod config;
 mod hex;
 mod logging;
+pub mod passing;
 pub mod server;
 
 /// What a request asks of a server, for tools that ask without HTTP.

@@ -5,10 +5,13 @@
 mod api;
 mod apply_times;
 mod archives;
+mod clock;
 mod endpoint;
+pub mod forward;
 mod keeping;
 mod keyring;
 mod lead;
+mod leadership;
 mod machine;
 mod metrics;
 mod nodes;
@@ -37,6 +40,7 @@ use songline_log::Log;
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
 use songline_scheduler::leader::evals::EvalQueues;
+use songline_scheduler::leader::gc::TimeTable;
 use songline_scheduler::leader::heartbeats::Heartbeats;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -44,6 +48,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ServerConfig;
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
+pub use clock::TimeSource;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
@@ -72,7 +77,11 @@ pub struct Core {
     work: Notify,
     /// Told when long work may be under way.
     work_opened: Notify,
+    /// There while this server leads and is ready to.
+    reign: watch::Sender<Option<Arc<leadership::Reign>>>,
+    times: Mutex<TimeTable>,
     apply_times: ApplyTimes,
+    clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
     workers: workers::pool::Pool,
     /// This server itself, for those of its threads that are started later.
@@ -90,6 +99,7 @@ pub struct Core {
     agent_config: serde_json::Value,
     rpc_port: u16,
     stable_since: Time,
+    forward: forward::Forward,
     shutdown: CancellationToken,
 }
 
@@ -151,8 +161,14 @@ pub enum StartError {
 }
 
 impl Core {
-    /// Opens or makes the server's directory, replays the log and starts to lead.
+    /// Opens or makes the server's directory, replays the log and takes part. A server that is alone leads when this returns; one of
+    /// several may be waiting for the others.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
+        Self::start_with(setup, Box::new(clock::Machine::default())).await
+    }
+
+    /// The same, with another clock than the machine's.
+    pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, rpc_port } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
@@ -180,7 +196,10 @@ impl Core {
             queues: Mutex::new(EvalQueues::new()),
             work: Notify::new(),
             work_opened: Notify::new(),
+            reign: watch::Sender::new(None),
+            times: Mutex::default(),
             apply_times: ApplyTimes::default(),
+            clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
             deadlines: Notify::new(),
             plans,
@@ -193,21 +212,22 @@ impl Core {
             agent_config,
             rpc_port,
             stable_since: wall_clock(),
+            forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
             shutdown: CancellationToken::new(),
             dir,
         });
         let (machine, reactions) = Machine::new(&core);
         let log_config = machine::log_config(&core.config, core.dir.clone());
-        let log = Log::open(log_config, machine).await.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        let log = Log::open(log_config, machine, Arc::new(songline_log::NoTransport))
+            .await
+            .map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
-        lead::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
-        keyring::start(&core);
+        leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
-        work::start(&core);
         keeping::start(&core);
         refill::start(&core);
         Ok(core)
@@ -267,11 +287,20 @@ impl Core {
 
     /// The same, and how long applying it took here.
     pub(crate) async fn write_timed(&self, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.write_in_term(None, proposal).await
+    }
+
+    /// The same, only while this server leads in `term` if one is named.
+    async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
         let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
-        let reply = self.log().propose(bytes.into()).await.map_err(propose_error)?.reply;
+        let accepted = match term {
+            Some(term) => self.log().propose_in_term(term, bytes.into()).await,
+            None => self.log().propose(bytes.into()).await,
+        };
+        let reply = accepted.map_err(propose_error)?.reply;
         let outcome = reply.result?;
         Ok((Written { index: reply.index, outcome }, reply.took))
     }
@@ -284,7 +313,12 @@ impl Core {
     }
 
     pub(crate) fn now(&self) -> Time {
-        wall_clock()
+        self.clock.now()
+    }
+
+    /// The time that what waits goes by: see `clock.rs`.
+    pub(crate) fn pace(&self) -> Time {
+        self.clock.pace()
     }
 
     pub(crate) fn watches(&self) -> &Watches {
@@ -304,7 +338,7 @@ impl Core {
         let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
         let mut heartbeats = lock(&self.heartbeats);
         let earliest = heartbeats.next_deadline();
-        let ttl = heartbeats.on_heartbeat(node, stagger, self.now());
+        let ttl = heartbeats.on_heartbeat(node, stagger, self.pace());
         let moved = heartbeats.next_deadline() != earliest;
         drop(heartbeats);
         if moved {
@@ -336,7 +370,10 @@ impl Core {
 pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
     match error {
         songline_log::ProposeError::NotLeader { .. } => ProposeError::NoLeader,
-        other => ProposeError::Unavailable(other.to_string()),
+        lost @ (songline_log::ProposeError::OutcomeUnknown | songline_log::ProposeError::Stopped(_)) => {
+            ProposeError::OutcomeUnknown(lost.to_string())
+        }
+        long @ songline_log::ProposeError::TooLong { .. } => ProposeError::Unavailable(long.to_string()),
     }
 }
 

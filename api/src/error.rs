@@ -18,12 +18,23 @@ pub struct ApiError {
     pub text: Cow<'static, str>,
     /// The index of the query that found nothing; such answers carry the headers of a read.
     pub index: Option<u64>,
+    /// Set when it was for want of a leader: another one may be asked.
+    pub leaderless: Option<Leaderless>,
+}
+
+/// What has become of a request that had no leader, or lost it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaderless {
+    /// Nothing was written.
+    Nothing,
+    /// The write may or may not be in the log.
+    Unknown,
 }
 
 impl ApiError {
     /// An error with this code.
     pub fn new(code: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, text: text.into(), index: None }
+        Self { code, text: text.into(), index: None, leaderless: None }
     }
 
     /// 400: the request is wrong.
@@ -140,7 +151,9 @@ impl From<ProposeError> for ApiError {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Rejected(rejected) => rejected.into(),
-            ProposeError::NoLeader | ProposeError::Unavailable(_) => Self::internal(error.to_string()),
+            ProposeError::NoLeader => Self { leaderless: Some(Leaderless::Nothing), ..Self::internal(error.to_string()) },
+            ProposeError::OutcomeUnknown(_) => Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) },
+            ProposeError::Unavailable(_) => Self::internal(error.to_string()),
         }
     }
 }

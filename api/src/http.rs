@@ -3,6 +3,7 @@
 mod acl;
 mod agent;
 mod allocs;
+mod answered_by;
 mod audit;
 mod autopilot;
 mod blocking;
@@ -15,6 +16,7 @@ mod evals;
 mod events;
 mod exec;
 mod explain;
+mod forward;
 mod fs;
 mod gate;
 mod history;
@@ -35,6 +37,7 @@ mod openapi;
 mod operator;
 mod paging;
 mod params;
+pub(crate) mod passed;
 mod past;
 mod pools;
 mod pprof;
@@ -52,9 +55,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
+pub use answered_by::AnsweredBy;
 pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
 pub use rates::RateOp;
 
@@ -64,25 +69,44 @@ use crate::server::Server;
 use parking_lot::Mutex;
 
 use call::{Call, error_response};
+use forward::Answered;
 use gate::Credentials;
 use mux::{Found, Mux};
+use params::Query;
+use passed::PassedOn;
 
 /// Everything needed to answer requests. Cheap to clone.
 pub struct Api<S> {
     server: Arc<S>,
+    shared: Shared<S>,
+}
+
+/// What all connections to a server share, without the server itself. Cheap to clone.
+pub struct Shared<S> {
     mux: Arc<Mux<S>>,
     headers: Arc<[(HeaderName, HeaderValue)]>,
     callers: Arc<Callers>,
 }
 
+/// What a request has been found to ask for.
+struct Target<S> {
+    handler: Handler<S>,
+    /// Where the id is in the path.
+    id: std::ops::Range<usize>,
+    capability: Capability,
+    /// Decoded.
+    path: String,
+}
+
 impl<S> Clone for Api<S> {
     fn clone(&self) -> Self {
-        Self {
-            server: Arc::clone(&self.server),
-            mux: Arc::clone(&self.mux),
-            headers: Arc::clone(&self.headers),
-            callers: Arc::clone(&self.callers),
-        }
+        Self { server: Arc::clone(&self.server), shared: self.shared.clone() }
+    }
+}
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Self { mux: Arc::clone(&self.mux), headers: Arc::clone(&self.headers), callers: Arc::clone(&self.callers) }
     }
 }
 
@@ -151,16 +175,29 @@ fn mux<S: Server>() -> Mux<S> {
     mux
 }
 
-impl<S: Server> Api<S> {
-    /// The API of this server.
-    pub fn new(server: Arc<S>) -> Self {
+impl<S: Server> Shared<S> {
+    /// What connections to this server share.
+    pub fn of(server: &S) -> Self {
         let headers = server
             .info()
             .response_headers
             .iter()
             .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
         let headers = headers.collect();
-        Self { server, mux: Arc::new(mux()), headers, callers: Arc::default() }
+        Self { mux: Arc::new(mux()), headers, callers: Arc::default() }
+    }
+}
+
+impl<S: Server> Api<S> {
+    /// The API of this server.
+    pub fn new(server: Arc<S>) -> Self {
+        let shared = Shared::of(&*server);
+        Self::with(server, shared)
+    }
+
+    /// The same with what its other connections have.
+    pub fn with(server: Arc<S>, shared: Shared<S>) -> Self {
+        Self { server, shared }
     }
 
     /// Answers one request. Never fails: an error is an answer, too.
@@ -176,27 +213,29 @@ impl<S: Server> Api<S> {
         if let Some(response) = cors.and_then(|methods| cors::preflight(methods, &parts.method, &parts.headers)) {
             return compress::apply(response, encoding);
         }
-        let query = parts.uri.query().unwrap_or_default();
-        let mut response = match self.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id, capability } => {
-                let call = Call {
-                    server: Arc::clone(&self.server),
-                    method: parts.method,
-                    query: query.to_owned(),
-                    path,
-                    id,
-                    headers: parts.headers,
-                    credentials: Credentials::new(Arc::clone(&self.callers), capability),
-                    body: Mutex::new(body),
-                    once: None,
-                    past: None,
-                    stalled: parts.extensions.get().cloned(),
-                    remote: parts.extensions.get().copied(),
-                    upgrade: parts.extensions.get().cloned(),
+        let uri = parts.uri.clone();
+        let query = uri.query().unwrap_or_default();
+        let mut response = match self.shared.mux.find(&parts.method, &path, query) {
+            Found::Handler { handler, id, capability, answered_by } => {
+                let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
+                let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
+                let target = Target { handler, id, capability, path };
+                let answered = match by {
+                    Err(error) => Answered::Own(Err(error)),
+                    Ok(AnsweredBy::Asked) => Answered::Own(self.here(&target, parts, body).await),
+                    Ok(AnsweredBy::Leader) => self.of_leader(&target, parts, body).await,
                 };
-                match once::run(handler, call).await {
-                    Ok(response) => response,
-                    Err(error) => error_response(&*self.server, error),
+                match answered {
+                    Answered::Passed(response) => return response,
+                    Answered::Own(Ok(response)) => response,
+                    Answered::Own(Err(error)) => {
+                        let leaderless = error.leaderless.filter(|_| passed);
+                        let mut response = error_response(&*self.server, error);
+                        if let Some(fate) = leaderless {
+                            passed::tell(response.headers_mut(), fate);
+                        }
+                        response
+                    }
                 }
             }
             Found::WrongMethod => error_response(&*self.server, ApiError::method()),
@@ -207,7 +246,7 @@ impl<S: Server> Api<S> {
             }
             Found::Nothing => status(StatusCode::NOT_FOUND),
         };
-        for (name, value) in &*self.headers {
+        for (name, value) in &*self.shared.headers {
             response.headers_mut().entry(name).or_insert_with(|| value.clone());
         }
         let mut response = compress::apply(response, encoding);
@@ -215,6 +254,29 @@ impl<S: Server> Api<S> {
             cors::decorate(origin, &mut response);
         }
         response
+    }
+}
+
+impl<S: Server> Api<S> {
+    /// Answers a request by what this server has.
+    async fn here(&self, target: &Target<S>, parts: Parts, body: Body) -> Result<Response, ApiError> {
+        let call = Call {
+            server: Arc::clone(&self.server),
+            method: parts.method,
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            path: target.path.clone(),
+            id: target.id.clone(),
+            headers: parts.headers,
+            credentials: Credentials::new(Arc::clone(&self.shared.callers), target.capability),
+            body: Mutex::new(body),
+            once: None,
+            forward_key: parts.extensions.get::<PassedOn>().and_then(|passed| passed.key.clone()),
+            past: None,
+            stalled: parts.extensions.get().cloned(),
+            peer: parts.extensions.get().copied(),
+            upgrade: parts.extensions.get().cloned(),
+        };
+        once::run(target.handler, call).await
     }
 }
 

@@ -20,8 +20,8 @@ pub mod touches;
 pub mod watch;
 pub mod wire;
 
-pub use error::ApiError;
-pub use http::{openapi_document, routes, routes_text};
-pub use listen::{Limits, Remote, serve};
+pub use error::{ApiError, Leaderless};
+pub use http::{Api, Shared, openapi_document, routes, routes_text};
+pub use listen::{Limits, serve, serve_passed};
 pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

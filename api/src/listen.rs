@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::http::Api;
+use crate::http::passed::{self, Peer};
 use crate::server::Server;
 
 use pace::Paced;
@@ -80,7 +81,10 @@ pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Lim
         };
         let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
         tasks.spawn(async move {
-            connection(stream, peer, api, &limits, shutdown).await;
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
+            }
+            connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await;
             drop(place);
         });
     }
@@ -90,17 +94,40 @@ pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Lim
     }
 }
 
-async fn connection<S: Server>(stream: TcpStream, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
-    }
+/// Answers requests that another agent passes on over one connection, until it ends or `shutdown`.
+pub async fn serve_passed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    connection(stream, peer, Speaker::Agent, api, limits, shutdown).await;
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    /// Anybody.
+    Caller,
+    /// Another agent, which speaks for its callers.
+    Agent,
+}
+
+async fn connection<S: Server, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let stalled = Stalled::default();
     let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, waiting: None, stalled: stalled.clone() });
     let body_timeout = limits.body_timeout;
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
         request.extensions_mut().insert(stalled.clone());
-        request.extensions_mut().insert(Remote(peer.ip()));
+        if speaker == Speaker::Agent {
+            let (passed, from) = passed::take(request.headers_mut(), peer.ip());
+            request.extensions_mut().insert(passed);
+            request.extensions_mut().insert(from);
+        } else {
+            request.extensions_mut().insert(Peer(peer.ip()));
+        }
         async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await) }
     });
     let serving = http1::Builder::new()
@@ -172,10 +199,6 @@ impl Drop for Place {
 /// Whether a connection was given up because its client read nothing. Requests carry it, for those that tell the log what this ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stalled(pub(crate) Arc<AtomicBool>);
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub struct Remote(pub IpAddr);
 
 /// A connection whose writes fail when the other side reads nothing for too long.
 struct Bounded<T> {

@@ -119,6 +119,7 @@ pub fn whole_table() -> Vec<RouteInfo> {
                 },
                 path: table::unnamed(&row.path),
                 capability: Capability::Anyone,
+                answered_by: crate::http::AnsweredBy::Leader,
             })
             .collect::<Vec<_>>()
     };

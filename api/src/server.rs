@@ -6,6 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
+use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
 use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time, TtlBounds};
@@ -33,6 +35,33 @@ pub trait Server: Send + Sync + 'static {
 
     /// Returns once this server has applied everything that was acknowledged before the call.
     fn read_barrier(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// The same for reads that need not be surer of the leader than its lease makes them.
+    fn lease_barrier(&self) -> impl Future<Output = Result<(), ProposeError>> + Send {
+        self.read_barrier()
+    }
+
+    /// Who answers what only the leader may answer.
+    fn leader(&self) -> Leader {
+        Leader::Here
+    }
+
+    /// Returns once that is another than `known`.
+    fn leader_other_than(&self, known: &Leader) -> impl Future<Output = ()> + Send {
+        let _ = known;
+        std::future::pending()
+    }
+
+    /// Returns once this leader may judge writes by its view: it has applied what leaders before it have acknowledged.
+    fn ready_to_lead(&self) -> impl Future<Output = Result<(), ProposeError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Passes a request on to the server whose port is at `address`, and answers what it answers.
+    fn pass_on(&self, address: &str, request: Request) -> impl Future<Output = Result<Response, PassFailure>> + Send {
+        let why = format!("{address} cannot be reached from here");
+        std::future::ready(Err(PassFailure::NotSent { request: Box::new(request), why }))
+    }
 
     /// How current this server's answers are.
     fn contact(&self) -> Contact;
@@ -132,6 +161,33 @@ pub trait Server: Send + Sync + 'static {
     fn shutdown(&self) -> &CancellationToken;
 }
 
+/// Who leads, as far as a server knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leader {
+    /// The server itself.
+    Here,
+    /// The server whose port is at this `host:port`.
+    At(Arc<str>),
+    /// Nobody.
+    Nobody,
+}
+
+/// Why a request that was passed on got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PassFailure {
+    /// Nothing of it was sent.
+    #[error("{why}")]
+    NotSent {
+        /// The request, whole.
+        request: Box<Request>,
+        /// The reason.
+        why: String,
+    },
+    /// It may have been sent: what it asks for may or may not have happened.
+    #[error("{0}")]
+    Lost(String),
+}
+
 /// A request as rate counters tell it apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Served {
@@ -201,7 +257,10 @@ pub enum ProposeError {
     /// Nobody leads.
     #[error("No cluster leader")]
     NoLeader,
-    /// The server is going down, or broken; the text says which. The command may or may not be applied.
+    /// Leadership was lost, or the log closed, on the way: the command may or may not be applied. The text says which.
+    #[error("{0}")]
+    OutcomeUnknown(String),
+    /// The server is broken, or the command cannot be one; the text says which.
     #[error("{0}")]
     Unavailable(String),
 }

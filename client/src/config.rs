@@ -26,6 +26,8 @@ pub struct ClientConfig {
     pub data_dir: PathBuf,
     /// Where HTTP requests for this node are answered, `host:port`.
     pub http_addr: Str,
+    /// The servers that it meets first, `host` or `host:port`; what they answer replaces this.
+    pub servers: Vec<Str>,
     /// Options by driver name, as in `plugin "raw_exec" { config { .. } }`.
     pub plugins: BTreeMap<Str, serde_json::Map<String, serde_json::Value>>,
     /// Further options (`driver.allowlist`, `fingerprint.network.disallow_link_local`, ..).
@@ -74,6 +76,7 @@ impl Default for ClientConfig {
             meta: BTreeMap::new(),
             data_dir: PathBuf::new(),
             http_addr: Str::default(),
+            servers: Vec::new(),
             plugins: BTreeMap::new(),
             options: BTreeMap::new(),
             host_volumes: BTreeMap::new(),

@@ -82,11 +82,15 @@ impl Cause {
 }
 
 /// A caller's key: the same key with the same body runs once, with another body is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Idempotency {
     /// As the caller sent it.
     pub key: Str,
     /// First 16 bytes of BLAKE3 of what the caller sent with it.
     #[serde(with = "serde_bytes")]
     pub body_hash: [u8; 16],
+    /// Whether it is the key of a server that passed the write on, for retries of its own: such a key is remembered for minutes only, and
+    /// does not crowd out those of callers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forwarded: bool,
 }

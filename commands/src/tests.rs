@@ -197,7 +197,7 @@ fn envelope(kind: Kind) -> Envelope {
         at: Time::from_nanos(1_700_000_000_123_456_789),
         actor: Actor::Accessor("3d2a".into()),
         cause: Some(Cause::new(41, Kind::JobRegister)),
-        idempotency: Some(Idempotency { key: "once".into(), body_hash: [5; 16] }),
+        idempotency: Some(Idempotency { key: "once".into(), body_hash: [5; 16], forwarded: false }),
         command: sample(kind),
     }
 }

@@ -75,7 +75,9 @@ impl CheckpointSource for Counter {
 fn propose(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let temp = tempfile::tempdir().expect("a temporary directory");
-    let log = runtime.block_on(Log::open(Config::new(temp.path()), Counter(0))).expect("an empty log");
+    let log = runtime
+        .block_on(Log::open(Config::new(temp.path()), Counter(0), std::sync::Arc::new(songline_log::NoTransport)))
+        .expect("an empty log");
     let payload = Bytes::from(vec![7; COMMAND_BYTES]);
     let mut group = c.benchmark_group("log_propose");
     for writers in [1, WRITERS] {

@@ -171,6 +171,44 @@ pub(crate) fn tidy(dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u
     sync_dir(dir)
 }
 
+/// The extension of a checkpoint that another server sent, while this server's own log may not have got there: it is whole, but a log that
+/// ends before it is no damage.
+const RECEIVED: &str = "received";
+
+/// Names a whole file that another server sent as the checkpoint after the entry at `index`.
+pub(crate) fn name_received(unnamed: &Path, dir: &Path, index: u64) -> io::Result<Checkpoint> {
+    let named = path(dir, index).with_extension(RECEIVED);
+    std::fs::rename(unnamed, &named)?;
+    sync_dir(dir)?;
+    Checkpoint::verify(&named)
+}
+
+/// Checkpoints that another server sent, oldest first.
+pub(crate) fn received(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == RECEIVED) {
+            found.push(path);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The last entry of one that another server sent, by its name.
+pub(crate) fn index_of_received(path: &Path) -> Option<u64> {
+    index_of(&path.with_extension(""))
+}
+
+/// Makes one that another server sent an ordinary one: the log begins behind it by now.
+pub(crate) fn adopt(received: &Path, dir: &Path) -> io::Result<PathBuf> {
+    let named = received.with_extension("");
+    std::fs::rename(received, &named)?;
+    sync_dir(dir)?;
+    Ok(named)
+}
+
 /// Removes what a crash left half written.
 pub(crate) fn remove_unfinished(dir: &Path) -> io::Result<()> {
     let entries = match std::fs::read_dir(dir) {

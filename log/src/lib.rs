@@ -18,11 +18,12 @@ mod retention;
 mod segment;
 mod slots;
 mod store;
+mod transport;
 
 pub use checkpoint::CheckpointInfo;
 pub use error::{OpenError, ReadError};
 pub use history::Entries;
-pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, ProposeError};
+pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, MemberError, PeerProgress, ProposeError, Start, Timing};
 pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
 pub use members::{Members, NodeId};
 pub use past::PastBounds;
@@ -32,3 +33,4 @@ pub use record::{Kind, PAYLOAD_BYTES_MAX, Record};
 pub use recovery::Recovery;
 pub use retention::{Dropped, Retention};
 pub use store::{Done, Opened, SegmentInfo, Store, StoreConfig, TornTail};
+pub use transport::{NoTransport, Transport, TransportError};

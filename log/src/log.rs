@@ -1,6 +1,7 @@
 //! The log as the server uses it: propose, read, checkpoint, drop what is old.
 //! How consensus works is `raft`'s business, how bytes reach the disk `store`'s.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,14 +15,15 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::error::{OpenError, ReadError};
 use crate::history::{Entries, Source};
 use crate::machine::StateMachine;
-use crate::members::NodeId;
+use crate::members::{Members, NodeId};
 use crate::past::PastBounds;
 use crate::position::{Edge, Position};
-use crate::raft::{Node, Progress, ReadyError, applied};
+use crate::raft::{Network, Node, Progress, ReadyError, applied};
 use crate::record::PAYLOAD_BYTES_MAX;
 use crate::recovery::{self, Recovery};
 use crate::retention::{self, Dropped, Retention};
 use crate::store::{SegmentInfo, Store, StoreConfig};
+use crate::transport::Transport;
 
 /// How long a single server may take to become leader of itself and to apply what it holds.
 const READY_WITHIN: Duration = Duration::from_secs(600);
@@ -35,6 +37,10 @@ pub struct Config {
     pub node_id: NodeId,
     /// Where other servers reach this one.
     pub address: String,
+    /// What a server does that belongs to no cluster yet.
+    pub start: Start,
+    /// How patient the members are with each other.
+    pub timing: Timing,
     /// Sizes of the files.
     pub store: StoreConfig,
     /// How many checkpoints are kept. Entries above the oldest of them are never dropped.
@@ -54,6 +60,8 @@ impl Config {
             dir: dir.into(),
             node_id: 1,
             address: String::new(),
+            start: Start::Alone,
+            timing: Timing::default(),
             store: StoreConfig::default(),
             checkpoints_keep: 2,
             past: PastBounds::default(),
@@ -61,6 +69,52 @@ impl Config {
             proposals_in_flight_max: 16_384,
         }
     }
+}
+
+/// What a server does that belongs to no cluster yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It founds one of its own.
+    Alone,
+    /// It waits until `Log::found` is called, or the leader of a cluster adds it.
+    Wait,
+}
+
+/// How patient the members are with each other. A leader is missed after at least `election_max + election_min`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How often a leader gives a sign of life.
+    pub heartbeat: Duration,
+    /// Shortest time, beyond the leader's lease, after which a follower stands for election.
+    pub election_min: Duration,
+    /// The longest. It is also the leader's lease.
+    pub election_max: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { heartbeat: Duration::from_millis(150), election_min: Duration::from_millis(400), election_max: Duration::from_millis(800) }
+    }
+}
+
+/// What the leader knows of another member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerProgress {
+    /// The last entry that it is known to have.
+    pub matched: Option<Position>,
+    /// How long ago it answered; `None`: not since this server leads.
+    pub last_heard: Option<Duration>,
+}
+
+/// Why the membership was not changed, or the leadership not moved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// Only the leader can.
+    #[error("this server is not the leader")]
+    NotLeader,
+    /// The text says why; the change may or may not come about.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// A proposal that was committed and applied.
@@ -159,14 +213,16 @@ impl<S: StateMachine> Log<S> {
     /// Opens the log, rebuilds `state` from the newest sound checkpoint and the entries after it, and starts
     /// consensus. A server that is alone has, when this returns, applied everything it ever acknowledged.
     /// Must be called within a tokio runtime.
-    pub async fn open(config: Config, state: S) -> Result<Self, OpenError> {
+    pub async fn open(config: Config, state: S, transport: Arc<dyn Transport>) -> Result<Self, OpenError> {
         let plan = config.clone();
         let recovered = tokio::task::spawn_blocking(move || recovery::recover(&plan, state));
         let (store, machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
         let store = Arc::new(store);
         let progress = machine.progress();
-        let node = Node::start(config.node_id, Arc::clone(&store), machine).await?;
-        node.found_cluster(&config.address).await?;
+        let node = Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network { transport }).await?;
+        if config.start == Start::Alone {
+            node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;
+        }
         let turns = Semaphore::new(config.proposals_in_flight_max);
         let inner = Inner { config, node, store, progress, recovery, turns, checkpointing: Mutex::new(()) };
         let log = Self { inner: Arc::new(inner) };
@@ -209,12 +265,113 @@ impl<S: StateMachine> Log<S> {
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command).await
+        self.inner.node.propose(command, None).await
+    }
+
+    /// The same, but only while this server leads in `term`: what was decided in an earlier term is not written in a later one.
+    pub async fn propose_in_term(&self, term: u64, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+        if command.len() > PAYLOAD_BYTES_MAX {
+            return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
+        }
+        let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
+        let _turn = self.inner.turns.acquire().await.map_err(closed)?;
+        self.inner.node.propose(command, Some(term)).await
     }
 
     /// Returns once this server is known to lead and has applied everything that was committed before the call.
     pub async fn read_barrier(&self) -> Result<(), ProposeError> {
         self.inner.node.read_barrier().await
+    }
+
+    /// Returns once this server is known to lead and has applied everything that is in its log or was proposed before the call, committed
+    /// or not: whoever takes over from itself in the same term must not overlook what is under way.
+    pub async fn settled(&self) -> Result<(), ProposeError> {
+        // The core takes calls in turn, so what was proposed before is in the log when it has answered this one.
+        self.inner.node.read_barrier().await?;
+        applied(&self.inner.progress, Edge { term: 0, next: self.inner.store.last().next }).await;
+        Ok(())
+    }
+
+    /// The same as `read_barrier` by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
+    pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
+        self.inner.node.lease_barrier().await
+    }
+
+    /// This server's number.
+    pub fn id(&self) -> NodeId {
+        self.inner.config.node_id
+    }
+
+    /// Whether this server belongs to a cluster, or has heard of one's leader.
+    pub async fn is_initialized(&self) -> Result<bool, OpenError> {
+        self.inner.node.is_initialized().await
+    }
+
+    /// Founds a cluster of these members. To be called on one of them, or with the very same members on several; nothing happens on a
+    /// server that belongs to a cluster.
+    pub async fn found(&self, members: &BTreeMap<NodeId, String>) -> Result<(), OpenError> {
+        self.inner.node.found_cluster(members).await
+    }
+
+    /// Answers a message that another member's `Transport` sent.
+    pub async fn receive(&self, message: Bytes) -> Bytes {
+        self.inner.node.receive(message).await
+    }
+
+    /// Who is in the cluster, with every change of it. Empty before there is one.
+    pub fn members(&self) -> watch::Receiver<Members> {
+        self.inner.node.members()
+    }
+
+    /// What the leader knows of the others; empty elsewhere.
+    pub fn peers(&self) -> BTreeMap<NodeId, PeerProgress> {
+        self.inner.node.peers()
+    }
+
+    /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
+    pub fn last_contact(&self) -> Option<Duration> {
+        self.inner.node.last_contact()
+    }
+
+    /// The last committed entry that this server knows of.
+    pub fn committed(&self) -> Option<Position> {
+        self.inner.node.committed()
+    }
+
+    /// Lets a server follow without a vote, or gives one that does another address. Only the leader can; returns once it is committed.
+    pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
+        self.inner.node.add_learner(id, address).await
+    }
+
+    /// Gives a server that follows a vote. Only the leader can.
+    pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
+        self.inner.node.promote(id).await
+    }
+
+    /// Takes a server's vote; it goes on following. Only the leader can.
+    pub async fn demote(&self, id: NodeId) -> Result<(), MemberError> {
+        self.inner.node.demote(id).await
+    }
+
+    /// Takes a server out of the cluster. Only the leader can, also itself.
+    pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
+        self.inner.node.remove(id).await
+    }
+
+    /// Lets another voter lead: `to`, or the one that has most of the log.
+    pub async fn transfer_leadership(&self, to: Option<NodeId>) -> Result<(), MemberError> {
+        let members = self.members().borrow().clone();
+        let voters = members.voters.last().cloned().unwrap_or_default();
+        let furthest = || {
+            let peers = self.peers().into_iter().filter(|(id, _)| voters.contains(id));
+            peers.max_by_key(|(_, peer)| peer.matched.map(|it| it.index)).map(|(id, _)| id)
+        };
+        match to.or_else(furthest) {
+            Some(to) if to == self.id() => Ok(()),
+            Some(to) if voters.contains(&to) => self.inner.node.transfer(to).await,
+            Some(to) => Err(MemberError::Failed(format!("server {to} has no vote"))),
+            None => Err(MemberError::Failed("there is no other server with a vote".to_owned())),
+        }
     }
 
     /// Whether this server leads, as far as it knows.
@@ -302,8 +459,14 @@ impl<S: StateMachine> Log<S> {
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
         let (past, oldest_entry) = (self.inner.config.past, self.oldest_index());
+        let floor = self.inner.store.floor().next;
         let written = tokio::task::spawn_blocking(move || {
             let checkpoint = Checkpoint::write(&dir, meta, source)?;
+            for received in checkpoint::received(&dir)? {
+                if checkpoint::index_of_received(&received).is_some_and(|index| index < floor) {
+                    checkpoint::adopt(&received, &dir)?;
+                }
+            }
             checkpoint::tidy(&dir, keep, &past, oldest_entry)?;
             Ok(checkpoint)
         });

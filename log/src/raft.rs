@@ -2,7 +2,9 @@
 //! the library can be replaced without anybody noticing.
 
 mod adapt;
+mod incoming;
 mod machine;
+mod message;
 mod network;
 mod node;
 mod storage;
@@ -11,4 +13,5 @@ mod tests;
 mod types;
 
 pub(crate) use machine::{Machine, Progress};
+pub(crate) use network::Network;
 pub(crate) use node::{Node, ReadyError, applied};

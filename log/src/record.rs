@@ -44,7 +44,7 @@ impl Record {
 
 const GROUP_KIND: u8 = 4;
 
-fn kind_of(byte: u8) -> Option<Kind> {
+pub(crate) fn kind_of(byte: u8) -> Option<Kind> {
     match byte {
         1 => Some(Kind::Blank),
         2 => Some(Kind::Command),

@@ -1,6 +1,7 @@
 //! From files to a state: the newest sound checkpoint, then the entries after it that are known to be committed.
 //! Entries beyond those are applied by consensus once it runs.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
@@ -8,9 +9,9 @@ use crate::error::OpenError;
 use crate::history::committed;
 use crate::log::Config;
 use crate::machine::StateMachine;
-use crate::position::Position;
+use crate::position::{Edge, Position};
 use crate::raft::Machine;
-use crate::store::{Store, TornTail};
+use crate::store::{Done, Store, TornTail};
 
 /// How much is read and applied at a time, in bytes of entries.
 const REPLAY_BYTES: usize = 1 << 20;
@@ -33,6 +34,7 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
     std::fs::create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
     let (store, opened) = Store::open(&config.log_dir(), config.store.clone())?;
     checkpoint::remove_unfinished(&dir).map_err(OpenError::io("tidying", &dir))?;
+    adopt_received(&store, &dir)?;
     let mut machine = Machine::new(state, dir.clone());
     let mut recovery = Recovery { torn: opened.torn, ..Recovery::default() };
 
@@ -62,6 +64,44 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
         recovery.replayed += count;
     }
     Ok((store, machine, recovery))
+}
+
+/// Ends what a crash may have interrupted: a checkpoint of another server takes the place of the entries up to it.
+fn adopt_received(store: &Store, dir: &Path) -> Result<(), OpenError> {
+    for path in checkpoint::received(dir).map_err(OpenError::io("listing", dir))? {
+        match Checkpoint::verify(&path) {
+            Ok(checkpoint) => begin_behind(store, checkpoint.meta.position).map_err(OpenError::io("emptying the log before", &path))?,
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "a checkpoint of another server is damaged");
+                continue;
+            }
+        }
+        checkpoint::adopt(&path, dir).map_err(OpenError::io("renaming", &path))?;
+    }
+    Ok(())
+}
+
+/// Lets the log begin behind `position`, unless it has that very entry, with what follows.
+fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
+    let behind = Edge::after(position);
+    if store.floor().next >= behind.next {
+        return Ok(());
+    }
+    let there =
+        store.last().next > position.index && store.read(position.index..behind.next, 1)?.first().is_some_and(|it| it.position == position);
+    if there {
+        return Ok(());
+    }
+    let floor = store.floor().next;
+    wait(|done| store.truncate(floor.min(store.last().next), done))?;
+    wait(|done| store.purge(behind, done))
+}
+
+/// Does to the store what it does in its own thread, and waits.
+fn wait(change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
+    let (tx, rx) = std::sync::mpsc::channel();
+    change(Box::new(move |outcome| drop(tx.send(outcome))))?;
+    rx.recv().map_err(|_| io::Error::other("the log's writer stopped"))?
 }
 
 fn newest_sound(dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {

@@ -46,6 +46,14 @@ pub struct TaskIdentity {
     pub signature: Signature,
 }
 
+impl Signature {
+    /// The signature that a token ends with.
+    pub fn of_token(token: &str) -> Option<Self> {
+        let (_, signature) = token.rsplit_once('.')?;
+        URL_SAFE_NO_PAD.decode(signature).ok()?.try_into().ok().map(Self)
+    }
+}
+
 #[derive(Serialize)]
 struct Header {
     alg: &'static str,

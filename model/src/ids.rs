@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::Str;
+use crate::{Str, form};
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +85,7 @@ macro_rules! uuid_id {
                 if s.is_human_readable() {
                     s.collect_str(self)
                 } else {
-                    s.serialize_bytes(self.0.as_bytes())
+                    serialize_uuid(&self.0, s)
                 }
             }
         }
@@ -133,7 +133,7 @@ uuid_id!(
 
 struct UuidVisitor;
 
-impl serde::de::Visitor<'_> for UuidVisitor {
+impl<'de> serde::de::Visitor<'de> for UuidVisitor {
     type Value = Uuid;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,10 +154,25 @@ impl serde::de::Visitor<'_> for UuidVisitor {
     fn visit_unit<E: serde::de::Error>(self) -> Result<Uuid, E> {
         Ok(Uuid::nil())
     }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, d: D) -> Result<Uuid, D::Error> {
+        d.deserialize_bytes(self)
+    }
+}
+
+/// The 16 bytes, so that an encoder can tell that they are an id.
+pub(crate) fn serialize_uuid<S: Serializer>(id: &Uuid, s: S) -> Result<S::Ok, S::Error> {
+    struct Digits<'a>(&'a [u8; 16]);
+    impl Serialize for Digits<'_> {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            s.serialize_bytes(self.0)
+        }
+    }
+    s.serialize_newtype_struct(form::ID, &Digits(id.as_bytes()))
 }
 
 pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
-    if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_bytes(UuidVisitor) }
+    if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_newtype_struct(form::ID, UuidVisitor) }
 }
 
 /// `#[serde(with)]` for an id that may be absent: `None` is the empty text of the wire.

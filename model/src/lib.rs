@@ -13,6 +13,7 @@ mod csi;
 mod deployment;
 mod empty;
 mod eval;
+pub mod form;
 mod group;
 mod identity;
 pub mod ids;

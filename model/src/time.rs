@@ -5,6 +5,8 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::form;
+
 /// A point in time: nanoseconds since 1970-01-01 UTC. RFC 3339 in JSON, an integer in the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(i64);
@@ -72,7 +74,7 @@ impl fmt::Debug for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_i64(self.0) }
+        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_newtype_struct(form::TIME, &self.0) }
     }
 }
 

@@ -118,7 +118,7 @@ fn indexes(state: &State) {
     assert_eq!(by.nodes_by_secret.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
     crate::csi::check::consistent(state);
-    assert_eq!(by.idempotency_by_index.len(), rows(Table::Idempotency));
+    assert_eq!(by.idempotency_by_index.len() + by.forwarded_by_index.len(), rows(Table::Idempotency));
     variables_and_keys(state);
     assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));
     assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));

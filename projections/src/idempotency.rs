@@ -12,10 +12,14 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// How long a key is remembered.
+/// How long a caller's key is remembered.
 const KEPT_FOR: Dur = Dur::from_hours(24);
-/// How many keys are remembered; beyond, the oldest ones go.
+/// How many keys of callers are remembered; beyond, the oldest ones go.
 const KEYS_MAX: usize = 100_000;
+/// How long the key of a server that passed a write on is remembered. It retries for seconds.
+const FORWARDED_KEPT_FOR: Dur = Dur::from_mins(2);
+/// How many keys of servers are remembered, beside those of callers: some seconds of writes at full speed.
+const FORWARDED_KEYS_MAX: usize = 65_536;
 /// How many outlived keys one entry drops. More than one, so that the table shrinks again after a burst.
 const DROPPED_PER_ENTRY_MAX: usize = 4;
 
@@ -37,6 +41,9 @@ pub struct Remembered {
     /// What a written variable showed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<Box<VariableMetadata>>,
+    /// Whether the key is that of a server that passed the write on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forwarded: bool,
 }
 
 impl Remembered {
@@ -55,14 +62,17 @@ impl Rules<Str, Remembered> for tables::Idempotency {
 
     fn reindex(state: &mut State, before: Option<&Arc<Remembered>>, after: Option<&Arc<Remembered>>) {
         let by_index = |row: &Arc<Remembered>| (row.index, row.key.clone());
-        crate::index::move_key(&mut state.by.idempotency_by_index, before.map(by_index), after.map(by_index));
+        let of = |row: Option<&Arc<Remembered>>, forwarded: bool| row.filter(|row| row.forwarded == forwarded).map(by_index);
+        crate::index::move_key(&mut state.by.idempotency_by_index, of(before, false), of(after, false));
+        crate::index::move_key(&mut state.by.forwarded_by_index, of(before, true), of(after, true));
     }
 }
 
 impl State {
     /// The write that ran under this key, if it is still remembered at `at`.
     pub fn remembered(&self, key: &str, at: Time) -> Option<&Arc<Remembered>> {
-        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.ran_at) < KEPT_FOR)
+        let kept_for = |row: &Remembered| if row.forwarded { FORWARDED_KEPT_FOR } else { KEPT_FOR };
+        self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.ran_at) < kept_for(row))
     }
 }
 
@@ -86,13 +96,17 @@ pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
         }
     };
     let (index, ran_at) = (tx.index(), tx.at());
-    tx.put::<tables::Idempotency>(Remembered { key: sent.key.clone(), body_hash: sent.body_hash, index, ran_at, cas, variable });
+    let Idempotency { key, body_hash, forwarded } = sent.clone();
+    tx.put::<tables::Idempotency>(Remembered { key, body_hash, index, ran_at, cas, variable, forwarded });
+    let keys_max = if forwarded { FORWARDED_KEYS_MAX } else { KEYS_MAX };
     for _ in 0..DROPPED_PER_ENTRY_MAX {
-        let Some((_, oldest)) = tx.by.idempotency_by_index.get_min().cloned() else {
+        let by_index = if forwarded { &tx.by.forwarded_by_index } else { &tx.by.idempotency_by_index };
+        let Some((_, oldest)) = by_index.get_min().cloned() else {
             return;
         };
+        let too_many = by_index.len() > keys_max;
         let outlived = tx.remembered(&oldest, tx.at()).is_none();
-        if !outlived && tx.by.idempotency_by_index.len() <= KEYS_MAX {
+        if !outlived && !too_many {
             return;
         }
         tx.delete::<tables::Idempotency>(&oldest);

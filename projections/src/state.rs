@@ -77,6 +77,8 @@ pub(crate) struct Indexes {
     pub(crate) services_by_node: OrdSet<(NodeId, ServiceKey)>,
     pub(crate) services_by_alloc: OrdSet<(AllocId, ServiceKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
+    /// The same of servers that passed writes on.
+    pub(crate) forwarded_by_index: OrdSet<(u64, Str)>,
 }
 
 impl Default for State {

@@ -103,7 +103,9 @@ impl Teller {
             writeln!(self.told, "   {row}").expect("writes");
             return;
         }
-        self.key = words.get("key").map(|key| Idempotency { key: key.into(), body_hash: id(words.get("body").unwrap_or_default()) });
+        let forwarded = words.get("passed").is_some();
+        let body_hash = id(words.get("body").unwrap_or_default());
+        self.key = words.get("key").or(words.get("passed")).map(|key| Idempotency { key: key.into(), body_hash, forwarded });
         let command = command(&words);
         let raft_index = self.state.raft_index() + 1;
         // The first entry has index 2, so that built-in rows can be told from it.

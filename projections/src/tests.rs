@@ -327,7 +327,8 @@ impl Dice {
         let at = Time::from_secs((raft_index * 60 + self.below(300)).cast_signed());
         let mut envelope = Envelope::new(at, Actor::Leader("test".into()), self.command(state));
         if self.chance(15) {
-            envelope.idempotency = Some(Idempotency { key: format!("k{}", self.below(9)).into(), body_hash: [self.below(2) as u8; 16] });
+            let key = format!("k{}", self.below(9)).into();
+            envelope.idempotency = Some(Idempotency { key, body_hash: [self.below(2) as u8; 16], forwarded: self.chance(30) });
         }
         envelope
     }

@@ -3,9 +3,14 @@
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
 mod exec;
+pub mod message;
+pub mod msgpack;
+pub mod net;
 mod node;
 pub mod port;
 mod server;
+pub mod servers_wire;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;

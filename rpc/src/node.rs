@@ -59,7 +59,7 @@ pub trait NodeAgent: Send + Sync + 'static {
 
 /// `NodeMetaResponse` of the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[serde(default, rename_all = "PascalCase")]
 pub struct NodeMeta {
     /// What the node has.
     pub meta: BTreeMap<Str, Str>,

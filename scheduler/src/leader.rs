@@ -3,6 +3,7 @@
 //! Each is without clock and IO: it sees changes and times, and says what to propose. None keeps anything that must survive; a new leader
 //! builds them from the tables and starts by doing once whatever an interrupted one may have dropped.
 
+pub mod autopilot;
 pub mod deployments;
 pub mod drains;
 pub mod evals;

@@ -1,9 +1,14 @@
-//! Clusters that are not real: a real server with nodes that only say that they run what they are given.
+//! Clusters that are not real, and the checkers that judge what any cluster did.
 //!
-//! For load and for tests of the servers. A simulated node makes the calls of a real one and starts no process.
+//! For load and for tests of the servers there is a real server whose nodes only say that they run what they are given.
 
+pub mod check;
+#[cfg(feature = "agents")]
 mod cluster;
+#[cfg(feature = "agents")]
 mod node;
 
+#[cfg(feature = "agents")]
 pub use cluster::Cluster;
+#[cfg(feature = "agents")]
 pub use node::SimNode;

@@ -2,6 +2,8 @@
 //!
 //! A key that the reference does not know is an error that names it. One that it knows and that does nothing here gives a warning.
 
+mod network;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -9,6 +11,7 @@ use serde_json::Value;
 use songline_client::ClientConfig;
 use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
 
+use super::network::EncryptKey;
 use super::{AgentConfig, ServerConfig};
 
 /// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, over what is there. Returns warnings.
@@ -69,17 +72,19 @@ pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<S
                 config.response_headers.insert(name.to_owned(), text(name, value)?);
                 Ok(())
             })?,
-            "ports" => ports(value, config)?,
+            "ports" => network::ports(value, config)?,
+            "addresses" => network::addresses(key, value, &mut config.addresses)?,
+            "advertise" => network::addresses(key, value, &mut config.advertise)?,
+            "tls" => network::tls(value, &mut config.tls, &mut seen)?,
+            "leave_on_interrupt" => config.leave_on_interrupt = flag(key, value)?,
+            "leave_on_terminate" => config.leave_on_terminate = flag(key, value)?,
             "server" => server(value, config, &mut seen)?,
             "client" => client(value, config, &mut seen)?,
             "plugin" => plugins(value, config)?,
             "acl" => acl(value, config, &mut seen)?,
             "telemetry" => telemetry(value, config, &mut seen)?,
-            "limits" => limits(value, config, &mut seen)?,
-            "addresses"
-            | "advertise"
-            | "tls"
-            | "consul"
+            "limits" => network::limits(value, config)?,
+            "consul"
             | "vault"
             | "autopilot"
             | "ui"
@@ -93,8 +98,6 @@ pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<S
             | "log_rotate_max_files"
             | "enable_syslog"
             | "syslog_facility"
-            | "leave_on_interrupt"
-            | "leave_on_terminate"
             | "disable_update_check"
             | "disable_anonymous_signature" => {
                 seen.without_effect(key, value);
@@ -117,20 +120,6 @@ impl Seen {
             self.warnings.push(format!("{key} is accepted and has no effect yet"));
         }
     }
-}
-
-fn ports(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
-    each(value, &mut |key, value| {
-        let port = u16::try_from(number(key, value)?).with_context(|| format!("ports.{key}"))?;
-        match key {
-            // 0 is a port here: any free one.
-            "http" => config.http_port = port,
-            "rpc" => config.rpc_port = port,
-            "serf" => config.serf_port = port,
-            other => bail!("ports unexpected keys {other}"),
-        }
-        Ok(())
-    })
 }
 
 fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
@@ -162,10 +151,15 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_age" => told.log_retention_age = span("server", key, value)?,
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
-            // One server is what there is: it makes itself leader.
-            "bootstrap_expect" if number(key, value)? == 1 => {}
-            "bootstrap_expect"
-            | "data_dir"
+            "bootstrap_expect" => told.bootstrap_expect = count(key, value)?,
+            "server_join" => network::join_block("server.server_join", value, &mut told.join)?,
+            "encrypt" => {
+                let key = text(key, value)?;
+                told.encrypt = if key.is_empty() { None } else { Some(EncryptKey::parse(&key)?) };
+            }
+            "non_voting_server" => told.non_voting_server = flag(key, value)?,
+            "rejoin_after_leave" => told.rejoin_after_leave = flag(key, value)?,
+            "data_dir"
             | "authoritative_region"
             | "protocol_version"
             | "raft_protocol"
@@ -174,9 +168,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "csi_volume_claim_gc_interval"
             | "csi_volume_claim_gc_threshold"
             | "csi_plugin_gc_threshold"
-            | "encrypt"
-            | "rejoin_after_leave"
-            | "non_voting_server"
             | "redundancy_zone"
             | "upgrade_version"
             | "license_path"
@@ -187,15 +178,14 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "job_default_priority"
             | "plan_rejection_tracker"
             | "search"
-            | "raft_boltdb"
-            | "server_join"
-            | "start_join"
-            | "retry_join"
-            | "retry_max"
-            | "retry_interval" => {
+            | "raft_boltdb" => {
                 seen.without_effect(&format!("server.{key}"), value);
             }
-            other => bail!("server unexpected keys {other}"),
+            other => {
+                if !network::join_key("server", other, value, &mut told.join)? {
+                    bail!("server unexpected keys {other}");
+                }
+            }
         }
         Ok(())
     })?;
@@ -236,6 +226,7 @@ fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
 
 fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
     let mut told = config.client.clone().unwrap_or_default();
+    let mut join = std::mem::take(&mut config.client_join);
     let mut enabled = config.client.is_some();
     each(value, &mut |key, value| {
         match key {
@@ -258,9 +249,10 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "disable_remote_exec" => told.disable_remote_exec = flag(key, value)?,
             "reserved" => reserved(value, &mut told)?,
             "host_volume" => host_volumes(value, &mut told)?,
+            "servers" => told.servers.extend(network::texts(key, value)?.into_iter().map(Str::from)),
+            "server_join" => network::join_block("client.server_join", value, &mut join)?,
             "state_dir"
             | "alloc_dir"
-            | "servers"
             | "chroot_env"
             | "network_speed"
             | "disk_free_mb"
@@ -278,7 +270,6 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "bind_wildcard_default_host_network"
             | "nomad_service_discovery"
             | "template"
-            | "server_join"
             | "host_network"
             | "artifact"
             | "drain_on_shutdown"
@@ -288,6 +279,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
         Ok(())
     })?;
     config.client = enabled.then_some(told);
+    config.client_join = join;
     Ok(())
 }
 
@@ -379,19 +371,6 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
             }
             other if other.starts_with("circonus_") => seen.without_effect(&format!("telemetry.{other}"), value),
             other => bail!("telemetry unexpected keys {other}"),
-        }
-        Ok(())
-    })
-}
-
-fn limits(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
-    each(value, &mut |key, value| {
-        match key {
-            "http_max_conns_per_client" => config.http_max_conns_per_client = count(key, value)?,
-            "https_handshake_timeout" | "rpc_handshake_timeout" | "rpc_max_conns_per_client" => {
-                seen.without_effect(&format!("limits.{key}"), value);
-            }
-            other => bail!("limits unexpected keys {other}"),
         }
         Ok(())
     })
@@ -532,5 +511,46 @@ mod tests {
     fn durations_say_which_key_they_were_for() {
         let error = agent(json!({ "server": { "heartbeat_grace": "5 x" } })).expect_err("is refused");
         assert_eq!(error.to_string(), "server.heartbeat_grace can't parse time duration 5 x");
+    }
+
+    #[test]
+    fn a_cluster_is_told_whom_to_join_in_the_block_and_in_the_old_keys() {
+        let (config, warnings) = agent(json!({
+            "server": [
+                { "bootstrap_expect": 3, "encrypt": "AAAAAAAAAAAAAAAAAAAAAA==", "retry_join": ["10.0.0.1"], "non_voting_server": true },
+                { "server_join": [{ "retry_join": ["10.0.0.2:4648"], "start_join": "s3", "retry_interval": "2s", "retry_max": 4 }] },
+            ],
+            "client": { "servers": ["a", "b:1"], "server_join": { "retry_join": ["c"] } },
+            "advertise": { "rpc": "192.0.2.1" },
+            "addresses": { "http": "127.0.0.1" },
+        }))
+        .expect("is a configuration");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let server = config.server.as_ref().expect("a dev agent has a server");
+        assert_eq!((server.bootstrap_expect, server.non_voting_server, server.encrypt.is_some()), (3, true, true));
+        assert_eq!(server.join.addresses(), ["s3:4647", "10.0.0.1:4647", "10.0.0.2:4648"]);
+        assert_eq!((server.join.retry_interval, server.join.retry_max), (Dur::from_secs(2), 4));
+        assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
+        assert_eq!((config.advertise.rpc.as_deref(), config.addresses.http.as_deref()), (Some("192.0.2.1"), Some("127.0.0.1")));
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_in_words() {
+        for (document, text) in [
+            (json!({ "server": { "encrypt": "AA" } }), "Invalid encryption key: Invalid padding"),
+            (json!({ "tls": { "rpc": true } }), "tls: cert_file and key_file are needed where http or rpc is on"),
+            (json!({ "tls": { "rpc": true, "cert_file": "c", "key_file": "k" } }), "tls: ca_file is needed to verify certificates"),
+            (json!({ "tls": { "tls_min_version": "tls10" } }), "tls.tls_min_version: \"tls10\" is not offered: tls12 or tls13"),
+            (
+                json!({ "server": { "retry_join": ["provider=aws tag_key=x"] } }),
+                "server.retry_join: \"provider=aws tag_key=x\" asks a cloud",
+            ),
+            (json!({ "advertise": { "http": "{{ GetPrivateIP }}" } }), "advertise.http: templates such as"),
+            (json!({ "limits": { "rpc_max_conns_per_client": 20 } }), "limits.rpc_max_conns_per_client must be above 20"),
+            (json!({ "client": { "server_join": { "nope": 1 } } }), "client.server_join unexpected keys nope"),
+        ] {
+            let error = agent(document).and_then(|(config, _)| config.check()).expect_err(text).to_string();
+            assert!(error.starts_with(text), "{error} is not {text}");
+        }
     }
 }

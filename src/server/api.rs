@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
 
+use axum::extract::Request;
+use axum::response::Response;
 use songline_api::event::EventHub;
 use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SavedArchive,
-    SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, Contact, Health, Leader, PassFailure, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport,
+    SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -30,6 +31,10 @@ impl Server for Core {
     }
 
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        // Before that nobody has looked at what earlier terms have left.
+        if self.reign().is_none() {
+            return Err(ProposeError::NoLeader);
+        }
         self.write(proposal).await
     }
 
@@ -37,8 +42,30 @@ impl Server for Core {
         self.log().read_barrier().await.map_err(super::propose_error)
     }
 
+    async fn lease_barrier(&self) -> Result<(), ProposeError> {
+        self.log().lease_barrier().await.map_err(super::propose_error)
+    }
+
+    fn leader(&self) -> Leader {
+        Core::leader(self)
+    }
+
+    async fn leader_other_than(&self, known: &Leader) {
+        Core::leader_other_than(self, known).await;
+    }
+
+    async fn ready_to_lead(&self) -> Result<(), ProposeError> {
+        Core::ready_to_lead(self).await
+    }
+
+    async fn pass_on(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
+        Core::pass_on(self, address, request).await
+    }
+
     fn contact(&self) -> Contact {
-        Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact: Duration::ZERO }
+        // Who has not heard of a leader since its start has not for as long as anybody can say.
+        let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.stable_since).to_std());
+        Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
     }
 
     fn watches(&self) -> &Watches {
@@ -103,7 +130,7 @@ impl Server for Core {
     }
 
     async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
-        self.collect_garbage(Cutoffs::ALL, &actor).await
+        self.collect_garbage(None, Cutoffs::ALL, &actor).await
     }
 
     async fn reconcile_summaries(&self, actor: Actor) -> Result<(), ProposeError> {

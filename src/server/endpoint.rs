@@ -11,10 +11,12 @@ use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::reports;
 
+use super::leadership::Reign;
 use super::{Core, nodes, services};
 
 impl Servers for Core {
     async fn node_register(&self, mut node: Node) -> Result<NodeUpdateResponse, RpcError> {
+        self.must_lead()?;
         check_registration(&node)?;
         let now = self.now();
         let view = self.view();
@@ -35,14 +37,15 @@ impl Servers for Core {
         let command = RegisterNode { node, create_node_pool: true };
         let index = self.propose_as(Actor::Node(id), None, command).await?;
         if needs_evals {
-            self.propose_node_evals(id, Cause::new(index, Kind::NodeRegister)).await?;
+            self.propose_node_evals(None, id, Cause::new(index, Kind::NodeRegister)).await?;
         }
         self.answer(id, index)
     }
 
     async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
+        self.must_lead()?;
         let (_, node) = self.authenticate(from)?;
-        let index = self.change_node_status(&node, status, None, Actor::Node(from.id)).await?;
+        let index = self.change_node_status(None, &node, status, None, Actor::Node(from.id)).await?;
         self.answer(from.id, index)
     }
 
@@ -78,6 +81,7 @@ impl Servers for Core {
         if allocs.is_empty() {
             return Err(RpcError::remote("must update at least one allocation"));
         }
+        self.must_lead()?;
         let (_, node) = self.authenticate(from)?;
         if let Some(refusal) = reports::refusal(&node) {
             return Err(RpcError::remote(refusal));
@@ -86,11 +90,13 @@ impl Servers for Core {
     }
 
     async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+        self.must_lead()?;
         let (view, _) = self.authenticate(from)?;
         services::upsert(self, from, &view, services).await
     }
 
     async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+        self.must_lead()?;
         self.authenticate(from)?;
         services::delete(self, from, namespace, id).await
     }
@@ -99,15 +105,22 @@ impl Servers for Core {
         if events.is_empty() {
             return Err(RpcError::remote("no node events given"));
         }
+        self.must_lead()?;
         self.authenticate(from)?;
         self.propose_as(Actor::Node(from.id), None, AddNodeEvents { events: [(from.id, events)].into() }).await
     }
 }
 
 impl Core {
+    /// What the leader alone may answer: another server's tables may be behind.
+    fn must_lead(&self) -> Result<(), RpcError> {
+        self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
+    }
+
     /// Writes a node's new status if it is one, and the evaluations that follow. Returns the entry's index, 0 when there was none.
     pub(crate) async fn change_node_status(
         &self,
+        reign: Option<&Reign>,
         node: &Node,
         wanted: NodeStatus,
         event: Option<NodeEvent>,
@@ -120,29 +133,44 @@ impl Core {
             return Ok(0);
         }
         let command = UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() };
-        let index = self.propose_as(actor, None, command).await?;
+        let index = self.propose_under(reign, actor, None, command).await?;
         // The entry decides which status it became: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if songline_projections::node_transition_needs_evals(node.status, status) {
-            self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
+            self.propose_node_evals(reign, node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
         }
         Ok(index)
     }
 
-    pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {
+    pub(crate) async fn propose_node_evals(&self, reign: Option<&Reign>, node: NodeId, cause: Cause) -> Result<(), RpcError> {
         let view = self.view();
         let Some(row) = view.node(node) else { return Ok(()) };
         let fresh = || EvalId::from(uuid::Uuid::new_v4());
         let evals = songline_projections::node_evals(&view, row, cause.index, self.now(), fresh);
         if !evals.is_empty() {
-            self.propose_as(Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
+            self.propose_under(reign, Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn propose_as(&self, actor: Actor, cause: Option<Cause>, command: impl Into<Command>) -> Result<u64, RpcError> {
+        self.propose_under(None, actor, cause, command).await
+    }
+
+    /// The same for what the leader decided on its own: under its reign only.
+    pub(crate) async fn propose_under(
+        &self,
+        reign: Option<&Reign>,
+        actor: Actor,
+        cause: Option<Cause>,
+        command: impl Into<Command>,
+    ) -> Result<u64, RpcError> {
         let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
-        match self.write(proposal).await {
+        let written = match reign {
+            Some(reign) => self.write_under(reign, proposal).await.map(|(written, _)| written),
+            None => self.write(proposal).await,
+        };
+        match written {
             Ok(written) => Ok(written.index),
             Err(songline_api::ProposeError::NoLeader) => Err(RpcError::NoLeader),
             Err(error) => Err(RpcError::remote(error.to_string())),

@@ -1,4 +1,5 @@
 //! The leader's loop: feeds what is applied to the machines of time, and proposes what they ask for.
+//! When a server leads, and that nothing of a reign outlives it, is `leadership.rs`'s business.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,13 @@ use songline_projections::{Change, State};
 use songline_scheduler::broker;
 use songline_scheduler::leader::deployments::{self, Deployments};
 use songline_scheduler::leader::drains::{self, Drains};
-use songline_scheduler::leader::gc::{self, Cutoffs, TimeTable};
+use songline_scheduler::leader::gc::{self, Cutoffs};
 use songline_scheduler::leader::heartbeats;
 use songline_scheduler::leader::services::Services;
 
 use tokio::sync::mpsc;
 
+use super::leadership::Reign;
 use super::machine::{Reaction, Reactions};
 use super::{Core, lock, nodes};
 
@@ -29,61 +31,72 @@ const RETRY_INTERVAL: Dur = Dur::from_mins(1);
 /// How often the servers compare their states, in entries.
 const DIGEST_INTERVAL: u64 = 10_000;
 
-struct Leader {
+/// The machines of one reign.
+pub(crate) struct Leader {
     core: Arc<Core>,
+    reign: Arc<Reign>,
+    /// Up to which index the machines know everything: they were filled from the state after it.
+    known: u64,
     deployments: Deployments,
     drains: Drains,
     services: Services,
     /// Nodes whose drain's end could not be written.
     drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
-    times: TimeTable,
     retry_at: Time,
     gc_at: Time,
     digest_at: u64,
 }
 
-/// Writes what a new cluster needs, fills the machines from the tables and starts the loop.
-pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
-    establish(core).await?;
-    let view = core.view();
-    let now = core.now();
-    let mut leader = Leader {
-        deployments: Deployments::new(),
-        drains: Drains::new(),
-        services: Services::new(),
-        drain_failures: mpsc::unbounded_channel(),
-        times: TimeTable::default(),
-        retry_at: now.plus(RETRY_INTERVAL),
-        gc_at: now.plus(core.config.gc_interval),
-        digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
-        core: Arc::clone(core),
-    };
-    leader.rebuild(&view, now);
-    core.work.notify_waiters();
-    tokio::spawn(leader.run(reactions));
-    Ok(())
-}
-
 /// What the first leader of a cluster writes.
-async fn establish(core: &Arc<Core>) -> Result<(), ProposeError> {
+pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), ProposeError> {
     let view = core.view();
     if view.scheduler_config().is_none() {
         let config = core.config.default_scheduler_config.clone();
-        core.write(proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+        core.write_under(reign, proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
     }
     if view.autopilot_config().is_none() {
         let config = AutopilotConfig::initial();
-        core.write(proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
+        core.write_under(reign, proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = uuid::Uuid::new_v4().to_string().into();
-        core.write(proposal("leadership", None, SetClusterMetadata { cluster_id, create_time: core.now().nanos() })).await?;
+        let command = SetClusterMetadata { cluster_id, create_time: core.now().nanos() };
+        core.write_under(reign, proposal("leadership", None, command)).await?;
     }
     Ok(())
 }
 
+/// Empties everything that only a leader fills.
+pub(crate) fn forget(core: &Core) {
+    core.queues().set_enabled(false, &core.view(), core.pace());
+    lock(&core.heartbeats).clear();
+}
+
 impl Leader {
-    async fn run(mut self, mut reactions: Reactions) {
+    /// Fills the machines from the tables.
+    pub(crate) fn begin(core: &Arc<Core>, reign: &Arc<Reign>) -> Self {
+        let view = core.view();
+        let now = core.pace();
+        let mut leader = Self {
+            reign: Arc::clone(reign),
+            known: 0,
+            deployments: Deployments::new(),
+            drains: Drains::new(),
+            services: Services::new(),
+            drain_failures: mpsc::unbounded_channel(),
+            retry_at: now.plus(RETRY_INTERVAL),
+            gc_at: now.plus(core.config.gc_interval),
+            digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
+            core: Arc::clone(core),
+        };
+        leader.rebuild(&view, now);
+        leader
+    }
+
+    /// Goes on until the reign is over; whoever drops the future ends it as well.
+    pub(crate) async fn run(mut self, reactions: &mut Reactions) {
+        // What was due before this reign began is done at once.
+        self.on_time();
         loop {
             let wait = self.time_to_next();
             tokio::select! {
@@ -93,8 +106,8 @@ impl Leader {
                 },
                 () = tokio::time::sleep(wait) => {}
                 () = self.core.deadlines.notified() => {}
-                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.now()),
-                () = self.core.shutdown.cancelled() => return,
+                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.pace()),
+                () = self.reign.over() => return,
             }
             while let Ok((view, batch)) = reactions.try_recv() {
                 self.on_applied(&view, &batch);
@@ -104,7 +117,7 @@ impl Leader {
     }
 
     fn time_to_next(&self) -> Duration {
-        let now = self.core.now();
+        let now = self.core.pace();
         let deadlines = [
             self.core.queues().broker.next_deadline(),
             lock(&self.core.heartbeats).next_deadline(),
@@ -117,8 +130,9 @@ impl Leader {
     }
 
     fn on_applied(&mut self, view: &Arc<State>, batch: &[Reaction]) {
-        let now = self.core.now();
-        self.times.witness(view.applied_index(), now);
+        let now = self.core.pace();
+        let news = batch.partition_point(|reaction| reaction.index <= self.known);
+        let batch = &batch[news..];
         {
             let mut queues = self.core.queues();
             for reaction in batch {
@@ -164,6 +178,7 @@ impl Leader {
 
     /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
     fn rebuild(&mut self, view: &State, now: Time) {
+        self.known = view.applied_index();
         self.core.root_keys_changed.notify_one();
         self.core.work_opened.notify_one();
         self.deployments.restore(view, now);
@@ -176,37 +191,36 @@ impl Leader {
     }
 
     fn on_time(&mut self) {
-        let now = self.core.now();
+        let (now, written) = (self.core.pace(), self.core.now());
         let view = self.core.view();
-        let (useless, failed) = {
-            let mut queues = self.core.queues();
-            queues.broker.on_time(now);
-            let mut useless: Vec<Evaluation> = queues
-                .broker
-                .take_cancelable(CANCELED_MAX)
-                .iter()
-                .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), now))
-                .collect();
-            useless.extend(
-                queues
-                    .blocked
-                    .take_duplicates()
+        let (useless, failed) =
+            {
+                let mut queues = self.core.queues();
+                queues.broker.on_time(now);
+                let mut useless: Vec<Evaluation> = queues
+                    .broker
+                    .take_cancelable(CANCELED_MAX)
                     .iter()
-                    .map(|eval| canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), now)),
-            );
-            let mut failed = Vec::new();
-            while let Some(delivery) = queues.broker.dequeue_failed(now) {
-                failed.push(delivery);
-            }
-            (useless, failed)
-        };
+                    .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), written))
+                    .collect();
+                useless.extend(
+                    queues.blocked.take_duplicates().iter().map(|eval| {
+                        canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), written)
+                    }),
+                );
+                let mut failed = Vec::new();
+                while let Some(delivery) = queues.broker.dequeue_failed(now) {
+                    failed.push(delivery);
+                }
+                (useless, failed)
+            };
         if !useless.is_empty() {
             self.propose("evals", None, UpdateEvals { evals: useless });
         }
         for delivery in failed {
             let spread = i64::from(uuid::Uuid::new_v4().as_bytes()[0]) * Dur::from_mins(5).nanos() / 256;
             let wait = Dur(Dur::from_mins(1).nanos() + spread);
-            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, now);
+            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, written);
             self.propose("evals", None, UpdateEvals { evals: rows.into() });
             // The delivery was taken a moment ago, so it is still ours.
             let _ = self.core.queues().broker.ack(delivery.eval.id, delivery.token, now);
@@ -215,10 +229,10 @@ impl Leader {
             self.miss(&view, node, now);
         }
         for effect in self.deployments.on_time(&view, now) {
-            self.advance(&view, effect, now);
+            self.advance(&view, effect, written);
         }
         for effect in self.drains.on_time(&view, now) {
-            self.drain(&view, effect, now);
+            self.drain(&view, effect, written);
         }
         for node_id in self.services.take_due(&view) {
             self.propose("services", None, DeleteServiceRegistrationsOfNode { node_id });
@@ -229,10 +243,10 @@ impl Leader {
         }
         if now >= self.gc_at {
             self.gc_at = now.plus(self.core.config.gc_interval);
-            let cutoffs = self.times.cutoffs(&self.core.config.gc, now);
-            let core = Arc::clone(&self.core);
-            tokio::spawn(async move {
-                if let Err(error) = core.collect_garbage(cutoffs, &Actor::Leader("gc".into())).await {
+            let cutoffs = lock(&self.core.times).cutoffs(&self.core.config.gc, now);
+            let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
+            self.reign.spawn(async move {
+                if let Err(error) = core.collect_garbage(Some(&reign), cutoffs, &Actor::Leader("gc".into())).await {
                     tracing::warn!(%error, "garbage collection stopped early; the next one goes on");
                 }
             });
@@ -259,14 +273,14 @@ impl Leader {
         let status = heartbeats::status_after_miss(view, &node, now);
         tracing::warn!(node = %id, name = %node.name, %status, "node missed its heartbeat");
         let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(view, &node);
-        let core = Arc::clone(&self.core);
-        tokio::spawn(async move {
-            let event = Some(nodes::missed_event(core.now()));
-            let written = core.change_node_status(&node, status, event, Actor::Leader("heartbeats".into())).await;
+        let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
+        self.reign.spawn(async move {
+            let (under, event) = (Some(&*reign), Some(nodes::missed_event(core.now())));
+            let written = core.change_node_status(under, &node, status, event, Actor::Leader("heartbeats".into())).await;
             if let Err(error) = &written {
                 tracing::warn!(node = %id, %error, "could not write that the node missed its heartbeat; it is tried again");
             }
-            if again && let Err(error) = core.propose_node_evals(id, Cause::new(node.modify_index, Kind::NodeUpdateStatus)).await {
+            if again && let Err(error) = core.propose_node_evals(under, id, Cause::new(node.modify_index, Kind::NodeUpdateStatus)).await {
                 tracing::warn!(node = %id, %error, "could not write the evaluations of a node that is away; it is tried again");
             }
             if written.is_err() || status == NodeStatus::Disconnected {
@@ -307,11 +321,11 @@ impl Leader {
             }
             drains::Effect::Complete { node, event } => {
                 let command = FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() };
-                let (core, failures) = (Arc::clone(&self.core), self.drain_failures.0.clone());
-                tokio::spawn(async move {
-                    if let Err(error) = core.write(proposal("drains", None, command)).await {
+                let (core, reign, failures) = (Arc::clone(&self.core), Arc::clone(&self.reign), self.drain_failures.0.clone());
+                self.reign.spawn(async move {
+                    if let Err(error) = core.write_under(&reign, proposal("drains", None, command)).await {
                         tracing::warn!(%node, %error, "could not write the end of a drain; it is tried again");
-                        // The loop is gone only when the server is going down.
+                        // The loop is gone only when the reign is over.
                         let _ = failures.send(node);
                     }
                 });
@@ -321,10 +335,10 @@ impl Leader {
 
     /// Writes without waiting: the loop goes on, and whatever fails shows up again in the tables.
     fn propose(&self, name: &'static str, cause: Option<Cause>, command: impl Into<Command>) {
-        let core = Arc::clone(&self.core);
+        let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
         let proposal = proposal(name, cause, command);
-        tokio::spawn(async move {
-            if let Err(error) = core.write(proposal).await {
+        self.reign.spawn(async move {
+            if let Err(error) = core.write_under(&reign, proposal).await {
                 tracing::debug!(actor = name, %error, "a leader's command was refused");
             }
         });
@@ -332,8 +346,8 @@ impl Leader {
 }
 
 impl Core {
-    /// Drops all that is old enough.
-    pub(crate) async fn collect_garbage(&self, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
+    /// Drops all that is old enough, for the leader itself or for somebody who asks.
+    pub(crate) async fn collect_garbage(&self, reign: Option<&Reign>, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
             let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.config.job_tracked_versions);
@@ -341,7 +355,11 @@ impl Core {
                 break;
             }
             for command in commands {
-                self.write(Proposal { actor: actor.clone(), cause: None, idempotency: None, command }).await?;
+                let proposal = Proposal { actor: actor.clone(), cause: None, idempotency: None, command };
+                match reign {
+                    Some(reign) => self.write_under(reign, proposal).await?.0,
+                    None => self.write(proposal).await?,
+                };
             }
         }
         Ok(())

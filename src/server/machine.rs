@@ -12,7 +12,7 @@ use songline_model::Blob;
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use tokio::sync::mpsc;
 
-use super::Core;
+use super::{Core, lock};
 use crate::config::ServerConfig;
 
 /// How long a checkpoint waits for the event history.
@@ -85,13 +85,14 @@ impl Machine {
             // Millions of rows are freed, and nobody shall wait for that.
             std::thread::spawn(move || drop(before));
         }
+        lock(&core.times).witness(self.state.applied_index(), self.state.applied_at());
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
             core.keyring.follow(&reaction.changes);
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
-        // The leader's loop is gone only when the server is going down.
+        // Whoever follows leadership is gone only when the server is going down.
         let _ = self.reactions.send((view, reactions));
     }
 }

@@ -1,4 +1,5 @@
 //! The plan queue and the one applier: checks plans in order against the newest view while the one before is still being written.
+//! A plan belongs to the reign that it was made in, and is refused once that is over.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,11 +13,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::Core;
+use super::leadership::Reign;
+
+/// What is said of plans that nobody may write any more.
+const DISABLED: &str = "plan queue is disabled";
 
 /// How long the applier waits for the view that a plan was made on.
 const VIEW_WAIT: Duration = Duration::from_secs(10);
 
 struct Waiting {
+    reign: Arc<Reign>,
     plan: Plan,
     done: oneshot::Sender<Result<PlanResult, String>>,
 }
@@ -37,10 +43,10 @@ impl PlanQueue {
     }
 
     /// Returns what of the plan was accepted, once that is durable and applied.
-    pub(crate) async fn submit(&self, plan: Plan) -> Result<PlanResult, String> {
+    pub(crate) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, String> {
         let (done, result) = oneshot::channel();
-        let closed = || "plan queue is disabled".to_owned();
-        self.queue.send(Waiting { plan, done }).map_err(|_| closed())?;
+        let closed = || DISABLED.to_owned();
+        self.queue.send(Waiting { reign, plan, done }).map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
     }
 }
@@ -57,6 +63,7 @@ pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
 
 /// The apply that is under way, and the state as it will be after it.
 struct Outstanding {
+    term: u64,
     writing: JoinHandle<Option<u64>>,
     after: State,
 }
@@ -75,9 +82,14 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             arrived += 1;
             queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
         }
-        let Some((_, Waiting { plan, done })) = queue.pop_first() else { continue };
+        let Some((_, Waiting { reign, plan, done })) = queue.pop_first() else { continue };
         let Some(core) = core.upgrade() else { return };
-        if outstanding.as_ref().is_some_and(|apply| apply.writing.is_finished()) {
+        if reign.is_over() {
+            let _ = done.send(Err(DISABLED.to_owned()));
+            continue;
+        }
+        // What an earlier reign had under way is in the view, or never will be.
+        if outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
             settle(&mut outstanding, &mut last_index).await;
         }
         let fresh;
@@ -105,7 +117,16 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             continue;
         }
         let now = core.now();
-        let signer = if result.node_allocation.is_empty() { Ok(None) } else { core.signer().await.map(Some) };
+        let signer = match result.node_allocation.is_empty() {
+            true => Ok(None),
+            false => tokio::select! {
+                signer = core.signer() => signer.map(Some),
+                () = reign.over() => {
+                    let _ = done.send(Err(DISABLED.to_owned()));
+                    continue;
+                }
+            },
+        };
         let placed = match signer {
             Ok(signer) => applier::placed(&plan, &result, now, |alloc| {
                 if let Some(signer) = &signer {
@@ -130,8 +151,9 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             continue;
         }
         let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
+        let term = reign.term();
         let writing = tokio::spawn(async move {
-            let written = core.propose_as(Actor::Leader("plans".into()), cause, command).await;
+            let written = core.propose_under(Some(&reign), Actor::Leader("plans".into()), cause, command).await;
             let index = written.as_ref().ok().copied();
             let answer = written.map_err(|error| error.to_string()).map(|index| {
                 result.alloc_index = index;
@@ -143,7 +165,7 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             let _ = done.send(answer);
             index
         });
-        outstanding = Some(Outstanding { writing, after });
+        outstanding = Some(Outstanding { term, writing, after });
     }
 }
 

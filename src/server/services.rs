@@ -33,7 +33,7 @@ pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services:
 pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
     core.read_barrier().await.map_err(|error| match error {
         ProposeError::NoLeader => RpcError::NoLeader,
-        ProposeError::Rejected(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
+        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
     })?;
     let Some(stored) = core.view().service_registration(&namespace, &id).cloned() else {
         return Err(RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()));

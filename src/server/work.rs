@@ -9,24 +9,19 @@ use songline_commands::{Actor, Cause, Kind};
 use songline_scheduler::leader::work::Pacer;
 
 use super::Core;
+use super::leadership::Reign;
 
 /// How long to wait after a slice that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Starts the loop; it ends with the server. What was under way before goes on.
-pub(crate) fn start(core: &Arc<Core>) {
-    let core = Arc::clone(core);
-    tokio::spawn(async move {
-        let shutdown = core.shutdown.clone();
-        tokio::select! {
-            () = run(&core) => {}
-            () = shutdown.cancelled() => {}
-        }
-    });
+/// Starts the loop; it ends with the reign. What was under way before goes on.
+pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
+    let (core, under) = (Arc::clone(core), Arc::clone(reign));
+    reign.spawn(async move { run(&core, &under).await });
 }
 
 /// One at a time: two of them in one batch would hold everybody up for twice as long.
-async fn run(core: &Core) {
+async fn run(core: &Core, reign: &Reign) {
     let mut pacer = Pacer::new();
     loop {
         // A piece of work that is opened after this look leaves a permit behind.
@@ -36,7 +31,7 @@ async fn run(core: &Core) {
         };
         let cause = Some(Cause::new(next.work.0, Kind::EvalDelete));
         let proposal = Proposal { actor: Actor::Leader("work".into()), cause, idempotency: None, command: next.into() };
-        match core.write_timed(proposal).await {
+        match core.write_under(reign, proposal).await {
             Ok((_, took)) => pacer.on_applied(took),
             // It is so old that nothing is known of it.
             Err(ProposeError::Rejected(_)) => {}

@@ -12,6 +12,7 @@ use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Done, Scheduler, Step};
 
+use super::leadership::Reign;
 use super::{Core, timing};
 use pool::{Doing, Worker};
 
@@ -49,15 +50,17 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         let woken = core.work.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
-        let delivery = core.queues().broker.dequeue(&worker.types, core.now());
-        let Some(Delivery { eval, token, .. }) = delivery else {
+        // The reign is looked at first: a delivery of a later one is given back, none of an earlier one is worked on under a later one.
+        let reign = core.reign();
+        let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
+        let Some((reign, Delivery { eval, token, .. })) = reign.zip(delivery) else {
             worker.does(Doing::Waiting);
             // Waiting must not keep the server alive, so it is waited for in short turns.
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
         };
-        let outcome = work(&core, worker, &eval, token).await;
-        let now = core.now();
+        let outcome = work(&core, &reign, worker, &eval, token).await;
+        let now = core.pace();
         let mut queues = core.queues();
         let answered = match &outcome {
             Ok(()) => queues.broker.ack(eval.id, token, now),
@@ -65,8 +68,12 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         };
         drop(queues);
         core.metrics.count_eval();
-        if let Err(error) = outcome {
-            tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again");
+        match outcome {
+            Ok(()) => {}
+            Err(error) if reign.is_over() => {
+                tracing::debug!(eval = %eval.id, job = %eval.job_id, error, "this server leads no more; the next leader has the evaluation");
+            }
+            Err(error) => tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again"),
         }
         if let Err(error) = answered {
             tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
@@ -77,7 +84,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
     }
 }
 
-async fn work(core: &Arc<Core>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
+async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
     // Everything that was written for this job before has to be in the view.
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
     worker.does(Doing::WaitingForView);
@@ -96,10 +103,10 @@ async fn work(core: &Arc<Core>, worker: &Worker, eval: &Arc<Evaluation>, token: 
         match timing::stamp(step, started.elapsed()) {
             Step::Submit { create, plan } => {
                 worker.does(Doing::Submitting);
-                write(core, eval, create).await?;
+                write(core, reign, eval, create).await?;
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
-                let answer = core.plans.submit(*plan).await;
-                core.queues().broker.reset_nack(eval.id, token, core.now()).map_err(|error| error.to_string())?;
+                let answer = core.plans.submit(Arc::clone(reign), *plan).await;
+                core.queues().broker.reset_nack(eval.id, token, core.pace()).map_err(|error| error.to_string())?;
                 let answer = answer?;
                 let newer = answer.refresh_index.max(answer.alloc_index);
                 if newer > 0 {
@@ -108,13 +115,14 @@ async fn work(core: &Arc<Core>, worker: &Worker, eval: &Arc<Evaluation>, token: 
                 }
                 result = Some(answer);
             }
-            Step::Done { create, done } => return finish(core, &view, eval, token, create, *done).await,
+            Step::Done { create, done } => return finish(core, reign, &view, eval, token, create, *done).await,
         }
     }
 }
 
 async fn finish(
     core: &Arc<Core>,
+    reign: &Reign,
     view: &State,
     eval: &Arc<Evaluation>,
     token: Token,
@@ -124,14 +132,14 @@ async fn finish(
     match done {
         Done::Update(update) => {
             create.push(update);
-            write(core, eval, create).await
+            write(core, reign, eval, create).await
         }
         Done::Reblock(update) => {
             if queued_differs(view, &update) {
                 create.push(update.clone());
             }
-            write(core, eval, create).await?;
-            core.queues().reblock(Arc::new(update), token, core.now());
+            write(core, reign, eval, create).await?;
+            core.queues().reblock(Arc::new(update), token, core.pace());
             Ok(())
         }
     }
@@ -144,13 +152,13 @@ fn queued_differs(view: &State, eval: &Evaluation) -> bool {
     eval.queued_allocations.iter().flat_map(|queued| queued.iter()).any(|(group, count)| known(group) != Some(*count))
 }
 
-async fn write(core: &Arc<Core>, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {
+async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {
     if evals.is_empty() {
         return Ok(());
     }
     let cause = Some(Cause::new(parent.modify_index, Kind::EvalUpdate));
     let proposal = Proposal { actor: Actor::Leader("scheduler".into()), cause, idempotency: None, command: UpdateEvals { evals }.into() };
-    match core.write(proposal).await {
+    match core.write_under(reign, proposal).await {
         Ok(_) => Ok(()),
         Err(ProposeError::Rejected(refusal)) => Err(refusal.to_string()),
         Err(error) => Err(error.to_string()),

@@ -20,7 +20,7 @@ pub struct At<T> {
     pub value: T,
 }
 
-/// Runs `query` on the newest view, and again after changes of `keys` while its index is not above the asked one.
+/// Runs `query` on the newest view, which is as current as the request wants it to be before any handler runs, and again after changes of `keys` while its index is not above the asked one.
 pub async fn run<S, T, Q>(call: &Call<S>, params: &ReadParams, keys: &[WatchKey], query: Q) -> Result<At<T>, ApiError>
 where
     S: Server,
@@ -30,9 +30,6 @@ where
         return query(&past);
     }
     let server = &*call.server;
-    if !params.stale {
-        server.read_barrier().await?;
-    }
     let found = query(&server.view())?;
     if params.min_index == 0 || found.index > params.min_index {
         return Ok(found);

@@ -21,8 +21,9 @@ use crate::error::ApiError;
 use crate::http::gate::Credentials;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
+use crate::http::passed::Peer;
 use crate::http::past::PastView;
-use crate::listen::{Remote, Stalled, TooSlow};
+use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
@@ -51,12 +52,14 @@ pub struct Call<S> {
     pub body: Mutex<Body>,
     /// The caller's wish that a retried request runs once.
     pub once: Option<Once>,
+    /// The key of a server that passed the request on, for retries of its own.
+    pub(crate) forward_key: Option<Str>,
     /// The past state that is asked, if one is.
     pub past: Option<Arc<PastView>>,
     /// Tells that the caller's connection was given up.
     pub(crate) stalled: Option<Stalled>,
     /// Where it comes from. `None`: from inside.
-    pub(crate) remote: Option<Remote>,
+    pub(crate) peer: Option<Peer>,
     /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
 }

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability, VariableCapability};
 
 use crate::error::ApiError;
+use crate::http::answered_by::AnsweredBy;
 use crate::http::call::Call;
 
 /// What a request needs. The gate checks it before the handler runs, as far as the request alone tells.
@@ -148,6 +149,7 @@ struct Arm<S> {
     shape: Shape,
     methods: Methods,
     capability: Capability,
+    answered_by: AnsweredBy,
     handler: Handler<S>,
 }
 
@@ -160,6 +162,8 @@ pub struct RouteInfo {
     pub methods: Methods,
     /// What a caller needs.
     pub capability: Capability,
+    /// Which server answers.
+    pub answered_by: AnsweredBy,
 }
 
 /// All routes of a server.
@@ -179,6 +183,8 @@ pub enum Found<S> {
         id: std::ops::Range<usize>,
         /// What it needs.
         capability: Capability,
+        /// Which server answers.
+        answered_by: AnsweredBy,
     },
     /// The route exists, the method does not.
     WrongMethod,
@@ -207,7 +213,7 @@ impl<S> Mux<S> {
                 (None, None) => unreachable!("the tail of a route is one of the three forms: {tail}"),
             },
         };
-        let arm = Arm { shape, methods, capability, handler };
+        let arm = Arm { shape, methods, capability, answered_by: AnsweredBy::of(root), handler };
         if !root.ends_with('/') {
             self.exact.entry(root).or_default().push(arm);
             return;
@@ -255,7 +261,7 @@ impl<S> Mux<S> {
                     Shape::Suffix(suffix) => format!("{root}{{}}{suffix}"),
                     Shape::Prefix(prefix) => format!("{root}{prefix}{{}}"),
                 };
-                out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability });
+                out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability, answered_by: arm.answered_by });
             }
         }
         out.sort_by(|a, b| a.path.cmp(&b.path));
@@ -283,7 +289,10 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
         return Found::Nothing;
     };
     match arms.iter().find(|arm| arm.shape == shape && arm.methods.takes(method)) {
-        Some(arm) => Found::Handler { handler: arm.handler, id: id.start + offset..id.end + offset, capability: arm.capability },
+        Some(arm) => {
+            let id = id.start + offset..id.end + offset;
+            Found::Handler { handler: arm.handler, id, capability: arm.capability, answered_by: arm.answered_by }
+        }
         None => Found::WrongMethod,
     }
 }

@@ -21,7 +21,7 @@ use crate::http::past::{self, PastView};
 use crate::server::Server;
 
 /// The header that carries the key.
-const HEADER: &str = "idempotency-key";
+pub(super) const HEADER: &str = "idempotency-key";
 
 /// The one write whose body is read by its handler: it has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
@@ -33,9 +33,11 @@ const ARCHIVES: &str = "/v1/operator/snapshot";
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Before all else: what ran under a key is told only to whom may do it now.
     gate::check(&call)?;
-    let once = Once::of(&call.method, &call.path, &call.query, &call.headers).filter(|_| call.method != Method::GET);
-    let Some(mut once) = once else { return past::run(handler, call).await };
-    if call.path == ARCHIVES {
+    let once = Once::of(&call.method, &call.path, &call.query, &call.headers).or_else(|| call.forward_key.take().map(Once::forwarded));
+    let Some(mut once) = once.filter(|_| call.method != Method::GET) else { return past::run(handler, call).await };
+    // A server's key has no body to be compared, so it needs none while nothing ran under it.
+    let first_time = || once.forwarded && call.server.view().remembered(&once.key, call.server.now()).is_none();
+    if call.path == ARCHIVES || first_time() {
         call.once = Some(once);
         return past::run(handler, call).await;
     }
@@ -71,8 +73,9 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         body: Mutex::new(Body::from(body.clone())),
         once: Some(once.anew()),
         stalled: call.stalled.clone(),
-        remote: call.remote,
+        peer: call.peer,
         upgrade: call.upgrade.clone(),
+        forward_key: None,
         past,
     }
 }
@@ -84,6 +87,8 @@ pub struct Once {
     hasher: blake3::Hasher,
     commands: Arc<AtomicU64>,
     ids: AtomicU64,
+    /// Whether a server made it, for one request that it passes on. It never comes with another body.
+    forwarded: bool,
 }
 
 impl Once {
@@ -95,28 +100,36 @@ impl Once {
             hasher.update(part.as_bytes());
             hasher.update(&[0]);
         }
-        Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0) })
+        Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: false })
+    }
+
+    /// The key of a server that passed a request on.
+    pub fn forwarded(key: Str) -> Self {
+        Self { key, hasher: blake3::Hasher::new(), commands: Arc::default(), ids: AtomicU64::new(0), forwarded: true }
     }
 
     /// The body counts, too: another one under the same key is another write.
     pub fn hash_body(&mut self, body: &[u8]) {
-        self.hasher.update(body);
+        if !self.forwarded {
+            self.hasher.update(body);
+        }
     }
 
     /// The same key and body, and nothing used yet.
     fn anew(&self) -> Self {
-        Self { key: self.key.clone(), hasher: self.hasher.clone(), commands: Arc::default(), ids: AtomicU64::new(0) }
+        let (key, hasher) = (self.key.clone(), self.hasher.clone());
+        Self { key, hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: self.forwarded }
     }
 
     fn hash(&self) -> [u8; 16] {
-        first_16(self.hasher.finalize())
+        if self.forwarded { [0; 16] } else { first_16(self.hasher.finalize()) }
     }
 
     /// The key of the request's next command. A request that needs several gives each its own.
     pub fn next(&self) -> Idempotency {
         let nth = self.commands.fetch_add(1, Ordering::Relaxed);
         let key = if nth == 0 { self.key.clone() } else { Str::from(format!("{}#{nth}", self.key)) };
-        Idempotency { key, body_hash: self.hash() }
+        Idempotency { key, body_hash: self.hash(), forwarded: self.forwarded }
     }
 
     /// The request's next id: made of the key, so that a retry makes the same.

@@ -49,6 +49,11 @@ impl<'a> Query<'a> {
         })
     }
 
+    /// A word that counts without a value, too, such as `stale`.
+    pub fn flag(self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value.is_empty() || parse_bool(&value) == Some(true))
+    }
+
     fn pairs(self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
         self.0.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -120,7 +125,7 @@ impl ReadParams {
             return Ok(out);
         }
         check_region(query, region)?;
-        out.stale = query.get("stale").is_some_and(|stale| stale.is_empty() || parse_bool(&stale) == Some(true));
+        out.stale = query.flag("stale");
         out.prefix = query.text("prefix").into_owned();
         out.namespace = namespace(query);
         out.per_page = query.text("per_page").parse().unwrap_or(0);

@@ -14,7 +14,7 @@ use songline_projections::State;
 use crate::error::ApiError;
 use crate::http::call::{Call, set_index};
 use crate::http::mux::Handler;
-use crate::http::params::{Query, parse_bool, quote};
+use crate::http::params::{Query, quote};
 use crate::past::{Past, PastError};
 use crate::server::Server;
 
@@ -49,7 +49,7 @@ impl PastView {
 
 /// Which past state is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+pub(super) enum When {
     Index(u64),
     Time(Time),
 }
@@ -80,7 +80,8 @@ fn not_a_read() -> ApiError {
     ApiError::bad_request("at_index and at_time are for reads of the state, and this request is none")
 }
 
-fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
+/// The past state that a query names.
+pub(super) fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
     if query.0.is_empty() {
         return Ok(None);
     }
@@ -127,10 +128,6 @@ pub(super) async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiErro
 async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
     let server = &*call.server;
     let past = past_of(server)?;
-    let stale = call.query().get("stale").is_some_and(|stale| stale.is_empty() || parse_bool(&stale) == Some(true));
-    if !stale {
-        server.read_barrier().await?;
-    }
     let index = match when {
         When::Index(index) => index,
         When::Time(at) => index_at(server, past, at).await?,

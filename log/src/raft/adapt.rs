@@ -74,6 +74,9 @@ fn decode_members(record: &Record) -> io::Result<Members> {
     Members::decode(&record.payload).ok_or_else(|| invalid(format!("entry {} holds no membership", record.position)))
 }
 
+/// How many bytes `encode_vote` makes.
+pub(super) const VOTE_BYTES: usize = 17;
+
 pub(super) fn encode_vote(vote: &Vote) -> Vec<u8> {
     let leader = vote.leader_id();
     let mut bytes = leader.term.to_le_bytes().to_vec();

@@ -66,6 +66,10 @@ impl<S: StateMachine> Machine<S> {
         Arc::clone(&self.progress)
     }
 
+    pub fn checkpoints_dir(&self) -> PathBuf {
+        self.checkpoints.clone()
+    }
+
     fn state(&mut self) -> &mut S {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,7 +178,7 @@ impl<S: StateMachine> RaftStateMachine<Types<S::Reply>> for Machine<S> {
     }
 }
 
-fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
+pub(super) fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
     Ok(Snapshot { meta: adapt::snapshot_meta(&checkpoint.meta)?, snapshot: Some(checkpoint) })
 }
 

@@ -1,66 +1,185 @@
-//! How servers reach each other. There is no transport yet: a log has one member, and whoever asks for another
-//! is told that it cannot be reached, which consensus knows how to live with.
+//! The way to other members: openraft's calls as messages of a `Transport`.
 
-use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::impls::BasicNode;
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+};
 use openraft::{AnyError, OptionalSend};
 
+use super::message::{Part, Request, Response};
 use super::types::{Snapshot, SnapshotData, Types, Vote};
+use crate::checkpoint::Checkpoint;
 use crate::members::NodeId;
+use crate::transport::{Transport, TransportError};
 
-/// Makes connections to other members.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NoNetwork;
+/// The least time that a message with entries has. openraft would give it three quarters of a heartbeat's interval, in which a follower
+/// with a slow disk may not even have written them.
+const APPEND_WITHIN: Duration = Duration::from_secs(2);
+/// How much of a checkpoint one message carries, in bytes.
+const PART_BYTES: usize = 1 << 20;
+/// How long a member may take to store a piece.
+const PART_WITHIN: Duration = Duration::from_secs(10);
+/// How long a member may take to verify and install a checkpoint that it has whole.
+const INSTALL_WITHIN: Duration = Duration::from_secs(300);
 
-/// The way to one other member. A transport must bound every call by `RPCOption::soft_ttl`: a call that never
-/// returns freezes consensus.
-#[derive(Debug)]
-pub(crate) struct NoPeer {
+/// Makes the ways to other members.
+#[derive(Clone)]
+pub(crate) struct Network {
+    pub transport: Arc<dyn Transport>,
+}
+
+/// The way to one other member.
+pub(crate) struct Peer {
+    transport: Arc<dyn Transport>,
     target: NodeId,
+    address: String,
 }
 
-impl NoPeer {
-    fn unreachable<R: Send + Sync + 'static>(&self) -> Unreachable<Types<R>> {
-        Unreachable::new(&AnyError::error(format!("no such peer: {}", self.target)))
+enum Unanswered {
+    Unreachable(String),
+    Lost(String),
+}
+
+impl Peer {
+    async fn ask<R: Send + Sync + 'static>(&self, request: Request<R>, within: Duration) -> Result<Response<R>, Unanswered> {
+        let sent = self.transport.send(self.target, &self.address, request.encode(), within);
+        // A call that never returns would freeze consensus, whatever the transport does.
+        let answer = match tokio::time::timeout(within, sent).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(TransportError::Unreachable(why))) => return Err(Unanswered::Unreachable(why)),
+            Ok(Err(TransportError::Lost(why))) => return Err(Unanswered::Lost(why)),
+            Err(_) => return Err(Unanswered::Lost(format!("server {} did not answer in {} ms", self.target, within.as_millis()))),
+        };
+        match Response::decode(answer) {
+            Ok(Response::Failed(why)) => Err(Unanswered::Unreachable(why)),
+            Ok(response) => Ok(response),
+            Err(error) => Err(Unanswered::Unreachable(error.to_string())),
+        }
+    }
+
+    fn unexpected<R: Send + Sync + 'static>(&self) -> RPCError<Types<R>> {
+        Unanswered::Unreachable(format!("server {} answers something else than it was asked", self.target)).into()
+    }
+
+    /// Sends the pieces that the other lacks, and waits until it has installed the whole.
+    async fn send_parts<R: Send + Sync + 'static>(&self, vote: Vote, checkpoint: &Checkpoint) -> Result<Vote, StreamingError<Types<R>>> {
+        let failed = |error: std::io::Error| StreamingError::Unreachable(Unreachable::new(&AnyError::new(&error)));
+        let file = Arc::new(File::open(&checkpoint.path).map_err(failed)?);
+        let file_bytes = file.metadata().map_err(failed)?.len();
+        let position = checkpoint.meta.position;
+        let mut offset = 0;
+        let mut data = Bytes::new();
+        // The first message is empty: what the other has from an earlier attempt is not sent again.
+        loop {
+            let last = offset + data.len() as u64 == file_bytes;
+            let part = Part { vote, position, file_bytes, offset, data };
+            let within = if last { INSTALL_WITHIN } else { PART_WITHIN };
+            let (theirs, have) = match self.ask::<R>(Request::Part(part), within).await {
+                Ok(Response::Part { vote, have }) => (vote, have),
+                Ok(_) => {
+                    return Err(StreamingError::Network(NetworkError::new(&AnyError::error("not an answer to a piece of a checkpoint"))));
+                }
+                Err(Unanswered::Unreachable(why)) => return Err(Unreachable::new(&AnyError::error(why)).into()),
+                Err(Unanswered::Lost(why)) => return Err(NetworkError::new(&AnyError::error(why)).into()),
+            };
+            if have >= file_bytes || theirs > vote {
+                return Ok(theirs);
+            }
+            offset = have;
+            let reading = Arc::clone(&file);
+            let read = tokio::task::spawn_blocking(move || read_part(&reading, offset)).await;
+            data = read.map_err(std::io::Error::other).and_then(|read| read).map_err(failed)?;
+        }
     }
 }
 
-impl<R: Send + Sync + 'static> RaftNetworkFactory<Types<R>> for NoNetwork {
-    type Network = NoPeer;
+fn read_part(file: &File, offset: u64) -> std::io::Result<Bytes> {
+    let mut data = Vec::with_capacity(PART_BYTES);
+    let mut file = file;
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(PART_BYTES as u64).read_to_end(&mut data)?;
+    Ok(data.into())
+}
 
-    async fn new_client(&mut self, target: NodeId, _node: &BasicNode) -> NoPeer {
-        NoPeer { target }
+impl<R: Send + Sync + 'static> From<Unanswered> for RPCError<Types<R>> {
+    fn from(why: Unanswered) -> Self {
+        match why {
+            Unanswered::Unreachable(why) => Unreachable::new(&AnyError::error(why)).into(),
+            Unanswered::Lost(why) => NetworkError::new(&AnyError::error(why)).into(),
+        }
     }
 }
 
-impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for NoPeer {
+impl<R: Send + Sync + 'static> RaftNetworkFactory<Types<R>> for Network {
+    type Network = Peer;
+
+    async fn new_client(&mut self, target: NodeId, node: &BasicNode) -> Peer {
+        Peer { transport: Arc::clone(&self.transport), target, address: node.addr.clone() }
+    }
+}
+
+impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
     type SnapshotData = SnapshotData;
 
     async fn append_entries(
         &mut self,
-        _rpc: AppendEntriesRequest<Types<R>>,
-        _option: RPCOption,
+        rpc: AppendEntriesRequest<Types<R>>,
+        option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types<R>>, RPCError<Types<R>>> {
-        Err(self.unreachable().into())
+        let within = if rpc.entries.is_empty() { option.soft_ttl() } else { option.soft_ttl().max(APPEND_WITHIN) };
+        match self.ask(Request::Append(rpc), within).await? {
+            Response::Append(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
     }
 
-    async fn vote(&mut self, _rpc: VoteRequest<Types<R>>, _option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
-        Err(self.unreachable().into())
+    async fn vote(&mut self, rpc: VoteRequest<Types<R>>, option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(Request::Vote(rpc), option.soft_ttl()).await? {
+            Response::Vote(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
     }
 
-    async fn pre_vote(&mut self, _rpc: VoteRequest<Types<R>>, _option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
-        Err(self.unreachable().into())
+    async fn pre_vote(&mut self, rpc: VoteRequest<Types<R>>, option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(Request::PreVote(rpc), option.soft_ttl()).await? {
+            Response::Vote(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
     }
 
     async fn full_snapshot(
         &mut self,
-        _vote: Vote,
-        _snapshot: Snapshot,
-        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types<R>>, StreamingError<Types<R>>> {
-        Err(self.unreachable().into())
+        let Some(checkpoint) = &snapshot.snapshot else {
+            return Err(Unreachable::new(&AnyError::error("there is no checkpoint to send")).into());
+        };
+        tracing::info!(to = self.target, position = %checkpoint.meta.position, "sending a checkpoint to a server that is behind");
+        tokio::select! {
+            sent = self.send_parts::<R>(vote, checkpoint) => sent.map(SnapshotResponse::new),
+            closed = cancel => Err(closed.into()),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        req: TransferLeaderRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types<R>>, RPCError<Types<R>>> {
+        match self.ask(Request::Transfer(req), option.soft_ttl()).await? {
+            Response::Transfer(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
     }
 }

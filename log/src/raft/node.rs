@@ -1,26 +1,30 @@
 //! One member of the cluster: openraft behind calls that speak our own types.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::impls::BasicNode;
-use openraft::{Config, Raft, ReadPolicy, SnapshotPolicy};
-use tokio::sync::{oneshot, watch};
+use openraft::raft::AppendEntriesResponse;
+use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, SnapshotPolicy};
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::time::Instant;
 
 use super::adapt;
+use super::incoming::{Gathered, Incoming};
 use super::machine::{Machine, Progress};
-use super::network::NoNetwork;
+use super::message::{Part, Request, Response};
+use super::network::Network;
 use super::storage::LogStorage;
-use super::types::{Command, ReplyTo, Types};
+use super::types::{Command, CommittedLeaderId, ReplyTo, Types};
 use crate::checkpoint::Meta;
 use crate::error::OpenError;
-use crate::log::{Accepted, Failure, Leadership, ProposeError};
+use crate::log::{Accepted, Failure, Leadership, MemberError, PeerProgress, ProposeError, Timing};
 use crate::machine::{CheckpointSource, StateMachine};
-use crate::members::NodeId;
+use crate::members::{Members, NodeId};
 use crate::position::{Edge, Position};
 use crate::store::Store;
 
@@ -45,43 +49,62 @@ pub(crate) struct Node<S: StateMachine> {
     id: NodeId,
     raft: Raft<Types<S::Reply>, Machine<S>>,
     leadership: watch::Receiver<Leadership>,
+    /// Whether this server is a leader that reaches no majority.
+    cut_off: watch::Receiver<bool>,
+    members: watch::Receiver<Members>,
     failure: watch::Receiver<Option<Failure>>,
+    timing: Timing,
+    /// One change of the membership at a time.
+    changing: Mutex<()>,
+    incoming: Mutex<Incoming>,
+    /// When a leader was last heard.
+    heard: std::sync::Mutex<Option<Instant>>,
 }
 
 type RaftFatal<S> = Fatal<Types<<S as StateMachine>::Reply>>;
 
 impl<S: StateMachine> Node<S> {
     /// Starts consensus over what is on disk.
-    pub async fn start(id: NodeId, store: Arc<Store>, machine: Machine<S>) -> Result<Self, OpenError> {
+    pub async fn start(id: NodeId, timing: Timing, store: Arc<Store>, machine: Machine<S>, network: Network) -> Result<Self, OpenError> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let config = Config {
             cluster_name: "songline".to_owned(),
-            heartbeat_interval: 250,
-            election_timeout_min: 1000,
-            election_timeout_max: 2000,
+            heartbeat_interval: millis(timing.heartbeat),
+            election_timeout_min: millis(timing.election_min),
+            election_timeout_max: millis(timing.election_max),
             install_snapshot_timeout: 300_000,
             enable_pre_vote: Some(true),
+            // A leader that reaches no majority falls silent, so that those who can reach one elect another.
+            quorum_loss_probe_interval: Some(millis(timing.election_max) * 2),
             // We write checkpoints and drop segments by our own rules: openraft must not purge by itself.
             snapshot_policy: SnapshotPolicy::Never,
             max_in_snapshot_log_to_keep: u64::MAX,
             ..Config::default()
         };
         let config = config.validate().map_err(|error| OpenError::Start(error.to_string()))?;
-        let raft = Raft::new(id, Arc::new(config), NoNetwork, LogStorage { store }, machine)
+        let incoming = Mutex::new(Incoming::new(machine.checkpoints_dir()));
+        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store }, machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let leadership = watch_leadership(&raft);
+        let (leadership, cut_off) = watch_leadership(&raft, timing);
+        let members = watch_members(&raft);
         let failure = watch_failure(&raft);
-        Ok(Self { id, raft, leadership, failure })
+        let (changing, heard) = (Mutex::default(), std::sync::Mutex::default());
+        Ok(Self { id, raft, leadership, cut_off, members, failure, timing, changing, incoming, heard })
     }
 
-    /// Makes this server the only member of a new cluster, unless it already is in one.
-    pub async fn found_cluster(&self, address: &str) -> Result<(), OpenError> {
-        let start = |error: String| OpenError::Start(error);
-        if self.raft.is_initialized().await.map_err(|error| start(error.to_string()))? {
+    /// Whether this server belongs to a cluster, or knows of one.
+    pub async fn is_initialized(&self) -> Result<bool, OpenError> {
+        self.raft.is_initialized().await.map_err(|error| OpenError::Start(error.to_string()))
+    }
+
+    /// Founds a cluster of these members, unless this server already belongs to one.
+    pub async fn found_cluster(&self, members: &BTreeMap<NodeId, String>) -> Result<(), OpenError> {
+        if self.is_initialized().await? {
             return Ok(());
         }
-        let members = BTreeMap::from([(self.id, BasicNode::new(address))]);
-        self.raft.initialize(members).await.map_err(|error| start(error.to_string()))
+        let members: BTreeMap<_, _> = members.iter().map(|(id, address)| (*id, BasicNode::new(address))).collect();
+        self.raft.initialize(members).await.map_err(|error| OpenError::Start(error.to_string()))
     }
 
     /// Whether this server decides alone.
@@ -99,10 +122,25 @@ impl<S: StateMachine> Node<S> {
         let _ = self.raft.trigger().elect(false).await;
     }
 
-    pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+    /// With a `term`, only while this server leads in it; the core compares the two in its own order of things.
+    pub async fn propose(&self, command: Bytes, term: Option<u64>) -> Result<Accepted<S::Reply>, ProposeError> {
         let (tx, rx) = oneshot::channel();
-        self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await.map_err(|fatal| stopped::<S>(&fatal))?;
-        match rx.await {
+        if *self.cut_off.borrow() {
+            return Err(ProposeError::NotLeader { leader: None, address: None });
+        }
+        let mut cut_off = self.cut_off.clone();
+        let sent = match term {
+            None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
+            Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
+        };
+        sent.map_err(|fatal| stopped::<S>(&fatal))?;
+        let answered = tokio::select! {
+            biased;
+            answered = rx => answered,
+            // Without a majority there may be no answer for as long as the others cannot be reached.
+            Ok(_) = cut_off.wait_for(|cut_off| *cut_off) => return Err(ProposeError::OutcomeUnknown),
+        };
+        match answered {
             Ok(Ok(response)) => Ok(Accepted { position: adapt::position(&response.log_id), reply: response.data }),
             Ok(Err(error)) => Err(match error {
                 ClientWriteError::ForwardToLeader(forward) => not_leader::<S>(&forward),
@@ -121,7 +159,16 @@ impl<S: StateMachine> Node<S> {
 
     /// Returns once this server is known to lead and has applied everything committed before the call.
     pub async fn read_barrier(&self) -> Result<(), ProposeError> {
-        match self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
+        self.barrier(ReadPolicy::ReadIndex).await
+    }
+
+    /// The same by the leader's lease: nobody is asked. Right as long as clocks do not run at different speeds.
+    pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
+        self.barrier(ReadPolicy::LeaseRead).await
+    }
+
+    async fn barrier(&self, policy: ReadPolicy) -> Result<(), ProposeError> {
+        match self.raft.ensure_linearizable(policy).await {
             Ok(_) => Ok(()),
             Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => Err(not_leader::<S>(&forward)),
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => {
@@ -133,6 +180,142 @@ impl<S: StateMachine> Node<S> {
 
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()
+    }
+
+    pub fn members(&self) -> watch::Receiver<Members> {
+        self.members.clone()
+    }
+
+    /// What the leader knows of the others; empty elsewhere.
+    pub fn peers(&self) -> BTreeMap<NodeId, PeerProgress> {
+        let metrics = self.raft.data_metrics();
+        let metrics = metrics.borrow_watched();
+        let heard = |id: &NodeId| {
+            let at = metrics.heartbeat.as_ref()?.get(id)?.as_ref()?;
+            Some(at.elapsed())
+        };
+        let replication = metrics.replication.iter().flatten().filter(|(id, _)| **id != self.id);
+        replication
+            .map(|(id, matched)| (*id, PeerProgress { matched: matched.as_ref().map(adapt::position), last_heard: heard(id) }))
+            .collect()
+    }
+
+    /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
+    pub fn last_contact(&self) -> Option<Duration> {
+        if self.leadership.borrow().is_leader {
+            return Some(Duration::ZERO);
+        }
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.map(|at| at.elapsed())
+    }
+
+    /// The last committed entry that this server knows of.
+    pub fn committed(&self) -> Option<Position> {
+        self.raft.data_metrics().borrow_watched().cluster_committed.as_ref().map(adapt::position)
+    }
+
+    /// Answers a message of another member.
+    pub async fn receive(&self, message: Bytes) -> Bytes {
+        let response = match Request::<S::Reply>::decode(message) {
+            Ok(request) => self.answer(request).await.unwrap_or_else(Response::Failed),
+            Err(error) => Response::Failed(error.to_string()),
+        };
+        response.encode()
+    }
+
+    async fn answer(&self, request: Request<S::Reply>) -> Result<Response<S::Reply>, String> {
+        Ok(match request {
+            Request::Append(append) => {
+                let response = self.raft.append_entries(append).await.map_err(|error| error.to_string())?;
+                if !matches!(response, AppendEntriesResponse::HigherVote(_)) {
+                    self.hear();
+                }
+                Response::Append(response)
+            }
+            Request::Vote(vote) => Response::Vote(self.raft.vote(vote).await.map_err(|error| error.to_string())?),
+            Request::PreVote(vote) => Response::Vote(self.raft.pre_vote(vote).await.map_err(|error| error.to_string())?),
+            Request::Transfer(transfer) => {
+                Response::Transfer(self.raft.handle_transfer_leader(transfer).await.map_err(|error| error.to_string())?)
+            }
+            Request::Part(part) => self.take_part(part).await?,
+        })
+    }
+
+    async fn take_part(&self, part: Part) -> Result<Response<S::Reply>, String> {
+        // Held until it is installed: the leader may ask again meanwhile.
+        let mut incoming = self.incoming.lock().await;
+        let own = self.raft.server_metrics().borrow_watched().vote;
+        if own > part.vote {
+            return Ok(Response::Part { vote: own, have: 0 });
+        }
+        self.hear();
+        let (vote, position, file_bytes) = (part.vote, part.position, part.file_bytes);
+        match incoming.take(part).await.map_err(|error| format!("storing a checkpoint: {error}"))? {
+            Gathered::Have(have) => Ok(Response::Part { vote: own, have }),
+            Gathered::Whole(checkpoint) => {
+                tracing::info!(%position, bytes = file_bytes, "installing a checkpoint of the leader");
+                let snapshot = super::machine::to_snapshot(checkpoint).map_err(|error| error.to_string())?;
+                let installed = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())?;
+                Ok(Response::Part { vote: installed.vote, have: file_bytes })
+            }
+        }
+    }
+
+    fn hear(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Lets a server follow without a vote, or gives one that does another address. Returns once that is committed.
+    pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
+        let _alone = self.changing.lock().await;
+        let node = BasicNode::new(address);
+        let known = self.members.borrow().addresses.get(&id).cloned();
+        match known {
+            Some(known) if known == address => Ok(()),
+            Some(_) => self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, node)])), true).await,
+            None => self.raft.add_learner(id, node, false).await.map(|_| ()).map_err(member_error::<S>),
+        }
+    }
+
+    /// Gives a server that follows a vote.
+    pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
+        let _alone = self.changing.lock().await;
+        self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
+    }
+
+    /// Takes a server's vote; it goes on following.
+    pub async fn demote(&self, id: NodeId) -> Result<(), MemberError> {
+        let _alone = self.changing.lock().await;
+        self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), true).await
+    }
+
+    /// Takes a server out of the cluster.
+    pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
+        let _alone = self.changing.lock().await;
+        let members = self.members.borrow().clone();
+        if members.voters.iter().any(|voters| voters.contains(&id)) {
+            self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await
+        } else {
+            self.change(ChangeMembers::RemoveNodes(BTreeSet::from([id])), false).await
+        }
+    }
+
+    async fn change(&self, change: ChangeMembers<NodeId, BasicNode>, retain: bool) -> Result<(), MemberError> {
+        self.raft.change_membership(change, retain).await.map(|_| ()).map_err(member_error::<S>)
+    }
+
+    /// Asks a voter to take over. Returns when this server does not lead any more, or `Timeout`.
+    pub async fn transfer(&self, to: NodeId) -> Result<(), MemberError> {
+        let mut leadership = self.leadership.clone();
+        if !leadership.borrow().is_leader {
+            return Err(MemberError::NotLeader);
+        }
+        self.raft.trigger().transfer_leader(to).await.map_err(|fatal| MemberError::Failed(fatal.to_string()))?;
+        let within = self.timing.election_max * 4;
+        match tokio::time::timeout(within, leadership.wait_for(|now| !now.is_leader)).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(MemberError::Failed(format!("server {to} did not take over in {} ms", within.as_millis()))),
+        }
     }
 
     pub fn failure(&self) -> watch::Receiver<Option<Failure>> {
@@ -192,22 +375,72 @@ fn not_leader<S: StateMachine>(forward: &ForwardToLeader<Types<S::Reply>>) -> Pr
     ProposeError::NotLeader { leader: forward.leader_id, address: forward.leader_node.as_ref().map(|node| node.addr.clone()) }
 }
 
-fn watch_leadership<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Leadership> {
+fn member_error<S: StateMachine>(error: RaftError<Types<S::Reply>, ClientWriteError<Types<S::Reply>>>) -> MemberError {
+    match error {
+        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => MemberError::NotLeader,
+        other => MemberError::Failed(other.to_string()),
+    }
+}
+
+fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Members> {
     let mut metrics = raft.server_metrics();
-    let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| Leadership {
-        term: metrics.vote.leader_id().term,
-        leader: metrics.current_leader,
-        is_leader: metrics.state.is_leader() && metrics.vote.is_committed(),
-    };
+    let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| adapt::members(metrics.membership_config.membership());
     let (tx, rx) = watch::channel(read(&metrics.borrow_watched()));
     tokio::spawn(async move {
         while metrics.changed().await.is_ok() {
             let now = read(&metrics.borrow_watched());
+            tx.send_if_modified(|known| {
+                let differs = *known != now;
+                *known = now;
+                differs
+            });
+        }
+    });
+    rx
+}
+
+/// Follows who leads, and whether this server is a leader that has heard no majority for a while: such a one counts as none, since it
+/// cannot commit anything.
+fn watch_leadership<S: StateMachine>(
+    raft: &Raft<Types<S::Reply>, Machine<S>>,
+    timing: Timing,
+) -> (watch::Receiver<Leadership>, watch::Receiver<bool>) {
+    let mut metrics = raft.server_metrics();
+    let data = raft.data_metrics();
+    let patience = timing.election_max * 2;
+    let read = move |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>, since: Instant| {
+        let leads = metrics.state.is_leader() && metrics.vote.is_committed();
+        let silence = data.borrow_watched().last_quorum_acked.map_or(Duration::MAX, |at| at.elapsed()).min(since.elapsed());
+        let alone = metrics.membership_config.membership().voter_ids().count() == 1;
+        let cut_off = leads && !alone && silence > patience;
+        let leadership = Leadership {
+            term: metrics.vote.leader_id().term,
+            leader: metrics.current_leader.filter(|_| !cut_off),
+            is_leader: leads && !cut_off,
+        };
+        (leadership, cut_off)
+    };
+    let (first, _) = read(&metrics.borrow_watched(), Instant::now());
+    let (tx, rx) = watch::channel(first);
+    let (cut_tx, cut_rx) = watch::channel(false);
+    tokio::spawn(async move {
+        let mut term = (first.term, Instant::now());
+        loop {
+            match tokio::time::timeout(timing.heartbeat, metrics.changed()).await {
+                Ok(Ok(())) | Err(_) => {}
+                Ok(Err(_)) => break,
+            }
+            let (now, cut_off) = read(&metrics.borrow_watched(), term.1);
+            if now.term != term.0 {
+                // Of a term that just began nobody can have been heard yet.
+                term = (now.term, Instant::now());
+            }
             tx.send_if_modified(|known| std::mem::replace(known, now) != now);
+            cut_tx.send_if_modified(|known| std::mem::replace(known, cut_off) != cut_off);
         }
         tx.send_modify(|known| known.is_leader = false);
     });
-    rx
+    (rx, cut_rx)
 }
 
 fn watch_failure<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Option<Failure>> {

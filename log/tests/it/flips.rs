@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use songline_log::{Committed, Log, Reader};
+use songline_log::{Committed, Log, NoTransport, Reader};
 
 use crate::machine::{Diary, config, open, propose};
 
@@ -103,7 +104,7 @@ async fn no_bit_flip_passes_unseen() {
             let copy = tempfile::tempdir().unwrap();
             copy_tree(dir, copy.path());
             let diary = Diary::default();
-            match Log::open(config(copy.path()), diary.clone()).await {
+            match Log::open(config(copy.path()), diary.clone(), Arc::new(NoTransport)).await {
                 Err(_) => refused += 1,
                 Ok(log) => {
                     assert_eq!(diary.commands(), commands, "bit {bit} of byte {at} of {}", path.display());

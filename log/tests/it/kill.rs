@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use songline_log::{Kind, Position, Record, Store, StoreConfig};
+use songline_log::{Kind, NoTransport, Position, Record, Store, StoreConfig};
 
 use crate::machine::{Diary, config, open};
 
@@ -140,7 +140,7 @@ fn a_killed_log_has_every_acknowledged_command_once() {
         acknowledged.extend(kill_after("kill::victim_that_proposes_to_a_log", dir, 1 + round * 37 % 400));
         runtime.block_on(async {
             let diary = Diary::default();
-            let log = songline_log::Log::open(config(dir), diary.clone()).await.unwrap();
+            let log = songline_log::Log::open(config(dir), diary.clone(), Arc::new(NoTransport)).await.unwrap();
             from_checkpoint += usize::from(log.recovery().checkpoint.is_some());
             let found = diary.commands();
             let unique: BTreeSet<String> = found.iter().cloned().collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use songline_log::{CheckpointSource, Committed, Config, Log, Payload, Position, Retention, StateMachine, StoreConfig};
+use songline_log::{CheckpointSource, Committed, Config, Log, NoTransport, Payload, Position, Retention, StateMachine, StoreConfig};
 
 /// What was applied. Clones share it, so a test can look while the log owns one.
 #[derive(Clone, Default)]
@@ -74,7 +74,7 @@ pub fn config(dir: &Path) -> Config {
 
 pub async fn open(dir: &Path) -> (Log<Diary>, Diary) {
     let diary = Diary::default();
-    let log = Log::open(config(dir), diary.clone()).await.unwrap();
+    let log = Log::open(config(dir), diary.clone(), Arc::new(NoTransport)).await.unwrap();
     (log, diary)
 }
 

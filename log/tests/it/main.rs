@@ -3,6 +3,7 @@
 // The allowance for tests does not reach the functions that tests share.
 #![allow(clippy::unwrap_used)]
 
+mod cluster;
 mod flips;
 mod history;
 mod kill;

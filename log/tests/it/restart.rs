@@ -1,9 +1,10 @@
 //! What survives a restart, and how the state is rebuilt.
 
 use std::fs;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use songline_log::{Log, OpenError, ProposeError, Reader};
+use songline_log::{Log, NoTransport, OpenError, ProposeError, Reader};
 
 use crate::machine::{Diary, config, open, propose, propose_at_once};
 
@@ -97,7 +98,7 @@ async fn a_log_that_ends_before_its_checkpoint_is_damaged() {
     log.shutdown().await;
     // The whole log is exchanged for an empty one.
     fs::remove_dir_all(dir.path().join("log")).unwrap();
-    let opened = Log::open(config(dir.path()), Diary::default()).await;
+    let opened = Log::open(config(dir.path()), Diary::default(), Arc::new(NoTransport)).await;
     let Err(OpenError::Damaged { what, .. }) = opened else { panic!("must be refused") };
     assert!(what.contains("the log ends before"), "{what}");
 }

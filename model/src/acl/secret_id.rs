@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::ids::{InvalidId, deserialize_uuid};
+use crate::ids::{InvalidId, deserialize_uuid, serialize_uuid};
 
 /// What a caller shows to be somebody. `Debug` and every human-readable form show nothing of it; only the log and checkpoints hold it.
 ///
@@ -61,7 +61,7 @@ impl fmt::Debug for SecretId {
 
 impl Serialize for SecretId {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.serialize_str("") } else { s.serialize_bytes(self.0.as_bytes()) }
+        if s.is_human_readable() { s.serialize_str("") } else { serialize_uuid(&self.0, s) }
     }
 }
 

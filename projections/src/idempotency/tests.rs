@@ -1,7 +1,11 @@
 //! Writes that run once, in stories.
 
 use expect_test::expect;
+use songline_commands::{Actor, Envelope, UpsertNamespaces};
+use songline_model::Time;
 
+use super::*;
+use crate::apply;
 use crate::story::check;
 
 #[test]
@@ -82,4 +86,49 @@ fn time_does_not_run_backwards() {
             namespace upsert dev key=k at=5: ok (as at 2)
         "#]],
     );
+}
+
+#[test]
+fn a_write_that_was_passed_on_and_asked_again_runs_once() {
+    check(
+        "namespace upsert dev passed=k at=100
+         namespace upsert dev passed=k at=219
+         namespace upsert dev key=k at=219
+         namespace upsert dev passed=k at=220",
+        expect![[r#"
+        "#]],
+    );
+}
+
+#[test]
+fn keys_of_servers_go_after_two_minutes_and_leave_those_of_callers() {
+    check(
+        "namespace upsert dev key=own at=100
+         namespace upsert dev passed=a at=101
+         namespace upsert dev passed=b at=102
+         namespace upsert dev key=other at=300
+         namespace upsert dev passed=c at=300
+         namespace upsert dev key=own at=301",
+        expect![[r#"
+        "#]],
+    );
+}
+
+#[test]
+fn a_flood_of_passed_on_writes_crowds_out_only_their_own_kind() {
+    let mut state = State::new();
+    let mut write = |key: String, forwarded: bool| {
+        let namespace = songline_model::Namespace { name: "dev".into(), ..songline_model::Namespace::default() };
+        let mut envelope = Envelope::new(Time::from_secs(1), Actor::Anonymous, UpsertNamespaces { namespaces: vec![namespace] });
+        envelope.idempotency = Some(Idempotency { key: key.into(), body_hash: [0; 16], forwarded });
+        let raft_index = state.raft_index() + 1;
+        apply(&mut state, raft_index, &envelope).repeated
+    };
+    assert!(!write("own".to_owned(), false));
+    for n in 0..=FORWARDED_KEYS_MAX {
+        assert!(!write(format!("passed {n}"), true));
+    }
+    assert!(write("own".to_owned(), false), "a caller's key is still known");
+    assert!(write(format!("passed {FORWARDED_KEYS_MAX}"), true), "the newest is still known");
+    assert!(!write("passed 0".to_owned(), true), "the oldest has gone");
 }

@@ -38,10 +38,15 @@ impl Heartbeats {
         Self { limits, ..Self::default() }
     }
 
-    /// A new leader gives every node that is not down the failover time.
-    pub fn restore(&mut self, view: &State, now: Time) {
+    /// Whoever leads no more watches nobody.
+    pub fn clear(&mut self) {
         self.deadlines.clear();
         self.queue.clear();
+    }
+
+    /// A new leader gives every node that is not down the failover time.
+    pub fn restore(&mut self, view: &State, now: Time) {
+        self.clear();
         for node in view.nodes().filter(|node| node.status != NodeStatus::Down) {
             self.watch(node.id, now.plus(self.limits.failover_ttl));
         }

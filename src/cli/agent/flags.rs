@@ -34,9 +34,30 @@ pub(crate) struct Flags {
     /// How many servers elect the first leader.
     #[arg(long)]
     bootstrap_expect: Option<u64>,
+    /// A server to join, tried once at start; may be given several times.
+    #[arg(long)]
+    join: Vec<String>,
+    /// A server to join, tried until it answers; may be given several times.
+    #[arg(long)]
+    retry_join: Vec<String>,
+    /// How long to wait between two tries, as `30s`.
+    #[arg(long)]
+    retry_interval: Option<String>,
+    /// How often to try; 0 is for ever.
+    #[arg(long)]
+    retry_max: Option<u64>,
+    /// Join again after having left.
+    #[arg(long)]
+    rejoin: bool,
+    /// The key that servers prove to each other to have, in base64.
+    #[arg(long, hide_env_values = true)]
+    encrypt: Option<String>,
     /// Run a node.
     #[arg(long)]
     client: bool,
+    /// The servers of the node, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    servers: Vec<String>,
     /// The node's class.
     #[arg(long)]
     node_class: Option<String>,
@@ -53,6 +74,27 @@ impl Flags {
     pub(crate) fn document(&self) -> Value {
         let mut server = keys([("bootstrap_expect", self.bootstrap_expect.map(Value::from))]);
         let mut client = keys([("node_class", text(&self.node_class)), ("node_pool", text(&self.node_pool))]);
+        let server_join = keys([
+            ("start_join", list(&self.join)),
+            ("retry_join", list(&self.retry_join)),
+            ("retry_interval", text(&self.retry_interval)),
+            ("retry_max", self.retry_max.map(Value::from)),
+        ]);
+        // Whoever joins does so as what runs: a node alone has servers to find, too.
+        if self.client && !self.server {
+            client["server_join"] = server_join;
+        } else {
+            server["server_join"] = server_join;
+        }
+        if let Some(key) = &self.encrypt {
+            server["encrypt"] = json!(key);
+        }
+        if self.rejoin {
+            server["rejoin_after_leave"] = json!(true);
+        }
+        if let Some(servers) = list(&self.servers) {
+            client["servers"] = servers;
+        }
         if self.server {
             server["enabled"] = json!(true);
         }
@@ -83,6 +125,10 @@ fn keys<const N: usize>(said: [(&str, Option<Value>); N]) -> Value {
 
 fn text(said: &Option<String>) -> Option<Value> {
     said.as_deref().map(Value::from)
+}
+
+fn list(said: &[String]) -> Option<Value> {
+    (!said.is_empty()).then(|| json!(said))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -132,5 +178,17 @@ mod tests {
         let error = agent("").expect_err("neither server nor node");
         assert_eq!(error.to_string(), "Must specify either server, client or dev mode for the agent.");
         assert!(agent("--meta=rack --server").is_err_and(|error| error.to_string().contains("Error parsing Client.Meta value")));
+    }
+
+    #[test]
+    fn servers_and_whom_to_join_are_told_by_flags() {
+        let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c --retry-interval=3s").expect("is a configuration");
+        assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
+        let line = "--server --data-dir=/srv/x --bootstrap-expect=3 --retry-join=a --join=b --encrypt=AAAAAAAAAAAAAAAAAAAAAA== --rejoin";
+        let server = agent(line).expect("is a configuration").server.expect("a server is asked for");
+        assert_eq!((server.bootstrap_expect, server.rejoin_after_leave, server.encrypt.is_some()), (3, true, true));
+        assert_eq!(server.join.addresses(), ["b:4647", "a:4647"]);
+        let error = agent("--client --data-dir=/srv/x").expect_err("there is nobody to register with").to_string();
+        assert!(error.contains("needs servers"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! The leader's care for root keys: the first one, rotation by age, taking over from old ones, and dropping those that nobody needs.
 //! What is due is decided in `scheduler`; nothing waits for it here, so a cluster whose keys cannot be read still has a leader.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use songline_api::keyring::{Keyring as _, KeyringError};
@@ -11,6 +11,7 @@ use songline_model::{RootKeyId, RootKeyMeta, RootKeyState, Variable, VariableMet
 use songline_scheduler::leader::root_keys::{self, Effect};
 
 use super::super::Core;
+use super::super::leadership::Reign;
 
 /// How long after something failed it is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(2);
@@ -26,23 +27,16 @@ enum CareError {
     Propose(#[from] ProposeError),
 }
 
-/// Starts the loop; it ends with the server.
-pub(crate) fn start(core: &Arc<Core>) {
-    let shutdown = core.shutdown.clone();
-    let core = Arc::downgrade(core);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = run(core) => {}
-            () = shutdown.cancelled() => {}
-        }
-    });
+/// Starts the loop; it ends with the reign.
+pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
+    let (core, under) = (Arc::clone(core), Arc::clone(reign));
+    reign.spawn(async move { run(&core, &under).await });
 }
 
-async fn run(core: Weak<Core>) {
+async fn run(core: &Core, reign: &Reign) {
     let mut told = String::new();
     loop {
-        let Some(core) = core.upgrade() else { return };
-        let result = core.care_for_root_keys().await;
+        let result = core.care_for_root_keys(reign).await;
         let mut wait = core.config.root_key_gc_interval.to_std();
         match result {
             Ok(()) => told.clear(),
@@ -62,7 +56,7 @@ async fn run(core: Weak<Core>) {
 }
 
 impl Core {
-    async fn care_for_root_keys(&self) -> Result<(), CareError> {
+    async fn care_for_root_keys(&self, reign: &Reign) -> Result<(), CareError> {
         let view = self.view();
         // A key that cannot be read is told of before somebody needs it.
         if let Some(active) = view.active_root_key() {
@@ -72,14 +66,14 @@ impl Core {
             match effect {
                 Effect::Rotate => {
                     let fresh = self.keyring.fresh_key(&view, self.now().nanos(), false)?;
-                    self.write_as_keyring(fresh).await?;
+                    self.write_as_keyring(reign, fresh).await?;
                 }
-                Effect::Delete(key_id) => self.write_as_keyring(DeleteRootKey { key_id, unused_only: true }).await?,
-                Effect::TakeOver(key) => self.take_over(key).await?,
+                Effect::Delete(key_id) => self.write_as_keyring(reign, DeleteRootKey { key_id, unused_only: true }).await?,
+                Effect::TakeOver(key) => self.take_over(reign, key).await?,
                 Effect::Retire(key) => {
                     if let Some(row) = view.root_key(key) {
                         let meta = RootKeyMeta { state: RootKeyState::Inactive, ..row.meta.clone() };
-                        self.write_as_keyring(UpsertRootKey { meta, wrapped: row.wrapped.clone(), rekey: false }).await?;
+                        self.write_as_keyring(reign, UpsertRootKey { meta, wrapped: row.wrapped.clone(), rekey: false }).await?;
                     }
                 }
             }
@@ -88,7 +82,7 @@ impl Core {
     }
 
     /// Encrypts all variables of an old key with the active one. Who writes meanwhile wins.
-    async fn take_over(&self, old: RootKeyId) -> Result<(), CareError> {
+    async fn take_over(&self, reign: &Reign, old: RootKeyId) -> Result<(), CareError> {
         let view = self.view();
         for row in view.variables_of_root_key(old) {
             let plain = match self.decrypt(old, &row.encrypted.data) {
@@ -102,7 +96,7 @@ impl Core {
             };
             let meta = VariableMetadata { modify_time: self.now().nanos(), ..row.meta.clone() };
             let var = Variable { meta, encrypted: self.encrypt(&plain)? };
-            self.write_as_keyring(ApplyVariable { op: VariableOp::Cas, var }).await?;
+            self.write_as_keyring(reign, ApplyVariable { op: VariableOp::Cas, var }).await?;
             tokio::time::sleep(REKEY_PAUSE).await;
         }
         // Nobody needs the key any more, unless something was in the way: then it is looked at again in a while.
@@ -112,8 +106,9 @@ impl Core {
         Ok(())
     }
 
-    async fn write_as_keyring(&self, command: impl Into<Command>) -> Result<(), ProposeError> {
-        self.write(Proposal { actor: Actor::Leader("keyring".into()), cause: None, idempotency: None, command: command.into() }).await?;
+    async fn write_as_keyring(&self, reign: &Reign, command: impl Into<Command>) -> Result<(), ProposeError> {
+        let proposal = Proposal { actor: Actor::Leader("keyring".into()), cause: None, idempotency: None, command: command.into() };
+        self.write_under(reign, proposal).await?;
         Ok(())
     }
 }

@@ -1,0 +1,126 @@
+//! Stories of a node among its servers.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn names(text: &str) -> Vec<Str> {
+    text.split_whitespace().map(Str::from).collect()
+}
+
+/// Plays lines: `fail A`, `told A B [of N]`, `at SECONDS`, `ping A`. Prints each with the order that it leads to.
+fn check(servers: &str, story: &str, expected: Expect) {
+    let mut list = ServerList::new(names(servers), Time::from_secs(0), Jitter::new(7));
+    let mut told = format!("{}\n", list.all().join(" "));
+    let mut tried = Vec::new();
+    for line in story.lines().map(str::trim) {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let note = match verb {
+            "fail" => {
+                list.on_failed(rest);
+                String::new()
+            }
+            "told" => {
+                let (servers, nodes) = rest.split_once("of").unwrap_or((rest, "0"));
+                let nodes = nodes.trim().parse().expect("is a number");
+                list.on_told(names(servers), nodes).err().map_or(String::new(), |error| format!(" ({error})"))
+            }
+            "at" => match list.on_time(Time::from_secs(rest.parse().expect("is a number"))) {
+                None => " (nothing to try)".to_owned(),
+                Some(order) => {
+                    tried = order;
+                    format!(" (tries {})", tried.join(" "))
+                }
+            },
+            "ping" => {
+                list.on_pinged(std::mem::take(&mut tried), rest);
+                String::new()
+            }
+            other => panic!("{other} is not a verb"),
+        };
+        told.push_str(&format!("{line}: {}{note}\n", list.all().join(" ")));
+    }
+    expected.assert_eq(&told);
+}
+
+#[test]
+fn a_server_that_fails_goes_to_the_end_once_however_many_calls_it_failed() {
+    check(
+        "a b c",
+        "fail a
+         fail c
+         fail c
+         fail a
+         fail b",
+        expect![[r#"
+            b c a
+            fail a: b c a
+            fail c: b c a
+            fail c: b c a
+            fail a: b c a
+            fail b: c a b
+        "#]],
+    );
+}
+
+#[test]
+fn the_only_server_stays_where_it_is() {
+    check(
+        "a",
+        "fail a
+         at 100000",
+        expect![[r#"
+            a
+            fail a: a
+            at 100000: a (nothing to try)
+        "#]],
+    );
+}
+
+#[test]
+fn what_servers_tell_replaces_the_list_but_an_unchanged_set_is_not_reshuffled() {
+    check(
+        "a b c",
+        "fail b
+         told b a c
+         told d e f
+         told f e d
+         told",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_node_looks_for_another_server_after_five_to_ten_minutes_and_takes_the_first_that_lives() {
+    check(
+        "a b c",
+        "at 299
+         at 600
+         ping a
+         at 601
+         at 1300
+         told x y
+         ping a",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn very_many_nodes_look_around_less_often() {
+    for (nodes, earliest, latest) in [(0, 300, 600), (57_600, 300, 600), (5_760_000, 30_000, 60_000)] {
+        for seed in 0..100 {
+            let mut list = ServerList::new(names("a b c"), Time::from_secs(0), Jitter::new(seed));
+            list.on_told(names("a b c"), nodes).expect("there are some");
+            let first = list.next_deadline();
+            assert!(list.on_time(first).is_some());
+            let wait = list.next_deadline().since(first);
+            assert!(wait >= Dur::from_secs(earliest) && wait < Dur::from_secs(latest), "{nodes} nodes: {wait:?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_to_ask_is_an_error_that_says_so() {
+    let list = ServerList::new(Vec::new(), Time::from_secs(0), Jitter::new(1));
+    assert_eq!(list.first().map_err(|error| error.to_string()), Err("no servers".to_owned()));
+}

@@ -1,0 +1,217 @@
+//! Several logs in one process that reach each other through calls: elections, cuts, members that come and go, checkpoints that are sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use songline_log::{Config, Log, NodeId, Start, Timing, Transport, TransportError};
+
+use crate::machine::{Diary, config};
+
+/// Who reaches whom.
+#[derive(Default)]
+struct Switch {
+    logs: Mutex<BTreeMap<NodeId, Log<Diary>>>,
+    /// From, to: what is sent so is lost.
+    cut: Mutex<BTreeSet<(NodeId, NodeId)>>,
+}
+
+struct Line {
+    from: NodeId,
+    switch: Weak<Switch>,
+}
+
+impl Transport for Line {
+    fn send<'a>(&'a self, to: NodeId, _: &'a str, message: Bytes, _: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+        Box::pin(async move {
+            let switch = self.switch.upgrade().ok_or_else(|| TransportError::Unreachable("over".to_owned()))?;
+            let is_cut = |from, to| switch.cut.lock().unwrap_or_else(PoisonError::into_inner).contains(&(from, to));
+            let log = switch.logs.lock().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+            let Some(log) = log.filter(|_| !is_cut(self.from, to)) else {
+                return Err(TransportError::Unreachable(format!("{to} is away")));
+            };
+            let answer = log.receive(message).await;
+            if is_cut(to, self.from) { Err(TransportError::Lost("cut".to_owned())) } else { Ok(answer) }
+        })
+    }
+}
+
+struct Cluster {
+    switch: Arc<Switch>,
+    dirs: BTreeMap<NodeId, tempfile::TempDir>,
+    diaries: BTreeMap<NodeId, Diary>,
+}
+
+fn member(id: NodeId, dir: &Path) -> Config {
+    let timing =
+        Timing { heartbeat: Duration::from_millis(50), election_min: Duration::from_millis(150), election_max: Duration::from_millis(300) };
+    Config { node_id: id, address: format!("server-{id}"), start: Start::Wait, timing, ..config(dir) }
+}
+
+impl Cluster {
+    /// Members 1 to `count`, founded.
+    async fn founded(count: u64) -> Self {
+        let mut cluster = Self { switch: Arc::default(), dirs: BTreeMap::new(), diaries: BTreeMap::new() };
+        for id in 1..=count {
+            cluster.start(id).await;
+        }
+        let members = (1..=count).map(|id| (id, format!("server-{id}"))).collect();
+        cluster.log(1).found(&members).await.unwrap();
+        cluster
+    }
+
+    /// Starts a server with what is in its directory.
+    async fn start(&mut self, id: NodeId) {
+        let dir = self.dirs.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
+        let diary = Diary::default();
+        let line = Line { from: id, switch: Arc::downgrade(&self.switch) };
+        let log = Log::open(member(id, dir.path()), diary.clone(), Arc::new(line)).await.unwrap();
+        self.diaries.insert(id, diary);
+        self.switch.logs.lock().unwrap().insert(id, log);
+    }
+
+    async fn stop(&mut self, id: NodeId) {
+        let log = self.switch.logs.lock().unwrap().remove(&id).unwrap();
+        log.shutdown().await;
+    }
+
+    fn log(&self, id: NodeId) -> Log<Diary> {
+        self.switch.logs.lock().unwrap()[&id].clone()
+    }
+
+    fn ids(&self) -> Vec<NodeId> {
+        self.switch.logs.lock().unwrap().keys().copied().collect()
+    }
+
+    /// Cuts a server off from everybody.
+    fn isolate(&self, id: NodeId) {
+        let mut cut = self.switch.cut.lock().unwrap();
+        cut.extend((1..=9).flat_map(|other| [(id, other), (other, id)]));
+    }
+
+    fn heal(&self) {
+        self.switch.cut.lock().unwrap().clear();
+    }
+
+    /// Writes through whoever leads, until it is acknowledged. A write whose outcome is unknown is tried under another name.
+    async fn write(&self, text: &str) -> NodeId {
+        let written = async {
+            for attempt in 0.. {
+                for id in self.ids() {
+                    let log = self.log(id);
+                    if log.is_leader() && log.propose(Bytes::from(format!("{text}.{attempt}"))).await.is_ok() {
+                        return id;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            unreachable!("it is tried for ever");
+        };
+        tokio::time::timeout(Duration::from_secs(60), written).await.expect("somebody leads in time")
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let met = async {
+            while !holds(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), met).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
+    }
+
+    async fn until_all_agree(&self) {
+        self.until("all have the same", |it| {
+            let all: Vec<_> = it.ids().iter().map(|id| it.diaries[id].commands()).collect();
+            all.windows(2).all(|pair| pair[0] == pair[1])
+        })
+        .await;
+    }
+
+    fn has(&self, id: NodeId, text: &str) -> bool {
+        self.diaries[&id].commands().iter().any(|command| command.split('.').next() == Some(text))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_servers_agree_and_outlive_their_leader() {
+    let mut cluster = Cluster::founded(3).await;
+    let first = cluster.write("a").await;
+    cluster.until_all_agree().await;
+    cluster.stop(first).await;
+    let second = cluster.write("b").await;
+    assert_ne!(first, second);
+    cluster.start(first).await;
+    cluster.write("c").await;
+    cluster.until("the first has all again", |it| it.has(first, "a") && it.has(first, "b") && it.has(first, "c")).await;
+    cluster.until_all_agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_neither_acknowledges_nor_leads() {
+    let cluster = Cluster::founded(3).await;
+    let old = cluster.write("a").await;
+    cluster.isolate(old);
+    let lonely = cluster.log(old).propose(Bytes::from_static(b"lonely")).await;
+    assert!(lonely.is_err(), "{lonely:?}");
+    cluster.until("it knows", |it| !it.log(old).is_leader() && it.log(old).leadership().borrow().leader.is_none()).await;
+    assert!(cluster.log(old).read_barrier().await.is_err());
+    let new = cluster.write("b").await;
+    assert_ne!(old, new);
+    cluster.heal();
+    cluster.until_all_agree().await;
+    assert!(!cluster.has(old, "lonely"));
+    assert!(cluster.has(old, "b"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_server_is_filled_by_a_checkpoint_and_gets_a_vote() {
+    let mut cluster = Cluster::founded(1).await;
+    for n in 0..200 {
+        cluster.write(&format!("old-{n}")).await;
+    }
+    let log = cluster.log(1);
+    log.checkpoint_now().await.unwrap();
+    for n in 0..200 {
+        cluster.write(&format!("new-{n}")).await;
+    }
+    log.checkpoint_now().await.unwrap();
+    log.retain(u64::MAX).await.unwrap();
+    cluster.until("the oldest entries are gone", |it| it.log(1).oldest_index() > 100).await;
+
+    cluster.start(2).await;
+    log.add_learner(2, "server-2").await.unwrap();
+    cluster.write("after").await;
+    cluster.until("the new one has all", |it| it.has(2, "old-0") && it.has(2, "after")).await;
+    log.promote(2).await.unwrap();
+    assert_eq!(log.members().borrow().voters, [BTreeSet::from([1, 2])]);
+    cluster.until_all_agree().await;
+    assert!(log.peers()[&2].matched.is_some());
+
+    // What it was sent is its own: it starts without the other.
+    cluster.stop(2).await;
+    cluster.start(2).await;
+    cluster.write("again").await;
+    cluster.until_all_agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_moves_when_asked_and_members_go() {
+    let mut cluster = Cluster::founded(3).await;
+    let old = cluster.write("a").await;
+    let to = if old == 1 { 2 } else { 1 };
+    cluster.until("it has all", |it| it.has(to, "a")).await;
+    cluster.log(old).transfer_leadership(Some(to)).await.unwrap();
+    cluster.until("it leads", |it| it.log(to).is_leader()).await;
+    cluster.log(to).read_barrier().await.unwrap();
+    cluster.log(to).remove(old).await.unwrap();
+    assert!(!cluster.log(to).members().borrow().addresses.contains_key(&old));
+    cluster.stop(old).await;
+    let by = cluster.write("b").await;
+    assert_ne!(by, old);
+    cluster.until_all_agree().await;
+    let refused = cluster.log(by).transfer_leadership(Some(old)).await.unwrap_err();
+    assert_eq!(refused.to_string(), format!("server {old} has no vote"));
+}

@@ -1,0 +1,127 @@
+//! `Alloc`: whole allocations as nodes fetch them. Identities travel as tokens there, and as signatures in the rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use songline_model::{AllocId, Allocation, Secret, Signature, Str, TaskIdentity, Time};
+
+use super::message;
+use crate::msgpack::{self, RawValue};
+
+message! {
+    /// Asks for whole allocations.
+    read AllocGetAllocs ("Alloc.GetAllocs" -> AllocGetAllocsAnswer) {
+        #[serde(rename = "AllocIDs")]
+        alloc_ids: Option<Vec<AllocId>>,
+    }
+}
+message! {
+    /// They, all of them or none.
+    answer AllocGetAllocsAnswer {
+        allocs: Option<Vec<WireAlloc>>,
+    }
+}
+message! {
+    /// Asks for one allocation.
+    read AllocGetAlloc ("Alloc.GetAlloc" -> AllocGetAllocAnswer) {
+        #[serde(rename = "AllocID")]
+        alloc_id: AllocId,
+    }
+}
+message! {
+    /// It, unless it is gone.
+    answer AllocGetAllocAnswer {
+        alloc: Option<WireAlloc>,
+    }
+}
+message! {
+    /// Asks for identities beyond those that came with the allocation.
+    read AllocSignIdentities ("Alloc.SignIdentities" -> AllocSignIdentitiesAnswer) {
+        identities: Option<Vec<WorkloadIdentityRequest>>,
+    }
+}
+message! {
+    /// One identity.
+    plain WorkloadIdentityRequest {
+        #[serde(rename = "AllocID")]
+        alloc_id: AllocId,
+        identity_name: Str,
+        interpolated_workload_identifier: Str,
+        /// A task or a service.
+        workload_identifier: Str,
+        workload_type: i64,
+    }
+}
+message! {
+    /// Those that were signed and those that were not.
+    answer AllocSignIdentitiesAnswer {
+        signed_identities: Option<Vec<SignedWorkloadIdentity>>,
+        rejections: Option<Vec<WorkloadIdentityRejection>>,
+    }
+}
+message! {
+    /// A signed one: a request with the token.
+    plain SignedWorkloadIdentity {
+        #[serde(rename = "AllocID")]
+        alloc_id: AllocId,
+        identity_name: Str,
+        interpolated_workload_identifier: Str,
+        workload_identifier: Str,
+        workload_type: i64,
+        #[serde(rename = "JWT")]
+        jwt: Secret,
+        expiration: Option<Time>,
+    }
+}
+message! {
+    /// One that was refused.
+    plain WorkloadIdentityRejection {
+        #[serde(rename = "AllocID")]
+        alloc_id: AllocId,
+        identity_name: Str,
+        workload_identifier: Str,
+        workload_type: i64,
+        reason: Str,
+    }
+}
+
+/// An allocation as nodes get it: the tokens of its tasks are in it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WireAlloc(pub Arc<Allocation>);
+
+/// What of an allocation has another shape on the wire.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Identities {
+    signed_identities: Option<BTreeMap<Str, Secret>>,
+}
+
+impl Serialize for WireAlloc {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let row = &self.0;
+        let Some(identities) = &row.signed_identities else { return row.serialize(s) };
+        let tokens = identities.iter().filter_map(|of| Some((of.task.clone(), row.identity_token(&of.task)?)));
+        let tokens = Identities { signed_identities: Some(tokens.collect()) };
+        let bare = Allocation { signed_identities: None, ..Allocation::clone(row) };
+        msgpack::merged(&bare, &tokens).map_err(serde::ser::Error::custom)?.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for WireAlloc {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let value = RawValue::deserialize(d)?;
+        let mut row: Allocation = value.read().map_err(serde::de::Error::custom)?;
+        let identities: Identities = value.read().map_err(serde::de::Error::custom)?;
+        let signed = |(task, token): (Str, Secret)| Some(TaskIdentity { task, signature: Signature::of_token(token.reveal())? });
+        // Tokens of others, signed in another way, are not for us to put together again.
+        row.signed_identities = identities.signed_identities.map(|all| all.into_iter().filter_map(signed).collect());
+        Ok(Self(Arc::new(row)))
+    }
+}
+
+impl From<Arc<Allocation>> for WireAlloc {
+    fn from(row: Arc<Allocation>) -> Self {
+        Self(row)
+    }
+}

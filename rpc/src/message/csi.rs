@@ -1,0 +1,78 @@
+//! `CSIVolume`: claims on volumes, as nodes make them and give them back. What plugins are asked is in `controller`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use songline_model::{
+    AllocId, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState, CsiHealth, CsiVolume, CsiVolumeClaim, CsiVolumeId, NodeId, Str,
+};
+
+use super::message;
+use crate::msgpack::{self, EncodeError, RawValue};
+
+message! {
+    /// Takes a claim on a volume.
+    write CsiVolumeClaimRequest ("CSIVolume.Claim" -> CsiVolumeClaimAnswer) {
+        #[serde(rename = "VolumeID")]
+        volume_id: CsiVolumeId,
+        #[serde(rename = "AllocationID")]
+        allocation_id: AllocId,
+        #[serde(rename = "NodeID")]
+        node_id: NodeId,
+        #[serde(rename = "ExternalNodeID")]
+        external_node_id: Str,
+        claim: CsiClaimMode,
+        access_mode: CsiAccessMode,
+        attachment_mode: CsiAttachmentMode,
+        state: CsiClaimState,
+    }
+}
+message! {
+    /// The volume, and what its controller said of how to mount it.
+    answer CsiVolumeClaimAnswer {
+        /// Read as a [`CsiVolume`]; written by [`csi_volume`].
+        volume: RawValue,
+        publish_context: Option<BTreeMap<Str, Str>>,
+    }
+}
+message! {
+    /// Gives a claim back.
+    write CsiVolumeUnpublish ("CSIVolume.Unpublish" -> CsiVolumeUnpublishAnswer) {
+        #[serde(rename = "VolumeID")]
+        volume_id: CsiVolumeId,
+        claim: Option<CsiVolumeClaim>,
+    }
+}
+message! {
+    /// It is given back, or on its way.
+    answer CsiVolumeUnpublishAnswer {}
+}
+
+/// What a volume shows of its plugin and of its claims.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Derived {
+    schedulable: bool,
+    controller_required: bool,
+    controllers_healthy: i64,
+    controllers_expected: i64,
+    nodes_healthy: i64,
+    nodes_expected: i64,
+    read_allocs: BTreeMap<AllocId, Option<()>>,
+    write_allocs: BTreeMap<AllocId, Option<()>>,
+}
+
+/// A volume with its secrets, as the node gets it that mounts it.
+pub fn csi_volume(volume: &CsiVolume, health: &CsiHealth) -> Result<RawValue, EncodeError> {
+    let derived = Derived {
+        schedulable: health.schedulable(),
+        controller_required: health.controller_required,
+        controllers_healthy: health.controllers_healthy,
+        controllers_expected: health.controllers_expected,
+        nodes_healthy: health.nodes_healthy,
+        nodes_expected: health.nodes_expected,
+        read_allocs: volume.read_claims.keys().map(|alloc| (*alloc, None)).collect(),
+        write_allocs: volume.write_claims.keys().map(|alloc| (*alloc, None)).collect(),
+    };
+    msgpack::merged(volume, &derived)
+}

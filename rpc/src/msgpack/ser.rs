@@ -1,0 +1,335 @@
+//! Writing: walks what derives walk for JSON and the log, and writes the dialect.
+
+use serde::ser::{self, Serialize};
+
+use songline_model::form;
+
+use super::raw::RAW;
+use super::time::{ZERO_TIME, to_go};
+use super::write;
+
+/// Why a value cannot be written: a type that the dialect has no form for, or a map with keys that are not texts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("writing msgpack: {0}")]
+pub struct EncodeError(String);
+
+impl ser::Error for EncodeError {
+    fn custom<T: std::fmt::Display>(text: T) -> Self {
+        Self(text.to_string())
+    }
+}
+
+/// Fields that hold a time in Go and not a pointer to one: absent is the zero time there, and not nil.
+const ZERO_TIMES: [&str; 13] = [
+    "Timestamp",
+    "UpdateTime",
+    "LastRestart",
+    "StartedAt",
+    "FinishedAt",
+    "ForceDeadline",
+    "UpdatedAt",
+    "ResourceExhausted",
+    "RequireProgressBy",
+    "WaitUntil",
+    "Established",
+    "Expiration",
+    "CreateTime",
+];
+
+/// The bytes of a value.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer { out: Vec::with_capacity(256), next: Next::Plain };
+    value.serialize(&mut writer)?;
+    Ok(writer.out)
+}
+
+struct Writer {
+    out: Vec<u8>,
+    next: Next,
+}
+
+/// What the next plain value is, beyond its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Next {
+    #[default]
+    Plain,
+    Time,
+    Id,
+    /// Bytes of this dialect already.
+    Raw,
+    /// Of a field in which none is the zero time.
+    ZeroTime,
+}
+
+/// A list or a map that is being written; its head is corrected when it had more or fewer values than announced.
+struct Open<'a> {
+    writer: &'a mut Writer,
+    at: usize,
+    announced: usize,
+    head: fn(&mut Vec<u8>, usize),
+    len: usize,
+}
+
+impl Writer {
+    fn open(&mut self, announced: Option<usize>, head: fn(&mut Vec<u8>, usize)) -> Open<'_> {
+        let at = self.out.len();
+        head(&mut self.out, announced.unwrap_or(0));
+        Open { writer: self, at, announced: announced.unwrap_or(0), head, len: 0 }
+    }
+
+    /// Beginning of what is written as a map of one entry: a variant and its content.
+    fn variant(&mut self, name: &str) {
+        write::map(&mut self.out, 1);
+        write::raw(&mut self.out, name.as_bytes());
+    }
+}
+
+impl Open<'_> {
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EncodeError> {
+        self.len += 1;
+        value.serialize(&mut *self.writer)
+    }
+
+    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), EncodeError> {
+        self.len += 1;
+        write::raw(&mut self.writer.out, name.as_bytes());
+        if ZERO_TIMES.contains(&name) {
+            self.writer.next = Next::ZeroTime;
+        }
+        let written = value.serialize(&mut *self.writer);
+        self.writer.next = Next::Plain;
+        written
+    }
+
+    fn close(self) {
+        if self.announced != self.len {
+            let (mut wrong, mut right) = (Vec::new(), Vec::new());
+            (self.head)(&mut wrong, self.announced);
+            (self.head)(&mut right, self.len);
+            self.writer.out.splice(self.at..self.at + wrong.len(), right);
+        }
+    }
+}
+
+impl<'a> ser::Serializer for &'a mut Writer {
+    type Ok = ();
+    type Error = EncodeError;
+    type SerializeSeq = Open<'a>;
+    type SerializeTuple = Open<'a>;
+    type SerializeTupleStruct = Open<'a>;
+    type SerializeTupleVariant = Open<'a>;
+    type SerializeMap = Open<'a>;
+    type SerializeStruct = Open<'a>;
+    type SerializeStructVariant = Open<'a>;
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
+    fn serialize_bool(self, v: bool) -> Result<(), EncodeError> {
+        write::bool(&mut self.out, v);
+        Ok(())
+    }
+
+    fn serialize_i8(self, v: i8) -> Result<(), EncodeError> {
+        self.serialize_i64(v.into())
+    }
+
+    fn serialize_i16(self, v: i16) -> Result<(), EncodeError> {
+        self.serialize_i64(v.into())
+    }
+
+    fn serialize_i32(self, v: i32) -> Result<(), EncodeError> {
+        self.serialize_i64(v.into())
+    }
+
+    fn serialize_i64(self, v: i64) -> Result<(), EncodeError> {
+        match std::mem::take(&mut self.next) {
+            Next::Time => write::raw(&mut self.out, &to_go(v)),
+            Next::Plain | Next::Id | Next::Raw | Next::ZeroTime => write::int(&mut self.out, v),
+        }
+        Ok(())
+    }
+
+    fn serialize_u8(self, v: u8) -> Result<(), EncodeError> {
+        self.serialize_u64(v.into())
+    }
+
+    fn serialize_u16(self, v: u16) -> Result<(), EncodeError> {
+        self.serialize_u64(v.into())
+    }
+
+    fn serialize_u32(self, v: u32) -> Result<(), EncodeError> {
+        self.serialize_u64(v.into())
+    }
+
+    fn serialize_u64(self, v: u64) -> Result<(), EncodeError> {
+        write::uint(&mut self.out, v);
+        Ok(())
+    }
+
+    fn serialize_f32(self, v: f32) -> Result<(), EncodeError> {
+        self.serialize_f64(v.into())
+    }
+
+    fn serialize_f64(self, v: f64) -> Result<(), EncodeError> {
+        write::float(&mut self.out, v);
+        Ok(())
+    }
+
+    fn serialize_char(self, v: char) -> Result<(), EncodeError> {
+        self.serialize_str(v.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, v: &str) -> Result<(), EncodeError> {
+        write::raw(&mut self.out, v.as_bytes());
+        Ok(())
+    }
+
+    fn serialize_bytes(self, v: &[u8]) -> Result<(), EncodeError> {
+        match (std::mem::take(&mut self.next), <[u8; 16]>::try_from(v)) {
+            (Next::Raw, _) => self.out.extend_from_slice(v),
+            (Next::Id, Ok(digits)) => {
+                // The text of an id is the same for every kind of them.
+                let text = songline_model::NodeId::from_bytes(digits).to_string();
+                write::raw(&mut self.out, text.as_bytes());
+            }
+            (Next::Plain | Next::Id | Next::Time | Next::ZeroTime, _) => write::raw(&mut self.out, v),
+        }
+        Ok(())
+    }
+
+    fn serialize_none(self) -> Result<(), EncodeError> {
+        match std::mem::take(&mut self.next) {
+            Next::ZeroTime => write::raw(&mut self.out, &ZERO_TIME),
+            Next::Plain | Next::Time | Next::Id | Next::Raw => write::nil(&mut self.out),
+        }
+        Ok(())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), EncodeError> {
+        self.next = Next::Plain;
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), EncodeError> {
+        write::nil(&mut self.out);
+        Ok(())
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), EncodeError> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), EncodeError> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<(), EncodeError> {
+        self.next = match name {
+            form::TIME => Next::Time,
+            form::ID => Next::Id,
+            RAW => Next::Raw,
+            _ => Next::Plain,
+        };
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        self.variant(variant);
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, len: Option<usize>) -> Result<Open<'a>, EncodeError> {
+        self.next = Next::Plain;
+        Ok(self.open(len, write::array))
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<Open<'a>, EncodeError> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+        self.variant(variant);
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_map(self, len: Option<usize>) -> Result<Open<'a>, EncodeError> {
+        self.next = Next::Plain;
+        Ok(self.open(len, write::map))
+    }
+
+    fn serialize_struct(self, _: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+        self.serialize_map(Some(len))
+    }
+
+    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+        self.variant(variant);
+        self.serialize_map(Some(len))
+    }
+}
+
+macro_rules! list {
+    ($($kind:ident $method:ident),*) => { $(impl ser::$kind for Open<'_> {
+        type Ok = ();
+        type Error = EncodeError;
+
+        fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EncodeError> {
+            self.value(value)
+        }
+
+        fn end(self) -> Result<(), EncodeError> {
+            self.close();
+            Ok(())
+        }
+    })* };
+}
+list!(
+    SerializeSeq serialize_element, SerializeTuple serialize_element, SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
+
+macro_rules! fields {
+    ($($kind:ident),*) => { $(impl ser::$kind for Open<'_> {
+        type Ok = ();
+        type Error = EncodeError;
+
+        fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), EncodeError> {
+            self.field(name, value)
+        }
+
+        fn end(self) -> Result<(), EncodeError> {
+            self.close();
+            Ok(())
+        }
+    })* };
+}
+fields!(SerializeStruct, SerializeStructVariant);
+
+impl ser::SerializeMap for Open<'_> {
+    type Ok = ();
+    type Error = EncodeError;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), EncodeError> {
+        key.serialize(&mut *self.writer)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EncodeError> {
+        self.value(value)
+    }
+
+    fn end(self) -> Result<(), EncodeError> {
+        self.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! A streaming call: values in both directions until one side ends it.
+
+use std::io;
+
+use bytes::Bytes;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+
+use super::header::{StreamAnswer, StreamOpening, bytes_of, read};
+use super::values::Values;
+use super::{HEADER_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::RpcError;
+use crate::port::{Conn, FirstByte};
+use crate::yamux::Session;
+
+/// Both directions of a streaming call. Dropping it ends the call.
+pub struct Channel {
+    reader: ChannelReader,
+    writer: ChannelWriter,
+}
+
+/// What the other side says.
+pub struct ChannelReader(Values<ReadHalf<Conn>>);
+
+/// What the other side is told.
+pub struct ChannelWriter(WriteHalf<Conn>);
+
+impl Channel {
+    /// Over a connection or a stream whose type has been said.
+    pub fn new(conn: Conn) -> Self {
+        let (reader, writer) = tokio::io::split(conn);
+        Self { reader: ChannelReader(Values::new(reader)), writer: ChannelWriter(writer) }
+    }
+
+    /// The next value; `None` at the end.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        self.reader.next().await
+    }
+
+    /// Says a value.
+    pub async fn send(&mut self, value: &[u8]) -> io::Result<()> {
+        self.writer.send(value).await
+    }
+
+    /// Both directions on their own.
+    pub fn split(self) -> (ChannelReader, ChannelWriter) {
+        (self.reader, self.writer)
+    }
+
+    /// Asks the other side for `method`, and says what is wanted of it once the other side goes on.
+    pub async fn begin(&mut self, method: &str, request: &[u8]) -> Result<(), RpcError> {
+        let lost = |error: io::Error| RpcError::Lost(error.to_string());
+        self.send(&bytes_of(&StreamOpening { method: method.to_owned() })).await.map_err(lost)?;
+        let answer = self.reader.0.next(HEADER_BYTES_MAX).await.map_err(lost)?;
+        let answer = answer.ok_or_else(|| lost(io::ErrorKind::UnexpectedEof.into()))?;
+        let StreamAnswer { error } = read(&answer).map_err(lost)?;
+        if !error.is_empty() {
+            return Err(RpcError::of_wire_text(&error));
+        }
+        self.send(request).await.map_err(lost)
+    }
+
+    /// Carries bytes between two calls until both directions have ended or one of them fails.
+    pub async fn bridge(self, other: Self) {
+        let pass = async |from: ChannelReader, mut to: ChannelWriter| {
+            let (first, mut from) = from.0.into_parts();
+            to.0.write_all(&first).await?;
+            tokio::io::copy(&mut from, &mut to.0).await?;
+            to.0.shutdown().await
+        };
+        // An end of either is the end of the call, except that whoever asks may have nothing more to say.
+        let mut there = std::pin::pin!(pass(self.reader, other.writer));
+        let mut back = std::pin::pin!(pass(other.reader, self.writer));
+        let over = tokio::select! {
+            _ = &mut back => return,
+            asked = &mut there => asked,
+        };
+        if over.is_ok() {
+            // What is passed back may end in any way: the call is over then.
+            let _ = back.await;
+        }
+    }
+}
+
+impl ChannelReader {
+    /// The next value; `None` at the end.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        self.0.next(REQUEST_BYTES_MAX).await
+    }
+}
+
+impl ChannelWriter {
+    /// Says a value.
+    pub async fn send(&mut self, value: &[u8]) -> io::Result<()> {
+        self.0.write_all(value).await?;
+        self.0.flush().await
+    }
+
+    /// Says that there will be no more.
+    pub async fn finish(&mut self) -> io::Result<()> {
+        self.0.shutdown().await
+    }
+}
+
+impl std::fmt::Debug for Channel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Channel").finish_non_exhaustive()
+    }
+}
+
+/// Opens a streaming call over a session.
+pub async fn open_channel(session: &Session, method: &str, request: &[u8]) -> Result<Channel, RpcError> {
+    let lost = |error: io::Error| RpcError::Lost(error.to_string());
+    let mut stream = session.open().await.map_err(lost)?;
+    stream.write_all(&[FirstByte::Streaming as u8]).await.map_err(lost)?;
+    let mut channel = Channel::new(Box::new(stream));
+    channel.begin(method, request).await?;
+    Ok(channel)
+}

@@ -1,0 +1,116 @@
+//! Connections and sessions, seen from who is called.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::channel::Channel;
+use super::header::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening, bytes_of, read};
+use super::values::Values;
+use super::{Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
+use crate::port::{Conn, FirstByte};
+use crate::yamux::{Session, SessionLimits, Stream};
+
+/// The body behind an error.
+const NOTHING: &[u8] = &[0x80];
+
+/// Speaks the node RPC over a connection that began with `first`, until it ends.
+pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, dispatch: Arc<D>) {
+    match first {
+        FirstByte::Rpc => calls(conn, &caller, dispatch.as_ref()).await,
+        FirstByte::Streaming => streaming(conn, &caller, dispatch.as_ref()).await,
+        FirstByte::Multiplex | FirstByte::MultiplexV2 => {
+            let session = Session::accepted(conn, SessionLimits::default());
+            let typed = first == FirstByte::MultiplexV2;
+            serve_session(session, typed, caller, dispatch).await;
+        }
+        FirstByte::RaftOfReference | FirstByte::Tls | FirstByte::Peers | FirstByte::Http => {}
+    }
+}
+
+/// Answers the streams that the other side opens, each of which begins with its own byte if they are `typed`, until the session ends.
+pub async fn serve_session<D: Dispatch>(session: Session, typed: bool, caller: Caller, dispatch: Arc<D>) {
+    let caller = Caller { session: Some(session.clone()), ..caller };
+    while let Ok(stream) = session.accept().await {
+        let (caller, dispatch) = (caller.clone(), Arc::clone(&dispatch));
+        tokio::spawn(async move {
+            if typed {
+                by_type(stream, &caller, dispatch.as_ref()).await;
+            } else {
+                calls(Box::new(stream), &caller, dispatch.as_ref()).await;
+            }
+        });
+    }
+}
+
+async fn by_type<D: Dispatch>(mut stream: Stream, caller: &Caller, dispatch: &D) {
+    let Ok(byte) = stream.read_u8().await else { return };
+    match FirstByte::of(byte) {
+        Some(FirstByte::Rpc) => calls(Box::new(stream), caller, dispatch).await,
+        Some(FirstByte::Streaming) => streaming(Box::new(stream), caller, dispatch).await,
+        _ => {
+            tracing::warn!(from = %caller.from, byte, "a stream that is not spoken here ends its session");
+            stream.session().close();
+        }
+    }
+}
+
+/// Answers calls one by one. Whatever goes wrong with the connection ends it.
+async fn calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
+    if let Err(error) = answer_calls(conn, caller, dispatch).await {
+        tracing::debug!(from = %caller.from, %error, "a connection of calls ended");
+    }
+}
+
+async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) -> io::Result<()> {
+    let (requests, mut answers) = tokio::io::split(conn);
+    let mut requests = Values::new(requests);
+    loop {
+        let Some(header) = requests.next(HEADER_BYTES_MAX).await? else { break };
+        let RequestHeader { seq, service_method } = read(&header)?;
+        let before = requests.taken();
+        let body = requests.next(REQUEST_BYTES_MAX).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let answered = answer(&service_method, body, before, caller, dispatch).await;
+        let (error, body, last) = match answered {
+            Ok(body) => (String::new(), body, false),
+            Err((error, last)) => (error, Bytes::from_static(NOTHING), last),
+        };
+        let mut answer = bytes_of(&ResponseHeader { error, seq, service_method });
+        answer.extend_from_slice(&body);
+        answers.write_all(&answer).await?;
+        answers.flush().await?;
+        if last {
+            break;
+        }
+    }
+    answers.shutdown().await
+}
+
+/// The answer's body, or a text and whether the connection is closed behind it.
+async fn answer<D: Dispatch>(method: &str, body: Bytes, before: usize, caller: &Caller, dispatch: &D) -> Result<Bytes, (String, bool)> {
+    if !method.contains('.') {
+        return Err((format!("rpc: service/method request ill-formed: {method}"), true));
+    }
+    dispatch.call(method, body, caller).await.map_err(|refusal| match refusal {
+        Refusal::NoService => (format!("rpc: can't find service {method}"), true),
+        Refusal::NoMethod => (format!("rpc: can't find method {method}"), true),
+        Refusal::Body(error) => (error.on_wire(before), true),
+        Refusal::Failed(error) => (error.wire_text(), false),
+    })
+}
+
+async fn streaming<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
+    let mut channel = Channel::new(conn);
+    let opening = match channel.next().await {
+        Ok(Some(opening)) if opening.len() <= HEADER_BYTES_MAX => opening,
+        Ok(_) | Err(_) => return,
+    };
+    let Ok(StreamOpening { method }) = read(&opening) else { return };
+    let known = dispatch.streams(&method);
+    let error = if known { String::new() } else { format!("Unknown rpc method: \"{method}\"") };
+    if channel.send(&bytes_of(&StreamAnswer { error })).await.is_ok() && known {
+        dispatch.stream(&method, channel, caller).await;
+    }
+}

@@ -1,0 +1,134 @@
+//! The asking side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use songline_model::{AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeStatus, Secret, ServiceRegistration, Str};
+
+use super::RpcClient;
+use crate::message::{
+    AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeRegister, NodeUpdate, NodeUpdateAlloc,
+    NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
+};
+use crate::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
+
+/// Servers at the other end of a transport, as one node sees them.
+#[derive(Debug)]
+pub struct RemoteServers<C> {
+    client: C,
+    region: Str,
+    /// A node that nobody knows yet must not show its secret as if it were known.
+    registered: AtomicBool,
+}
+
+/// One call: the request as bytes, and the bytes of its answer read.
+pub async fn call<C: RpcClient, R: Call + Sync>(client: &C, request: &R) -> Result<R::Answer, RpcError> {
+    let body = msgpack::to_vec(request).map_err(|error| RpcError::remote(error.to_string()))?;
+    let answer = client.call(R::METHOD, body).await?;
+    msgpack::from_slice(&answer).map_err(|error| RpcError::remote(error.on_wire(0)))
+}
+
+impl<C: RpcClient> RemoteServers<C> {
+    /// The servers of a region, reached through `client`.
+    pub fn new(client: C, region: impl Into<Str>) -> Self {
+        Self { client, region: region.into(), registered: AtomicBool::new(false) }
+    }
+
+    /// What carries the calls.
+    pub fn client(&self) -> &C {
+        &self.client
+    }
+
+    fn by(&self, secret: &Secret) -> Caller {
+        Caller { region: self.region.clone(), namespace: NamespaceName::default(), auth_token: secret.clone() }
+    }
+
+    async fn ask<R: Call + Signed + Sync>(&self, from: &NodeAuth, request: R) -> Result<R::Answer, RpcError> {
+        call(&self.client, &request.signed(&self.by(&from.secret))).await
+    }
+}
+
+impl<C: RpcClient> Servers for RemoteServers<C> {
+    async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
+        let secret = if self.registered.load(Ordering::Acquire) { node.secret_id.clone() } else { Secret::default() };
+        let request = NodeRegister { node: Some(node), ..NodeRegister::default() }.signed(&self.by(&secret));
+        let answer = call(&self.client, &request).await;
+        match &answer {
+            Ok(_) => self.registered.store(true, Ordering::Release),
+            // Servers that have lost their state do not know the secret any more: begin as a node that is new.
+            Err(error) if error.to_string().contains("Permission denied") => self.registered.store(false, Ordering::Release),
+            Err(_) => {}
+        }
+        answer.map(update)
+    }
+
+    async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
+        let request = NodeUpdateStatus { node_id: from.id, status: status.as_str().into(), ..NodeUpdateStatus::default() };
+        self.ask(from, request).await.map(update)
+    }
+
+    async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
+        let request = NodeGetClientAllocs {
+            node_id: from.id,
+            secret_id: from.secret.clone(),
+            min_query_index: query.min_index,
+            max_query_time: query.max_wait,
+            // The first answer decides which allocations are killed, so it has to be the leader's.
+            allow_stale: query.min_index > 0,
+            ..NodeGetClientAllocs::default()
+        };
+        let answer = self.ask(from, request).await?;
+        Ok(ClientAllocs { allocs: answer.allocs.unwrap_or_default(), index: answer.index.max(1) })
+    }
+
+    async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
+        let request = AllocGetAllocs { alloc_ids: Some(ids), ..AllocGetAllocs::default() };
+        let answer = self.ask(from, request).await?;
+        Ok(answer.allocs.unwrap_or_default().into_iter().map(|alloc| alloc.0).collect())
+    }
+
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+        let alloc = allocs.into_iter().map(|update| report(from, update)).collect();
+        let request = NodeUpdateAlloc { alloc: Some(alloc), ..NodeUpdateAlloc::default() };
+        Ok(self.ask(from, request).await?.index)
+    }
+
+    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+        let request = ServiceUpsert { services: Some(services), ..ServiceUpsert::default() };
+        Ok(self.ask(from, request).await?.index)
+    }
+
+    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+        let mut request = ServiceDelete { id, ..ServiceDelete::default() }.signed(&self.by(&from.secret));
+        request.namespace = namespace;
+        Ok(call(&self.client, &request).await?.index)
+    }
+
+    async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
+        let request = NodeEmitEvents { node_events: Some([(from.id, Some(events))].into()), ..NodeEmitEvents::default() };
+        Ok(self.ask(from, request).await?.index)
+    }
+}
+
+fn update(answer: NodeUpdate) -> NodeUpdateResponse {
+    let servers = answer.servers.unwrap_or_default().into_iter().map(|server| server.rpc_advertise_addr).collect();
+    NodeUpdateResponse {
+        heartbeat_ttl: answer.heartbeat_ttl,
+        index: answer.index,
+        eligibility: songline_model::Eligibility::from_word(&answer.scheduling_eligibility).unwrap_or_default(),
+        nodes: u32::try_from(answer.num_nodes).unwrap_or_default(),
+        servers,
+    }
+}
+
+fn report(from: &NodeAuth, update: AllocUpdate) -> AllocReport {
+    AllocReport {
+        id: update.id,
+        node_id: from.id,
+        client_status: update.client_status,
+        client_description: update.client_description,
+        task_states: Some(update.task_states),
+        deployment_status: update.deployment_status,
+        network_status: update.network_status,
+    }
+}

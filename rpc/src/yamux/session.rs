@@ -1,0 +1,275 @@
+//! A session over a connection: who reads, who writes, who keeps it alive, and who waits.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::Decoder;
+use super::state::State;
+use super::{Ended, SessionLimits, Stream};
+
+/// How many bytes are read, and written, at a time.
+const BATCH_BYTES: usize = 32 * 1024;
+
+/// How often it is looked whether something has waited too long.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// A session. Clones are the same one; it ends when the last of them and of its streams goes, or when the connection does.
+#[derive(Clone)]
+pub struct Session {
+    held: Arc<Held>,
+}
+
+/// What clones and streams hold; the tasks of the session do not.
+pub(super) struct Held(Arc<Shared>);
+
+/// What the tasks share with those who hold the session.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// There is something to write.
+    unsent: Notify,
+    /// There is room for more answers.
+    room: Notify,
+    /// There is a stream to accept.
+    opened: Notify,
+    /// A stream was acknowledged or is gone.
+    place: Notify,
+    over: CancellationToken,
+}
+
+impl Session {
+    /// A session over a connection that was made here.
+    pub fn dialled<C: AsyncRead + AsyncWrite + Send + 'static>(conn: C, limits: SessionLimits) -> Self {
+        Self::start(conn, true, limits)
+    }
+
+    /// A session over a connection that was made by the other side.
+    pub fn accepted<C: AsyncRead + AsyncWrite + Send + 'static>(conn: C, limits: SessionLimits) -> Self {
+        Self::start(conn, false, limits)
+    }
+
+    fn start<C: AsyncRead + AsyncWrite + Send + 'static>(conn: C, dialled: bool, limits: SessionLimits) -> Self {
+        let write_within = limits.answer_within;
+        let look_every = LOOK_EVERY.min(limits.keepalive_every).min(limits.answer_within);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(dialled, limits, Instant::now())),
+            unsent: Notify::new(),
+            room: Notify::new(),
+            opened: Notify::new(),
+            place: Notify::new(),
+            over: CancellationToken::new(),
+        });
+        let (reader, writer) = tokio::io::split(conn);
+        tokio::spawn(read(Arc::clone(&shared), reader));
+        tokio::spawn(write(Arc::clone(&shared), writer, write_within));
+        tokio::spawn(keep(Arc::clone(&shared), look_every));
+        Self { held: Arc::new(Held(shared)) }
+    }
+
+    /// Opens a stream. Waits while too many are not acknowledged yet.
+    pub async fn open(&self) -> io::Result<Stream> {
+        let shared = self.held.shared();
+        loop {
+            let place = shared.place.notified();
+            if let Some(id) = shared.lock().open(Instant::now()).map_err(|ended| ended.io())? {
+                shared.unsent.notify_one();
+                return Ok(Stream::new(id, Arc::clone(&self.held)));
+            }
+            tokio::select! {
+                () = place => {}
+                () = shared.over.cancelled() => {}
+            }
+        }
+    }
+
+    /// The next stream that the other side opens.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        let shared = self.held.shared();
+        loop {
+            if let Some(id) = shared.lock().accept().map_err(|ended| ended.io())? {
+                shared.unsent.notify_one();
+                return Ok(Stream::new(id, Arc::clone(&self.held)));
+            }
+            tokio::select! {
+                () = shared.opened.notified() => {}
+                () = shared.over.cancelled() => {}
+            }
+        }
+    }
+
+    /// Waits for its end and says why.
+    pub async fn closed(&self) -> Ended {
+        self.held.shared().over.cancelled().await;
+        self.ended().unwrap_or(Ended::Here)
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.held.shared().lock().ended().cloned()
+    }
+
+    /// Ends it: what was written is sent, everything that waits fails.
+    pub fn close(&self) {
+        self.held.shared().end(Ended::Here);
+    }
+
+    /// How many streams it has.
+    pub fn streams(&self) -> usize {
+        self.held.shared().lock().streams()
+    }
+
+    pub(super) fn of(held: &Arc<Held>) -> Self {
+        Self { held: Arc::clone(held) }
+    }
+
+    /// Whether both are one.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.held, &other.held)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.held.shared().lock();
+        f.debug_struct("Session").field("streams", &state.streams()).field("ended", &state.ended()).finish()
+    }
+}
+
+impl Held {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.end(Ended::Here);
+    }
+}
+
+impl Shared {
+    /// A panic under the lock is a defect that has been reported; what is behind it is whole between two calls.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tell_writer(&self) {
+        self.unsent.notify_one();
+    }
+
+    pub(super) fn tell_openers(&self) {
+        self.place.notify_waiters();
+    }
+
+    fn end(&self, why: Ended) {
+        self.lock().end(why);
+        self.over.cancel();
+        self.unsent.notify_one();
+    }
+}
+
+/// Reads until the end of either.
+async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
+    let mut decoder = Decoder::default();
+    let mut buffer = vec![0; BATCH_BYTES];
+    loop {
+        let room = shared.room.notified();
+        if !shared.lock().has_room() {
+            tokio::select! {
+                () = room => continue,
+                () = shared.over.cancelled() => return,
+            }
+        }
+        let read = tokio::select! {
+            read = conn.read(&mut buffer) => read,
+            () = shared.over.cancelled() => return,
+        };
+        let why = match read {
+            Ok(0) => Some(Ended::Eof),
+            Ok(count) => receive(&shared, &mut decoder, &buffer[..count]).err(),
+            Err(error) => Some(Ended::Connection(error.to_string())),
+        };
+        if let Some(why) = why {
+            shared.end(why);
+            return;
+        }
+    }
+}
+
+/// All of what came at once is taken in before anybody acts on the first of it.
+fn receive(shared: &Shared, decoder: &mut Decoder, mut bytes: &[u8]) -> Result<(), Ended> {
+    let now = Instant::now();
+    let mut state = shared.lock();
+    while let Some(piece) = decoder.next(&mut bytes)? {
+        state.receive(piece, now)?;
+    }
+    drop(state);
+    shared.unsent.notify_one();
+    shared.opened.notify_one();
+    shared.place.notify_waiters();
+    Ok(())
+}
+
+/// Writes until the end; what was to be written before it is written still.
+async fn write<C: AsyncWrite>(shared: Arc<Shared>, mut conn: WriteHalf<C>, within: Duration) {
+    let mut batch = Vec::with_capacity(BATCH_BYTES);
+    loop {
+        batch.clear();
+        let over = {
+            let mut state = shared.lock();
+            state.take_unsent(&mut batch, BATCH_BYTES);
+            state.ended().is_some()
+        };
+        shared.room.notify_one();
+        if batch.is_empty() {
+            if over {
+                break;
+            }
+            shared.unsent.notified().await;
+            continue;
+        }
+        let mut rest = batch.as_slice();
+        while !rest.is_empty() {
+            let why = match tokio::time::timeout(within, conn.write(rest)).await {
+                Ok(Ok(0)) => Ended::Eof,
+                Ok(Ok(count)) => {
+                    rest = &rest[count..];
+                    continue;
+                }
+                Ok(Err(error)) => Ended::Connection(error.to_string()),
+                Err(_) => Ended::Silent,
+            };
+            shared.end(why);
+            return;
+        }
+        if let Err(error) = conn.flush().await {
+            shared.end(Ended::Connection(error.to_string()));
+            return;
+        }
+    }
+    // The other side sees the end of the connection in any case, when this half of it is dropped.
+    let _ = tokio::time::timeout(within, conn.shutdown()).await;
+}
+
+/// Pings, and ends what has waited too long.
+async fn keep(shared: Arc<Shared>, every: Duration) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            () = shared.over.cancelled() => return,
+        }
+        let looked = shared.lock().on_time(Instant::now());
+        match looked {
+            Ok(()) => shared.unsent.notify_one(),
+            Err(why) => {
+                shared.end(why);
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! One stream of a session, to read from and to write to.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::Session;
+use super::session::Held;
+
+/// A stream. What is written is sent in the order it was written in; dropping it says that nothing more comes and reads nothing more.
+pub struct Stream {
+    id: u32,
+    held: Arc<Held>,
+}
+
+impl Stream {
+    pub(super) fn new(id: u32, held: Arc<Held>) -> Self {
+        Self { id, held }
+    }
+
+    /// Its number in the session.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The session that it is of.
+    pub fn session(&self) -> Session {
+        Session::of(&self.held)
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let shared = self.held.shared();
+        let (read, unsent) = shared.lock().read(self.id, cx, buf);
+        if unsent {
+            shared.tell_writer();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let shared = self.held.shared();
+        let written = shared.lock().write(self.id, cx, bytes);
+        if written.is_ready() {
+            shared.tell_writer();
+        }
+        written
+    }
+
+    /// What is written is on its way without more words.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shared = self.held.shared();
+        shared.lock().finish(self.id);
+        shared.tell_writer();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let shared = self.held.shared();
+        shared.lock().let_go(self.id, Instant::now());
+        shared.tell_writer();
+        shared.tell_openers();
+    }
+}

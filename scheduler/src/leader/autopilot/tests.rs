@@ -1,0 +1,142 @@
+//! Stories of clusters: each line is a look of the leader, `seconds: name state ..`, and what followed from it.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+/// Words of a server: `voter` or `new`, and how it is.
+fn peer(words: &str, last_index: u64) -> Peer {
+    let voter = words.contains("voter");
+    let silence = if words.contains("gone") {
+        Dur::from_mins(2)
+    } else if words.contains("silent") {
+        Dur::from_secs(3)
+    } else {
+        Dur::from_millis(100)
+    };
+    let matched = if words.contains("behind") { last_index.saturating_sub(10_000) } else { last_index };
+    Peer { voter, wants_vote: !words.contains("reader"), silence, matched }
+}
+
+fn check(config: &AutopilotConfig, expected: usize, story: &str, expect: Expect) {
+    let mut autopilot = Autopilot::new();
+    let mut out = String::new();
+    for (turn, line) in story.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+        let (at, servers) = line.split_once(':').expect("seconds come first");
+        let last_index = 100_000 + 1_000 * turn as u64;
+        let peers = servers.split(',').map(str::trim).filter(|text| !text.is_empty()).map(|text| {
+            let (id, words) = text.split_once(' ').expect("a number and words");
+            (id.parse().expect("a number"), peer(words, last_index))
+        });
+        let look = Look { now: Time::from_secs(at.parse().expect("seconds")), leader: 1, last_index, peers: peers.collect(), expected };
+        let effect = match autopilot.on_look(&look, config) {
+            None => "nothing".to_owned(),
+            Some(effect) => format!("{effect:?}"),
+        };
+        let health = autopilot.health();
+        let unwell: Vec<_> = health.servers.iter().filter(|(_, server)| !server.healthy).map(|(id, _)| *id).collect();
+        writeln!(out, "{line} -> {effect}; tolerates {}, unwell {unwell:?}", health.failure_tolerance()).expect("a string takes all");
+    }
+    expect.assert_eq(&out);
+}
+
+#[test]
+fn a_new_server_votes_once_it_was_well_for_long_enough() {
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 new behind
+         5: 2 voter, 3 new
+         14: 2 voter, 3 new
+         15: 2 voter, 3 new
+         16: 2 voter, 3 voter",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn one_that_was_unwell_meanwhile_begins_anew() {
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 new
+         9: 2 voter, 3 new silent
+         11: 2 voter, 3 new
+         20: 2 voter, 3 new
+         21: 2 voter, 3 new",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn one_that_only_follows_never_votes() {
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 voter, 4 new reader
+         60: 2 voter, 3 voter, 4 new reader",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_dead_voter_stays_until_another_has_come_in_its_place() {
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 voter
+         10: 2 voter, 3 voter silent
+         100: 2 voter, 3 voter gone
+         200: 2 voter, 3 voter gone, 4 new behind
+         201: 2 voter, 4 new",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn with_a_least_number_of_voters_the_new_one_votes_first() {
+    let config = AutopilotConfig { min_quorum: 3, ..AutopilotConfig::initial() };
+    check(
+        &config,
+        3,
+        "0: 2 voter, 3 voter gone, 4 new
+         10: 2 voter, 3 voter gone, 4 new
+         11: 2 voter, 3 voter gone, 4 voter",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn nobody_is_removed_while_the_living_are_no_majority_or_when_told_not_to() {
+    check(
+        &AutopilotConfig::initial(),
+        0,
+        "0: 2 voter gone, 3 voter gone, 4 voter gone, 5 voter
+         1: 2 voter, 3 voter gone, 4 voter gone, 5 voter",
+        expect![[r#""#]],
+    );
+    let config = AutopilotConfig { cleanup_dead_servers: false, ..AutopilotConfig::initial() };
+    check(&config, 0, "0: 2 voter gone, 3 voter, 4 new gone", expect![[r#""#]]);
+}
+
+#[test]
+fn a_dead_server_that_does_not_vote_goes() {
+    check(&AutopilotConfig::initial(), 3, "0: 2 voter, 3 voter, 4 new gone", expect![[r#""#]]);
+}
+
+#[test]
+fn under_load_nobody_counts_as_behind_who_has_what_the_leader_had_at_the_last_look() {
+    let mut autopilot = Autopilot::new();
+    let mut look = Look { now: Time::from_secs(0), leader: 1, last_index: 1_000, peers: BTreeMap::new(), expected: 3 };
+    for second in 0..5 {
+        look.now = Time::from_secs(second);
+        look.peers.insert(2, Peer { voter: true, wants_vote: true, silence: Dur::ZERO, matched: look.last_index });
+        look.last_index += 15_000;
+        autopilot.on_look(&look, &AutopilotConfig::initial());
+        let server = autopilot.health().servers[&2];
+        // At the first look there is nothing to compare with.
+        assert_eq!(server.healthy, second > 0, "at {second}");
+    }
+}

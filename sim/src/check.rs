@@ -1,0 +1,12 @@
+//! Checkers: whether what a cluster did, as its clients saw it, is what one sound server could have done.
+//! They read recorded histories and know nothing of how these came about: a simulation, or real processes.
+
+mod agree;
+pub mod linear;
+mod stream;
+mod writes;
+
+pub use agree::{Digests, Leaders};
+pub use linear::{NotLinearizable, check as linearizable};
+pub use stream::{Frame, StreamError, stream_equals_log};
+pub use writes::{Outcome, Write, WriteError, writes_are_in_the_log};

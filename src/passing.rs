@@ -1,0 +1,126 @@
+//! Passing HTTP requests on to other agents, over their one port: connections that are kept, bodies that stream both ways, upgrades.
+//! To whom a request goes and whether it is asked again is not decided here.
+
+mod body;
+mod headers;
+mod pool;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use songline_rpc::port::Dialer;
+
+use body::Lent;
+use pool::{Pool, Sender};
+
+/// How long a kept connection may still be busy with the end of its last request.
+const READY_WITHIN: Duration = Duration::from_millis(100);
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// Nobody could be reached, so nothing of it was sent.
+    #[error("{why}")]
+    NotSent {
+        /// The request, whole.
+        request: Box<Request<Body>>,
+        /// The reason.
+        why: String,
+    },
+    /// The connection broke after it may have been sent: what it asks for may or may not have happened.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// Passes requests on. Clones share the connections.
+#[derive(Clone, Default)]
+pub struct Passing {
+    dialer: Dialer,
+    pool: Pool,
+}
+
+impl Passing {
+    /// Over connections that `dialer` makes.
+    pub fn new(dialer: Dialer) -> Self {
+        Self { dialer, pool: Pool::default() }
+    }
+
+    /// Sends a request to the agent whose port is at `address` and answers what it answers, with its headers and a body that streams.
+    /// Whoever drops the future or the body ends the connection, and with it the request.
+    pub async fn pass(&self, address: &str, mut request: Request<Body>) -> Result<Response<Body>, PassError> {
+        let upgrade = headers::for_sending(&mut request);
+        if let Some(mut sender) = self.kept(address).await {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(self.answer(address, sender, response, upgrade)),
+                Err(mut failed) => {
+                    // Others that are kept are as old as this one.
+                    self.pool.forget(address);
+                    request = failed.take_message().ok_or_else(|| PassError::Lost(failed.into_error().to_string()))?;
+                }
+            }
+        }
+        let not_sent = |request, why| PassError::NotSent { request: Box::new(request), why };
+        let mut sender = match self.connect(address).await {
+            Ok(sender) => sender,
+            Err(error) => return Err(not_sent(request, error.to_string())),
+        };
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok(self.answer(address, sender, response, upgrade)),
+            Err(mut failed) => match failed.take_message() {
+                Some(request) => Err(not_sent(request, failed.into_error().to_string())),
+                None => Err(PassError::Lost(failed.into_error().to_string())),
+            },
+        }
+    }
+
+    /// A connection that has done its last request, if one is kept.
+    async fn kept(&self, address: &str) -> Option<Sender> {
+        let mut sender = self.pool.take(address)?;
+        let ready = tokio::time::timeout(READY_WITHIN, sender.ready()).await;
+        matches!(ready, Ok(Ok(()))).then_some(sender)
+    }
+
+    async fn connect(&self, address: &str) -> std::io::Result<Sender> {
+        let conn = self.dialer.connect(address, songline_rpc::port::FirstByte::Http).await?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(conn)).await.map_err(std::io::Error::other)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::trace!(%error, "a connection to another agent ended early");
+            }
+        });
+        Ok(sender)
+    }
+
+    fn answer(
+        &self,
+        address: &str,
+        sender: Sender,
+        mut response: Response<hyper::body::Incoming>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<Body> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let Some(ours) = upgrade else {
+                return (StatusCode::BAD_GATEWAY, "another protocol, which nobody asked for").into_response();
+            };
+            let theirs = hyper::upgrade::on(&mut response);
+            tokio::spawn(join(ours, theirs));
+            return response.map(|_| Body::empty());
+        }
+        headers::of_answer(response.headers_mut());
+        response.map(|incoming| Body::new(Lent::new(incoming, self.pool.clone(), address, sender)))
+    }
+}
+
+/// Copies between two connections that have become something else than HTTP, until both directions have ended.
+async fn join(ours: OnUpgrade, theirs: OnUpgrade) {
+    let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
+    // How it ends is between those who speak over it.
+    let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What of a message is about one connection only, and does not go on.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version, header};
+use hyper::upgrade::OnUpgrade;
+
+/// Headers about a connection. `upgrade` and `connection` go on with a request that upgrades.
+const OF_A_CONNECTION: [HeaderName; 6] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Makes a received request one that can be sent, and takes what the caller's connection may become.
+pub(super) fn for_sending(request: &mut Request<Body>) -> Option<OnUpgrade> {
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| request.headers().contains_key(header::UPGRADE));
+    *request.version_mut() = Version::HTTP_11;
+    if request.uri().scheme().is_some() {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() = path.parse::<Uri>().expect("the path of an address is an address");
+    }
+    let headers = request.headers_mut();
+    // It has been answered by whoever received the request.
+    headers.remove(header::EXPECT);
+    if upgrade.is_none() {
+        OF_A_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
+    }
+    headers.entry(header::HOST).or_insert(HeaderValue::from_static("songline"));
+    upgrade
+}
+
+/// Makes the headers of a received answer those of one that is sent.
+pub(super) fn of_answer(headers: &mut HeaderMap) {
+    OF_A_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
+}

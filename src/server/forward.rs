@@ -1,0 +1,85 @@
+//! Requests that go from server to server: what this one passes on to the leader, and what others pass on to it.
+//! Which requests those are, and when one is asked again, is `api`'s business.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::Request;
+use axum::response::Response;
+use songline_api::{Api, Leader, Limits, PassFailure, ProposeError, Shared, serve_passed};
+use songline_rpc::port::Conn;
+
+use super::Core;
+use crate::passing::{PassError, Passing};
+
+/// What passing on takes.
+#[derive(Default)]
+pub(super) struct Forward {
+    passing: Passing,
+    shared: OnceLock<Shared<Core>>,
+    /// The last term in which this server, leading, had applied all that leaders before it acknowledged.
+    caught_up_in: AtomicU64,
+}
+
+impl Forward {
+    /// One that reaches other servers by `passing`.
+    pub(super) fn new(passing: Passing) -> Self {
+        Self { passing, ..Self::default() }
+    }
+}
+
+/// Answers what another agent passes on over a connection of its, until it ends or the server goes down.
+pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
+    let shared = core.forward.shared.get_or_init(|| Shared::of(&*core)).clone();
+    let closing = core.shutdown_token().clone();
+    serve_passed(conn, from, Api::with(core, shared), &Limits::default(), closing).await;
+}
+
+impl Core {
+    /// Who leads, and where.
+    pub(super) fn leader(&self) -> Leader {
+        let now = *self.log().leadership().borrow();
+        if now.is_leader {
+            return Leader::Here;
+        }
+        let members = self.log().members();
+        let members = members.borrow();
+        match now.leader.and_then(|id| members.addresses.get(&id)) {
+            Some(address) => Leader::At(address.as_str().into()),
+            None => Leader::Nobody,
+        }
+    }
+
+    /// Returns once that is another than `known`.
+    pub(super) async fn leader_other_than(&self, known: &Leader) {
+        let (mut leadership, mut members) = (self.log().leadership(), self.log().members());
+        while self.leader() == *known {
+            tokio::select! {
+                Ok(()) = leadership.changed() => {}
+                Ok(()) = members.changed() => {}
+                // The log is closed: nothing changes any more.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns once this leader may judge by its view: it has applied what leaders before it acknowledged.
+    pub(super) async fn ready_to_lead(&self) -> Result<(), ProposeError> {
+        let term = self.log().leadership().borrow().term;
+        if self.forward.caught_up_in.load(Ordering::Acquire) == term {
+            return Ok(());
+        }
+        self.log().read_barrier().await.map_err(super::propose_error)?;
+        self.forward.caught_up_in.store(term, Ordering::Release);
+        Ok(())
+    }
+
+    /// Sends a request to the server whose port is at `address`.
+    pub(super) async fn pass_on(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
+        self.forward.passing.pass(address, request).await.map_err(|error| match error {
+            PassError::NotSent { request, why } => PassFailure::NotSent { request, why },
+            PassError::Lost(why) => PassFailure::Lost(why),
+        })
+    }
+}
