@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
+use crate::listen::{self, Bound};
 use crate::server::{Core, Setup};
 
 /// The version of the reference whose interface this agent has.
@@ -57,12 +58,14 @@ impl Agent {
             .await
             .with_context(|| format!("binding {}:{}", config.bind_addr, config.http_port))?;
         let http = listener.local_addr()?;
+        let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
+        let config = AgentConfig { rpc_port, serf_port, ..config };
         let setup = Setup {
             info: info(&config, http),
             config: server_config,
             dir: data_dir.join("server"),
             agent_config: shown_config(&config, &data_dir),
-            rpc_port: config.rpc_port,
+            ports,
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();

@@ -7,6 +7,7 @@ pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod listen;
 mod logging;
 pub mod passing;
 pub mod server;

@@ -11,8 +11,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Member, Health, Leader, PassFailure, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport,
-    SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError,
+    RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -183,7 +183,10 @@ impl Server for Core {
                 ("num_peers", voters.saturating_sub(1).to_string()),
             ]),
         );
-        stats.insert("serf".into(), text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]));
+        stats.insert(
+            "serf".into(),
+            text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]),
+        );
         stats.insert(
             "runtime".into(),
             text(&[
@@ -196,7 +199,11 @@ impl Server for Core {
             let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
             stats.insert(
                 "client".into(),
-                text(&[("node_id", id.to_string()), ("known_servers", self.rpc_addr()), ("num_allocations", allocs.to_string())]),
+                text(&[
+                    ("node_id", id.to_string()),
+                    ("known_servers", self.server_addresses().join(",")),
+                    ("num_allocations", allocs.to_string()),
+                ]),
             );
         }
         let tags = self.own_tags();

@@ -313,7 +313,9 @@ impl Core {
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
                 Ok(greeting) if greeting.region == self.info.region => self.cluster.note(greeting),
-                Ok(greeting) => tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join"),
+                Ok(greeting) => {
+                    tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
+                }
                 Err(error) => tracing::debug!(%address, %error, "a server does not answer"),
             }
         }
@@ -468,7 +470,10 @@ impl Core {
             let asked = self.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
             let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
             if there.is_some_and(|there| there.id == request.id) {
-                return Err(format!("server {} has the same id and is at {listed}: remove the file `id` of one that was copied", request.id));
+                return Err(format!(
+                    "server {} has the same id and is at {listed}: remove the file `id` of one that was copied",
+                    request.id
+                ));
             }
         }
         let usurped = listed.iter().find(|(id, address)| **id != request.id && **address == request.address);
