@@ -280,6 +280,7 @@ impl<S: Server> Api<S> {
             forward_key: parts.extensions.get::<PassedOn>().and_then(|passed| passed.key.clone()),
             past: None,
             stalled: parts.extensions.get().cloned(),
+            peer: parts.extensions.get().copied(),
             upgrade: parts.extensions.get().cloned(),
         };
         once::run(target.handler, call).await

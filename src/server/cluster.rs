@@ -244,10 +244,12 @@ impl Core {
         self.log().members().borrow().addresses.get(&leader).cloned()
     }
 
-    /// Asks the leader something. Fails where this server leads itself.
-    pub(crate) async fn ask_leader(&self, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
-        let address = self.leader_address().ok_or_else(|| AskError::Unreachable("No cluster leader".into()))?;
-        self.cluster.peers.ask(&address, topic, question, within).await
+    /// Where every server of the cluster is.
+    pub(crate) fn server_addresses(&self) -> Vec<String> {
+        let members = self.log().members();
+        let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
+        // A server that belongs to no cluster yet knows itself.
+        if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
     }
 
     /// Every server of the cluster, by its number.
