@@ -4,6 +4,7 @@ mod acl;
 mod auth_methods;
 mod autopilot;
 mod blocking;
+mod bounded;
 mod callers;
 mod cluster;
 #[path = "../../../fuzz/src/corpus.rs"]
