@@ -1,86 +1,31 @@
 //! One member of the cluster: openraft behind calls that speak our own types.
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet,
-};
-use std::sync::{
-    Arc,
-    PoisonError,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{
-    ClientWriteError,
-    Fatal,
-    ForwardToLeader,
-    LinearizableReadError,
-    RaftError,
-};
+use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::impls::BasicNode;
 use openraft::raft::AppendEntriesResponse;
-use openraft::{
-    ChangeMembers,
-    Config,
-    Instant as _,
-    Raft,
-    ReadPolicy,
-    SnapshotPolicy,
-};
-use tokio::sync::{
-    Mutex,
-    oneshot,
-    watch,
-};
+use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, SnapshotPolicy};
+use tokio::sync::{Mutex, oneshot, watch};
 use tokio::time::Instant;
 
 use super::adapt;
-use super::incoming::{
-    Gathered,
-    Incoming,
-};
-use super::machine::{
-    Machine,
-    Progress,
-};
-use super::message::{
-    Part,
-    Request,
-    Response,
-};
+use super::incoming::{Gathered, Incoming};
+use super::machine::{Machine, Progress};
+use super::message::{Part, Request, Response};
 use super::network::Network;
 use super::storage::LogStorage;
-use super::types::{
-    Command,
-    CommittedLeaderId,
-    ReplyTo,
-    Types,
-};
+use super::types::{Command, CommittedLeaderId, ReplyTo, Types};
 use crate::checkpoint::Meta;
 use crate::error::OpenError;
-use crate::log::{
-    Accepted,
-    Failure,
-    Leadership,
-    MemberError,
-    PeerProgress,
-    ProposeError,
-    Timing,
-};
-use crate::machine::{
-    CheckpointSource,
-    StateMachine,
-};
-use crate::members::{
-    Members,
-    NodeId,
-};
-use crate::position::{
-    Edge,
-    Position,
-};
+use crate::log::{Accepted, Failure, Leadership, MemberError, PeerProgress, ProposeError, Timing};
+use crate::machine::{CheckpointSource, StateMachine};
+use crate::members::{Members, NodeId};
+use crate::position::{Edge, Position};
 use crate::store::Store;
 
 /// How often a running core is looked at for having failed. Its storage errors are seen at once; this is for
@@ -184,7 +129,6 @@ impl<S: StateMachine> Node<S> {
             return Err(ProposeError::NotLeader { leader: None, address: None });
         }
         let mut cut_off = self.cut_off.clone();
-        let mut leadership = self.leadership.clone();
         let sent = match term {
             None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
             Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
