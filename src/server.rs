@@ -229,7 +229,7 @@ impl Core {
             dialer: ports.dialer,
             sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
-            forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
+            forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
             dir,
         });
