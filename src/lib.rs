@@ -7,6 +7,7 @@ pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod https;
 mod listen;
 mod logging;
 pub mod passing;

@@ -10,12 +10,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use serde::Serialize;
-use songline_model::NodeId;
 use songline_rpc::message::{
-    AgentHost, AgentMonitor, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart,
-    AllocationsSignal, AllocationsStats, AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList,
-    FileSystemListAnswer, FileSystemLogs, FileSystemStat, FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall,
-    Written,
+    AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
+    AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat,
+    FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
 };
 use songline_rpc::msgpack::{self, RawValue};
 use songline_rpc::net::{Caller, Channel, Dispatch, OnSession, Refusal, serve_session};
@@ -192,3 +190,6 @@ fn tree(json: &[u8]) -> Result<RawValue, RpcError> {
     let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| RpcError::Remote(error.to_string()))?;
     RawValue::of(&value).map_err(|error| RpcError::Remote(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

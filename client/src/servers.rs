@@ -241,3 +241,6 @@ fn is_no_leader(error: &RpcError) -> bool {
         RpcError::Coded { .. } | RpcError::Lost(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

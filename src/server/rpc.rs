@@ -16,7 +16,7 @@ use songline_rpc::net::{self, Caller};
 use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
 use tokio::net::TcpListener;
 
-use super::Core;
+use super::{Core, cluster, forward};
 pub use anynode::AnyNode;
 use dispatch::NodeRpc;
 pub use remote::RemoteNode;
@@ -61,9 +61,8 @@ impl Door {
     async fn answer(&self, first: FirstByte, conn: Conn, caller: Caller) {
         let from = caller.from;
         match first {
-            // Closed without a word until there is somebody to answer.
-            FirstByte::Peers => drop(conn),
-            FirstByte::Http => super::forward::accept(Arc::clone(&self.core), conn, from).await,
+            FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
+            FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
                 net::serve(first, conn, caller, Arc::clone(&self.node_rpc)).await;
             }
