@@ -7,6 +7,8 @@ pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod https;
+mod listen;
 mod logging;
 pub mod passing;
 pub mod server;

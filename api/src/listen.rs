@@ -3,6 +3,7 @@
 mod pace;
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -12,11 +13,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use songline_rpc::port::Conn;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep};
@@ -57,9 +61,28 @@ impl Default for Limits {
     }
 }
 
+/// What answers the requests of connections.
+pub trait Answer: Clone + Send + Sync + 'static {
+    /// Answers one request. Never fails: an error is an answer, too.
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
+impl<S: Server> Answer for Api<S> {
+    async fn answer(&self, request: Request) -> Response {
+        Api::answer(self, request).await
+    }
+}
+
+/// Makes a connection safe before anything is said over it, or fails.
+pub type Secure = Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = io::Result<Conn>> + Send>> + Send + Sync>;
+
 /// Answers requests on `listener` until `shutdown`, then lets those under way end.
 pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Limits, shutdown: CancellationToken) {
-    let api = Api::new(server);
+    serve_with(listener, Api::new(server), None, limits, shutdown).await;
+}
+
+/// The same for anything that answers, over connections that are made safe first if `secure` is there.
+pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option<Secure>, limits: Limits, shutdown: CancellationToken) {
     let clients = Arc::new(Clients::default());
     let tasks = TaskTracker::new();
     loop {
@@ -79,12 +102,18 @@ pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Lim
             tasks.spawn(refuse(stream));
             continue;
         };
-        let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
+        let (api, secure, limits, shutdown) = (api.clone(), secure.clone(), limits.clone(), shutdown.clone());
         tasks.spawn(async move {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
             }
-            connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await;
+            match secure {
+                None => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
+                Some(secure) => match secure(stream).await {
+                    Ok(stream) => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
+                    Err(error) => tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a TLS handshake failed"),
+                },
+            }
             drop(place);
         });
     }
@@ -111,7 +140,7 @@ enum Speaker {
     Agent,
 }
 
-async fn connection<S: Server, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
+async fn connection<A: Answer, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: A, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -1,0 +1,51 @@
+//! The server's own port: who gets a connection that begins with which byte. What is said over it is in the modules that get it.
+
+mod dispatch;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use songline_rpc::net::{self, Caller};
+use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
+use tokio::net::TcpListener;
+
+use super::{Core, cluster, forward};
+use dispatch::NodeRpc;
+
+/// Where servers and nodes reach a server, and how it reaches others.
+pub struct Ports {
+    /// Bound; all of them are answered alike.
+    pub listeners: Vec<TcpListener>,
+    /// What connections may take.
+    pub limits: PortLimits,
+    /// What others are told to dial, `host:port`.
+    pub advertised: String,
+    /// Makes connections to other servers.
+    pub dialer: Dialer,
+}
+
+/// Answers connections on all listeners until the server goes.
+pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &PortLimits) {
+    let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(NodeRpc::new(core)) });
+    for listener in listeners {
+        tokio::spawn(port::serve(listener, limits.clone(), Arc::clone(&door), core.shutdown_token().clone()));
+    }
+}
+
+struct Door {
+    core: Arc<Core>,
+    node_rpc: Arc<NodeRpc>,
+}
+
+impl Accept for Door {
+    async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) {
+        match first {
+            FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
+            FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
+            FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
+                net::serve(first, conn, Caller::plain(from), Arc::clone(&self.node_rpc)).await;
+            }
+            FirstByte::Tls | FirstByte::RaftOfReference => unreachable!("the port keeps these to itself"),
+        }
+    }
+}
