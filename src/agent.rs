@@ -139,7 +139,7 @@ impl Agent {
     /// Returns when the log has failed for good: the process should end, for a supervisor to start it anew.
     pub async fn failed(&self) -> String {
         match &self.server {
-            Some(server) => server.log().failed().await.to_string(),
+            Some(server) => server.failed().await,
             None => std::future::pending().await,
         }
     }

@@ -12,6 +12,8 @@ mod http;
 mod job;
 mod log;
 mod node;
+mod operator;
+mod server;
 mod snapshot;
 mod table;
 
@@ -54,6 +56,12 @@ enum Command {
     Explain(explain::Options),
     /// Every change of one object.
     History(history::Options),
+    /// Servers: members, join, force-leave.
+    #[command(subcommand)]
+    Server(server::Command),
+    /// What looks after the servers: raft, autopilot.
+    #[command(subcommand)]
+    Operator(operator::Command),
     /// Snapshot archives: save, restore, inspect.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
@@ -101,6 +109,8 @@ pub fn main() -> ExitCode {
         Command::Event(command) => blocking(event::run(command)),
         Command::Explain(options) => blocking(explain::run(options)),
         Command::History(options) => blocking(history::run(options)),
+        Command::Server(command) => blocking(server::run(command)),
+        Command::Operator(command) => blocking(operator::run(command)),
         Command::Snapshot(command) => blocking(snapshot::run(command)),
         Command::Log(command) => log::run(command),
         Command::Version => return version(),

@@ -6,7 +6,9 @@ mod api;
 mod apply_times;
 mod archives;
 mod clock;
+pub mod cluster;
 mod endpoint;
+mod fence;
 pub mod forward;
 mod keeping;
 mod keyring;
@@ -20,6 +22,7 @@ mod past;
 mod plans;
 mod refill;
 mod rpc;
+mod room;
 mod services;
 mod timing;
 mod updates;
@@ -37,7 +40,7 @@ use songline_api::touches::Touches;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
-use songline_log::Log;
+use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
 use songline_rpc::port::Dialer;
@@ -51,6 +54,7 @@ use crate::config::ServerConfig;
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
 pub use clock::TimeSource;
+use cluster::Cluster;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
@@ -83,6 +87,10 @@ pub struct Core {
     /// There while this server leads and is ready to.
     reign: watch::Sender<Option<Arc<leadership::Reign>>>,
     times: Mutex<TimeTable>,
+    /// How the servers fare, as the leader sees it.
+    server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
+    fence: fence::Fence,
+    room: room::Room,
     apply_times: ApplyTimes,
     clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
@@ -100,8 +108,7 @@ pub struct Core {
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
-    /// What others are told to dial to reach this server, `host:port`.
-    rpc_addr: String,
+    cluster: Cluster,
     /// Makes connections to other servers.
     dialer: Dialer,
     stable_since: Time,
@@ -182,6 +189,8 @@ impl Core {
         let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
         let touches_dir = dir.join("touches");
         let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+        let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        let cluster = Cluster::new(&config, id, ports.advertised.clone(), ports.dialer.clone());
         let (updates, update_queue) = updates::Updates::new();
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
@@ -204,6 +213,9 @@ impl Core {
             work_opened: Notify::new(),
             reign: watch::Sender::new(None),
             times: Mutex::default(),
+            server_health: Mutex::default(),
+            fence: fence::Fence::default(),
+            room: room::Room::default(),
             apply_times: ApplyTimes::default(),
             clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
@@ -216,18 +228,20 @@ impl Core {
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
             agent_config,
-            rpc_addr: ports.advertised,
-            dialer: ports.dialer,
+            cluster,
+            dialer: ports.dialer.clone(),
             stable_since: wall_clock(),
-            forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
+            forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
             dir,
         });
         let (machine, reactions) = Machine::new(&core);
-        let log_config = machine::log_config(&core.config, core.dir.clone());
-        let log = Log::open(log_config, machine, Arc::new(songline_log::NoTransport))
-            .await
-            .map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        let mut log_config = machine::log_config(&core.config, core.dir.clone());
+        log_config.node_id = core.cluster.id();
+        core.cluster.address().clone_into(&mut log_config.address);
+        log_config.start = if core.config.starts_alone() { Start::Alone } else { Start::Wait };
+        let log = Log::open(log_config, machine, Arc::new(core.cluster.transport())).await;
+        let log = log.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
@@ -238,6 +252,7 @@ impl Core {
         workers::start(&core);
         keeping::start(&core);
         refill::start(&core);
+        cluster::start(&core);
         Ok(core)
     }
 
@@ -300,6 +315,7 @@ impl Core {
 
     /// The same, only while this server leads in `term` if one is named.
     async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.room.check()?;
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
@@ -343,7 +359,7 @@ impl Core {
     }
 
     pub(crate) fn rpc_addr(&self) -> String {
-        self.rpc_addr.clone()
+        self.cluster.address().to_owned()
     }
 
     /// A node showed up: the time until its next heartbeat.

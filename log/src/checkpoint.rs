@@ -1,15 +1,15 @@
 //! Checkpoint files: a state at one position, written whole or not at all, and recognised when damaged.
 //! What the content means is the state machine's business.
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disk::{Cursor, Disk, Open};
 use crate::machine::CheckpointSource;
 use crate::members::Members;
 use crate::past::{self, PastBounds, PastCheckpoint};
 use crate::position::{Edge, Position, u32_at, u64_at};
-use crate::slots::sync_dir;
 
 const MAGIC: [u8; 8] = *b"SLCHECK1";
 /// `magic, position 16, membership edge 16, membership length u32`.
@@ -50,12 +50,13 @@ pub struct CheckpointInfo {
 
 impl Checkpoint {
     /// Writes a checkpoint next to the others and makes it durable before it gets its name.
-    pub fn write(dir: &Path, meta: Meta, source: Box<dyn CheckpointSource>) -> io::Result<Self> {
-        std::fs::create_dir_all(dir)?;
+    pub fn write(disk: &dyn Disk, dir: &Path, meta: Meta, source: Box<dyn CheckpointSource>) -> io::Result<Self> {
+        disk.create_dir_all(dir)?;
         let path = path(dir, meta.position.index);
         let unfinished = path.with_extension("tmp");
-        let mut out =
-            Hashing { inner: BufWriter::with_capacity(1 << 20, File::create(&unfinished)?), hasher: blake3::Hasher::new(), bytes: 0 };
+        let file = disk.open(&unfinished, Open::Create)?;
+        let cursor = Cursor { file: Arc::clone(&file), at: 0 };
+        let mut out = Hashing { inner: BufWriter::with_capacity(1 << 20, cursor), hasher: blake3::Hasher::new(), bytes: 0 };
         let members = meta.members.encode();
         out.write_all(&MAGIC)?;
         out.write_all(&Edge::after(meta.position).encode())?;
@@ -67,21 +68,20 @@ impl Checkpoint {
         let content_bytes = out.bytes - content_start;
         out.write_all(&content_bytes.to_le_bytes())?;
         let hash = out.hasher.finalize();
-        let mut file = out.inner;
-        file.write_all(hash.as_bytes())?;
-        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        out.inner.write_all(hash.as_bytes())?;
+        out.inner.flush()?;
         file.sync_all()?;
-        std::fs::rename(&unfinished, &path)?;
-        sync_dir(dir)?;
+        disk.rename(&unfinished, &path)?;
+        disk.sync_dir(dir)?;
         Ok(Self { path, meta, content_start, content_bytes })
     }
 
     /// Reads a file through and tells whether it is what was once written.
-    pub fn verify(path: &Path) -> io::Result<Self> {
+    pub fn verify(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let damaged = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        let mut file = BufReader::with_capacity(1 << 20, file);
+        let file = disk.open(path, Open::Read)?;
+        let len = file.len()?;
+        let mut file = BufReader::with_capacity(1 << 20, Cursor { file, at: 0 });
         let mut head = [0; HEAD_BYTES];
         file.read_exact(&mut head).map_err(|_| damaged("too short"))?;
         if head[..8] != MAGIC {
@@ -113,10 +113,9 @@ impl Checkpoint {
     }
 
     /// The state machine's part.
-    pub fn content(&self) -> io::Result<impl Read + use<>> {
-        let mut file = BufReader::with_capacity(1 << 20, File::open(&self.path)?);
-        file.seek(SeekFrom::Start(self.content_start))?;
-        Ok(file.take(self.content_bytes))
+    pub fn content(&self, disk: &dyn Disk) -> io::Result<impl Read + use<>> {
+        let file = disk.open(&self.path, Open::Read)?;
+        Ok(BufReader::with_capacity(1 << 20, Cursor { file, at: self.content_start }).take(self.content_bytes))
     }
 }
 
@@ -126,15 +125,9 @@ pub(crate) fn path(dir: &Path, index: u64) -> PathBuf {
 }
 
 /// Checkpoint files in `dir`, newest first, unread.
-pub(crate) fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
+    for path in listed(disk, dir)? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("checkpoint-") && path.extension().is_none() {
             found.push(path);
@@ -152,23 +145,23 @@ pub(crate) fn index_of(path: &Path) -> Option<u64> {
 
 /// The last entry of the oldest of the newest `keep` checkpoints in `dir`: the damage of the others would make
 /// recovery start there. `None` while there are fewer, since recovery may then have to start from nothing.
-pub(crate) fn oldest_index(dir: &Path, keep: usize) -> io::Result<Option<u64>> {
-    let found = list(dir)?;
+pub(crate) fn oldest_index(disk: &dyn Disk, dir: &Path, keep: usize) -> io::Result<Option<u64>> {
+    let found = list(disk, dir)?;
     let oldest = keep.checked_sub(1).and_then(|nth| found.get(nth));
     Ok(oldest.and_then(|path| index_of(path)))
 }
 
 /// Removes checkpoints beyond the newest `keep` that the past is not read from: see `past::useless`.
-pub(crate) fn tidy(dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u64) -> io::Result<()> {
+pub(crate) fn tidy(disk: &dyn Disk, dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u64) -> io::Result<()> {
     let mut older = Vec::new();
-    for path in list(dir)?.into_iter().skip(keep) {
-        let bytes = std::fs::metadata(&path)?.len();
+    for path in list(disk, dir)?.into_iter().skip(keep) {
+        let bytes = disk.open(&path, Open::Read)?.len()?;
         older.push(PastCheckpoint { index: index_of(&path).unwrap_or(0), bytes, path });
     }
     for path in past::useless(older, bounds, oldest_entry) {
-        std::fs::remove_file(path)?;
+        disk.remove(&path)?;
     }
-    sync_dir(dir)
+    disk.sync_dir(dir)
 }
 
 /// The extension of a checkpoint that another server sent, while this server's own log may not have got there: it is whole, but a log that
@@ -176,22 +169,17 @@ pub(crate) fn tidy(dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u
 const RECEIVED: &str = "received";
 
 /// Names a whole file that another server sent as the checkpoint after the entry at `index`.
-pub(crate) fn name_received(unnamed: &Path, dir: &Path, index: u64) -> io::Result<Checkpoint> {
+pub(crate) fn name_received(disk: &dyn Disk, unnamed: &Path, dir: &Path, index: u64) -> io::Result<Checkpoint> {
     let named = path(dir, index).with_extension(RECEIVED);
-    std::fs::rename(unnamed, &named)?;
-    sync_dir(dir)?;
-    Checkpoint::verify(&named)
+    disk.rename(unnamed, &named)?;
+    disk.sync_dir(dir)?;
+    Checkpoint::verify(disk, &named)
 }
 
 /// Checkpoints that another server sent, oldest first.
-pub(crate) fn received(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == RECEIVED) {
-            found.push(path);
-        }
-    }
+pub(crate) fn received(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = disk.list(dir)?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == RECEIVED));
     found.sort_unstable();
     Ok(found)
 }
@@ -202,27 +190,28 @@ pub(crate) fn index_of_received(path: &Path) -> Option<u64> {
 }
 
 /// Makes one that another server sent an ordinary one: the log begins behind it by now.
-pub(crate) fn adopt(received: &Path, dir: &Path) -> io::Result<PathBuf> {
+pub(crate) fn adopt(disk: &dyn Disk, received: &Path, dir: &Path) -> io::Result<PathBuf> {
     let named = received.with_extension("");
-    std::fs::rename(received, &named)?;
-    sync_dir(dir)?;
+    disk.rename(received, &named)?;
+    disk.sync_dir(dir)?;
     Ok(named)
 }
 
 /// Removes what a crash left half written.
-pub(crate) fn remove_unfinished(dir: &Path) -> io::Result<()> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
-        let path = entry?.path();
+pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for path in listed(disk, dir)? {
         if path.extension().is_some_and(|extension| extension == "tmp") {
-            std::fs::remove_file(path)?;
+            disk.remove(&path)?;
         }
     }
     Ok(())
+}
+
+fn listed(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 struct Hashing<W> {

@@ -3,6 +3,7 @@
 
 mod cache;
 mod checkpoint;
+mod disk;
 mod error;
 mod history;
 mod log;
@@ -21,6 +22,7 @@ mod store;
 mod transport;
 
 pub use checkpoint::CheckpointInfo;
+pub use disk::{Disk, DiskFile, Lock, Open, RealDisk};
 pub use error::{OpenError, ReadError};
 pub use history::Entries;
 pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, MemberError, PeerProgress, ProposeError, Start, Timing};
@@ -28,6 +30,7 @@ pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
 pub use members::{Members, NodeId};
 pub use past::PastBounds;
 pub use position::{Edge, Position};
+pub use raft::seed_this_thread;
 pub use reader::{Reader, Report};
 pub use record::{Kind, PAYLOAD_BYTES_MAX, Record};
 pub use recovery::Recovery;

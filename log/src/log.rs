@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::checkpoint::{self, Checkpoint};
+use crate::disk::{self, Disk, RealDisk};
 use crate::error::{OpenError, ReadError};
 use crate::history::{Entries, Source};
 use crate::machine::StateMachine;
@@ -33,6 +34,8 @@ const READY_WITHIN: Duration = Duration::from_secs(600);
 pub struct Config {
     /// Where everything is: `log/` and `checkpoints/` below it.
     pub dir: PathBuf,
+    /// The file system `dir` is in.
+    pub disk: Arc<dyn Disk>,
     /// This server's number in the cluster.
     pub node_id: NodeId,
     /// Where other servers reach this one.
@@ -58,6 +61,7 @@ impl Config {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
+            disk: Arc::new(RealDisk),
             node_id: 1,
             address: String::new(),
             start: Start::Alone,
@@ -215,11 +219,13 @@ impl<S: StateMachine> Log<S> {
     /// Must be called within a tokio runtime.
     pub async fn open(config: Config, state: S, transport: Arc<dyn Transport>) -> Result<Self, OpenError> {
         let plan = config.clone();
-        let recovered = tokio::task::spawn_blocking(move || recovery::recover(&plan, state));
+        let recovered = disk::beside(config.disk.as_ref(), move || recovery::recover(&plan, state));
         let (store, machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
         let store = Arc::new(store);
         let progress = machine.progress();
-        let node = Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network { transport }).await?;
+        let node =
+            Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network { disk: Arc::clone(&config.disk), transport })
+                .await?;
         if config.start == Start::Alone {
             node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;
         }
@@ -436,13 +442,14 @@ impl<S: StateMachine> Log<S> {
 
     /// The last entries of the checkpoints on disk, newest first, by their names. Reads a directory.
     pub fn checkpoint_indexes(&self) -> io::Result<Vec<u64>> {
-        let found = checkpoint::list(&self.inner.config.checkpoints_dir())?;
+        let found = checkpoint::list(self.inner.config.disk.as_ref(), &self.inner.config.checkpoints_dir())?;
         Ok(found.iter().filter_map(|path| checkpoint::index_of(path)).collect())
     }
 
     /// The checkpoint after the entry at `index`, verified: the state machine's part. Reads the whole file.
     pub fn read_checkpoint(&self, index: u64) -> io::Result<impl io::Read + use<S>> {
-        Checkpoint::verify(&checkpoint::path(&self.inner.config.checkpoints_dir(), index))?.content()
+        let disk = self.inner.config.disk.as_ref();
+        Checkpoint::verify(disk, &checkpoint::path(&self.inner.config.checkpoints_dir(), index))?.content(disk)
     }
 
     /// Writes the state as it is now to disk, while more is being applied. Answers the last entry it contains;
@@ -460,17 +467,19 @@ impl<S: StateMachine> Log<S> {
         let keep = self.inner.config.checkpoints_keep.max(1);
         let (past, oldest_entry) = (self.inner.config.past, self.oldest_index());
         let floor = self.inner.store.floor().next;
-        let written = tokio::task::spawn_blocking(move || {
-            let checkpoint = Checkpoint::write(&dir, meta, source)?;
-            for received in checkpoint::received(&dir)? {
+        let disk = Arc::clone(&self.inner.config.disk);
+        let written = disk::beside(self.inner.config.disk.as_ref(), move || {
+            let disk = disk.as_ref();
+            let checkpoint = Checkpoint::write(disk, &dir, meta, source)?;
+            for received in checkpoint::received(disk, &dir)? {
                 if checkpoint::index_of_received(&received).is_some_and(|index| index < floor) {
-                    checkpoint::adopt(&received, &dir)?;
+                    checkpoint::adopt(disk, &received, &dir)?;
                 }
             }
-            checkpoint::tidy(&dir, keep, &past, oldest_entry)?;
+            checkpoint::tidy(disk, &dir, keep, &past, oldest_entry)?;
             Ok(checkpoint)
         });
-        let written = written.await.map_err(io::Error::other).and_then(|outcome| outcome);
+        let written = written.await.and_then(|outcome| outcome);
         self.inner.progress.set_newest(written.map_err(CheckpointError::Write)?);
         self.inner.node.announce_checkpoint(position).await?;
         Ok(Some(position))
@@ -481,8 +490,9 @@ impl<S: StateMachine> Log<S> {
     pub async fn retain(&self, now_ms: u64) -> Result<Dropped, CheckpointError> {
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
-        let oldest = tokio::task::spawn_blocking(move || checkpoint::oldest_index(&dir, keep));
-        let oldest = oldest.await.map_err(io::Error::other).and_then(|outcome| outcome);
+        let disk = Arc::clone(&self.inner.config.disk);
+        let oldest = disk::beside(self.inner.config.disk.as_ref(), move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
+        let oldest = oldest.await.and_then(|outcome| outcome);
         let Some(oldest) = oldest.map_err(CheckpointError::Write)? else { return Ok(Dropped::default()) };
         let applied = self.inner.progress.applied.borrow().next;
         let dropped = retention::plan(&self.inner.config.retention, &self.segments(), oldest + 1, applied, now_ms);
@@ -497,7 +507,7 @@ impl<S: StateMachine> Log<S> {
         self.inner.turns.close();
         self.inner.node.shutdown().await;
         let store = Arc::clone(&self.inner.store);
-        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
+        if disk::beside(self.inner.config.disk.as_ref(), move || store.close()).await.is_err() {
             tracing::error!("closing the log panicked");
         }
     }

@@ -7,6 +7,7 @@ mod machine;
 mod message;
 mod network;
 mod node;
+mod runtime;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -15,3 +16,4 @@ mod types;
 pub(crate) use machine::{Machine, Progress};
 pub(crate) use network::Network;
 pub(crate) use node::{Node, ReadyError, applied};
+pub use runtime::seed_this_thread;

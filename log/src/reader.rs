@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
+use crate::disk::RealDisk;
 use crate::error::{OpenError, ReadError};
 use crate::history::{Entries, Source};
 use crate::position::Edge;
@@ -52,8 +53,8 @@ impl Reader {
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let log = dir.join("log");
         // A running server may drop or begin a file between two of our looks; real damage is there both times.
-        let found = match scan(&log, false) {
-            Err(OpenError::Damaged { .. } | OpenError::Io { .. }) => scan(&log, false),
+        let found = match scan(&RealDisk, &log, false) {
+            Err(OpenError::Damaged { .. } | OpenError::Io { .. }) => scan(&RealDisk, &log, false),
             first => first,
         };
         let scan = Arc::new(found?);
@@ -63,8 +64,8 @@ impl Reader {
     /// What was found. Reads the checkpoints through.
     pub fn report(&self) -> io::Result<Report> {
         let mut checkpoints = Vec::new();
-        for path in checkpoint::list(&self.checkpoints)? {
-            let position = Checkpoint::verify(&path).map(|checkpoint| checkpoint.meta.position);
+        for path in checkpoint::list(&RealDisk, &self.checkpoints)? {
+            let position = Checkpoint::verify(&RealDisk, &path).map(|checkpoint| checkpoint.meta.position);
             checkpoints.push(CheckpointInfo { path, position: position.map_err(|error| error.to_string()) });
         }
         let scan = &self.scan;
@@ -85,7 +86,7 @@ impl Reader {
 
     /// The state machine's part of a checkpoint, verified.
     pub fn checkpoint(&self, path: &Path) -> io::Result<impl io::Read + use<>> {
-        Checkpoint::verify(path)?.content()
+        Checkpoint::verify(&RealDisk, path)?.content(&RealDisk)
     }
 
     /// The oldest entry that can be read.

@@ -3,8 +3,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::checkpoint::{self, Checkpoint, CheckpointInfo};
+use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::history::committed;
 use crate::log::Config;
@@ -31,15 +33,15 @@ pub struct Recovery {
 
 pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Store, Machine<S>, Recovery), OpenError> {
     let dir = config.checkpoints_dir();
-    std::fs::create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
-    let (store, opened) = Store::open(&config.log_dir(), config.store.clone())?;
-    checkpoint::remove_unfinished(&dir).map_err(OpenError::io("tidying", &dir))?;
-    adopt_received(&store, &dir)?;
-    let mut machine = Machine::new(state, dir.clone());
+    config.disk.create_dir_all(&dir).map_err(OpenError::io("creating", &dir))?;
+    let (store, opened) = Store::open_on(Arc::clone(&config.disk), &config.log_dir(), config.store.clone())?;
+    checkpoint::remove_unfinished(config.disk.as_ref(), &dir).map_err(OpenError::io("tidying", &dir))?;
+    adopt_received(config.disk.as_ref(), &store, &dir)?;
+    let mut machine = Machine::new(state, Arc::clone(&config.disk), dir.clone());
     let mut recovery = Recovery { torn: opened.torn, ..Recovery::default() };
 
     let mut start = 0;
-    if let Some(checkpoint) = newest_sound(&dir, &mut recovery.rejected)? {
+    if let Some(checkpoint) = newest_sound(config.disk.as_ref(), &dir, &mut recovery.rejected)? {
         start = checkpoint.meta.position.index + 1;
         fits_the_log(&store, &checkpoint)?;
         recovery.checkpoint = Some(checkpoint.meta.position);
@@ -67,16 +69,16 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
 }
 
 /// Ends what a crash may have interrupted: a checkpoint of another server takes the place of the entries up to it.
-fn adopt_received(store: &Store, dir: &Path) -> Result<(), OpenError> {
-    for path in checkpoint::received(dir).map_err(OpenError::io("listing", dir))? {
-        match Checkpoint::verify(&path) {
+fn adopt_received(disk: &dyn Disk, store: &Store, dir: &Path) -> Result<(), OpenError> {
+    for path in checkpoint::received(disk, dir).map_err(OpenError::io("listing", dir))? {
+        match Checkpoint::verify(disk, &path) {
             Ok(checkpoint) => begin_behind(store, checkpoint.meta.position).map_err(OpenError::io("emptying the log before", &path))?,
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "a checkpoint of another server is damaged");
                 continue;
             }
         }
-        checkpoint::adopt(&path, dir).map_err(OpenError::io("renaming", &path))?;
+        checkpoint::adopt(disk, &path, dir).map_err(OpenError::io("renaming", &path))?;
     }
     Ok(())
 }
@@ -93,21 +95,22 @@ fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
         return Ok(());
     }
     let floor = store.floor().next;
-    wait(|done| store.truncate(floor.min(store.last().next), done))?;
-    wait(|done| store.purge(behind, done))
+    wait(store, |done| store.truncate(floor.min(store.last().next), done))?;
+    wait(store, |done| store.purge(behind, done))
 }
 
 /// Does to the store what it does in its own thread, and waits.
-fn wait(change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
+fn wait(store: &Store, change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
     let (tx, rx) = std::sync::mpsc::channel();
     change(Box::new(move |outcome| drop(tx.send(outcome))))?;
+    store.settle();
     rx.recv().map_err(|_| io::Error::other("the log's writer stopped"))?
 }
 
-fn newest_sound(dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
-    let paths: Vec<PathBuf> = checkpoint::list(dir).map_err(OpenError::io("listing", dir))?;
+fn newest_sound(disk: &dyn Disk, dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
+    let paths: Vec<PathBuf> = checkpoint::list(disk, dir).map_err(OpenError::io("listing", dir))?;
     for path in paths {
-        match Checkpoint::verify(&path) {
+        match Checkpoint::verify(disk, &path) {
             Ok(checkpoint) => return Ok(Some(checkpoint)),
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "a checkpoint is damaged, trying an older one");

@@ -1,15 +1,14 @@
 //! A segment: one preallocated file with a run of entries, named by the index of its first.
 //! Which segments there are, and when one is begun or dropped, is `store`'s business.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::disk::{Disk, DiskFile, Open};
 use crate::position::{Edge, u32_at, u64_at};
 use crate::record::{Record, Stop, Walk};
 
@@ -85,7 +84,7 @@ struct Point {
 pub(crate) struct Segment {
     pub header: Header,
     pub path: PathBuf,
-    pub file: Arc<File>,
+    pub file: Arc<dyn DiskFile>,
     /// What is written and on disk.
     pub end: Edge,
     /// Where the next record goes.
@@ -97,26 +96,18 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Makes the file with its space reserved. On disk, name included, when this returns.
-    pub fn create(dir: &Path, header: Header, capacity_bytes: u64) -> io::Result<Self> {
+    pub fn create(disk: &dyn Disk, dir: &Path, header: Header, capacity_bytes: u64) -> io::Result<Self> {
         let path = path(dir, header.start.next);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
-        reserve(&file, capacity_bytes)?;
+        let file = disk.open(&path, Open::Create)?;
+        file.reserve(capacity_bytes)?;
         file.write_all_at(&header.encode(), 0)?;
         file.sync_all()?;
-        crate::slots::sync_dir(dir)?;
+        disk.sync_dir(dir)?;
         Ok(Self::new(header, path, file))
     }
 
-    pub fn new(header: Header, path: PathBuf, file: File) -> Self {
-        Self {
-            header,
-            path,
-            file: Arc::new(file),
-            end: header.start,
-            end_offset: HEADER_BYTES as u64,
-            chain: header.chain,
-            points: Vec::new(),
-        }
+    pub fn new(header: Header, path: PathBuf, file: Arc<dyn DiskFile>) -> Self {
+        Self { header, path, file, end: header.start, end_offset: HEADER_BYTES as u64, chain: header.chain, points: Vec::new() }
     }
 
     /// Index of the first entry.
@@ -149,7 +140,7 @@ impl Segment {
     /// Makes everything behind the last record zeros again, durably.
     pub fn clear_tail(&self, capacity_bytes: u64) -> io::Result<()> {
         self.trim()?;
-        reserve(&self.file, capacity_bytes)?;
+        self.file.reserve(capacity_bytes)?;
         self.file.sync_all()
     }
 
@@ -166,7 +157,7 @@ impl Segment {
         let Some(point) = self.point_before(last) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "cut behind the end of a segment"));
         };
-        let bytes = read_bytes(&self.file, point.offset..self.end_offset)?;
+        let bytes = read_bytes(self.file.as_ref(), point.offset..self.end_offset)?;
         let mut walk = Walk::new(&bytes, 0, point.chain, point.edge, self.header.nonce);
         while walk.edge.next < next {
             walk.step().map_err(|stop| broken(&self.path, walk.edge.next, &stop))?;
@@ -203,7 +194,7 @@ impl Segment {
 /// A part of a segment to be read.
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     path: PathBuf,
     nonce: u64,
     from: Point,
@@ -215,7 +206,7 @@ impl ReadPlan {
     /// Reads and checks the entries.
     pub fn read(self, out: &mut Vec<Record>) -> io::Result<()> {
         // One buffer, shared by all payloads cut from it.
-        let bytes = Bytes::from(read_bytes(&self.file, self.from.offset..self.to)?);
+        let bytes = Bytes::from(read_bytes(self.file.as_ref(), self.from.offset..self.to)?);
         let mut walk = Walk::new(&bytes, 0, self.from.chain, self.from.edge, self.nonce);
         while walk.edge.next < self.range.end {
             let met = match walk.step() {
@@ -232,7 +223,7 @@ impl ReadPlan {
     }
 }
 
-fn read_bytes(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
+fn read_bytes(file: &dyn DiskFile, range: Range<u64>) -> io::Result<Vec<u8>> {
     let len =
         usize::try_from(range.end - range.start).map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "segment does not fit memory"))?;
     let mut bytes = vec![0; len];
@@ -242,20 +233,4 @@ fn read_bytes(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 fn broken(path: &Path, index: u64, stop: &Stop) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("entry {index} in {} cannot be read any more: {stop:?}", path.display()))
-}
-
-/// Reserves space so that writing into it changes no length, which makes each sync cheaper.
-fn reserve(file: &File, capacity_bytes: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, capacity_bytes) {
-        Ok(()) => Ok(()),
-        // A file system without it (tmpfs of old kernels, some network ones): a hole of that length does.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-            if file.metadata()?.len() < capacity_bytes {
-                file.set_len(capacity_bytes)
-            } else {
-                Ok(())
-            }
-        }
-        Err(errno) => Err(errno.into()),
-    }
 }

@@ -1,11 +1,11 @@
 //! A small file that holds one value in two places, so that a crash while writing one leaves the other.
 //! What the value means (mark, vote, floor, ..) is its owner's business.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disk::{self, Disk, DiskFile, Open};
 use crate::position::{u32_at, u64_at};
 
 /// The two places are a page apart: no disk tears two pages with one write of the first.
@@ -18,7 +18,7 @@ const PAYLOAD_BYTES_MAX: usize = SLOT_BYTES - HEADER_BYTES - 4;
 /// An open double-slot file.
 #[derive(Debug)]
 pub(crate) struct SlotFile {
-    file: File,
+    file: Arc<dyn DiskFile>,
     seq: u64,
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct SlotValue {
 
 impl SlotFile {
     /// Makes the file with a first value, on disk when this returns (its directory entry is the caller's).
-    pub fn create(path: &Path, payload: &[u8]) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+    pub fn create(disk: &dyn Disk, path: &Path, payload: &[u8]) -> io::Result<Self> {
+        let file = disk.open(path, Open::Create)?;
         let mut slots = Self { file, seq: 0 };
         slots.save(payload)?;
         slots.file.sync_all()?;
@@ -43,8 +43,8 @@ impl SlotFile {
 
     /// Opens the file to go on from `value`, which was read from it. Unless both places hold it already they
     /// are made to, since the older one must not come back after this value was acted on.
-    pub fn open(path: &Path, value: &SlotValue) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+    pub fn open(disk: &dyn Disk, path: &Path, value: &SlotValue) -> io::Result<Self> {
+        let file = disk.open(path, Open::Write)?;
         let mut slots = Self { file, seq: value.seq };
         if value.copies < 2 {
             slots.save(&value.payload)?;
@@ -90,8 +90,8 @@ impl SlotFile {
 }
 
 /// Reads the newest sound value of a double-slot file without opening it for writing.
-pub(crate) fn read(path: &Path) -> io::Result<Option<SlotValue>> {
-    let bytes = std::fs::read(path)?;
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<SlotValue>> {
+    let bytes = disk::read(disk, path)?;
     let places = [bytes.get(..SLOT_BYTES.min(bytes.len())), bytes.get(SLOT_BYTES..)];
     let sound: Vec<(u64, &[u8])> = places.into_iter().flatten().filter_map(decode).collect();
     let newest = sound.iter().max_by_key(|(seq, _)| *seq);
@@ -107,11 +107,6 @@ fn decode(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let end = HEADER_BYTES.checked_add(len)?;
     let sound = bytes.get(..4)? == MAGIC && u32_at(bytes, end)? == crc32c::crc32c(bytes.get(..end)?);
     if sound { Some((u64_at(bytes, 8)?, &bytes[HEADER_BYTES..end])) } else { None }
-}
-
-/// Makes the names in a directory durable.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// Where each small file of a log directory is.

@@ -6,24 +6,24 @@ mod scan;
 mod tests;
 mod writer;
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 pub use scan::TornTail;
 pub(crate) use scan::{Scan, scan};
 
 use crate::cache::Cache;
+use crate::disk::{Disk, Lock, RealDisk};
 use crate::error::OpenError;
 use crate::position::Edge;
 use crate::record::{PAYLOAD_BYTES_MAX, Record};
 use crate::segment::Segment;
-use crate::slots::{Names, SlotFile, sync_dir};
+use crate::slots::{Names, SlotFile};
 use scan::{Mark, encode_floor, encode_format};
-use writer::{Change, Queue, Writer};
+use writer::{Change, Queue, TaskWriter, Writer};
 
 /// Sizes of a store.
 #[derive(Debug, Clone)]
@@ -107,9 +107,17 @@ impl Shared {
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
-    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    writer: Mutex<Option<WriterHandle>>,
     /// Held while the log is open, so that no other process opens it.
-    lock: File,
+    lock: Mutex<Lock>,
+}
+
+/// Where the writer runs.
+#[derive(Debug)]
+enum WriterHandle {
+    Thread(std::thread::JoinHandle<()>),
+    /// On a disk that lets nobody wait.
+    Task(TaskWriter),
 }
 
 /// What opening a store found and repaired.
@@ -124,26 +132,32 @@ pub struct Opened {
 impl Store {
     /// Opens the log in `dir`, or makes an empty one there. Damage is an error; a torn tail is cut off.
     pub fn open(dir: &Path, config: StoreConfig) -> Result<(Self, Opened), OpenError> {
-        std::fs::create_dir_all(dir).map_err(OpenError::io("creating", dir))?;
+        Self::open_on(Arc::new(RealDisk), dir, config)
+    }
+
+    /// The same on any disk. On one that lets nobody wait it must be called within a tokio runtime.
+    pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, config: StoreConfig) -> Result<(Self, Opened), OpenError> {
+        disk.create_dir_all(dir).map_err(OpenError::io("creating", dir))?;
         let names = Names { dir: dir.to_owned() };
-        let lock =
-            File::options().write(true).create(true).truncate(false).open(names.lock()).map_err(OpenError::io("opening", &names.lock()))?;
-        lock.try_lock().map_err(|_| OpenError::Locked { dir: dir.to_owned() })?;
-        if !scan::exists(dir)? {
-            create(&names).map_err(OpenError::io("creating a log in", dir))?;
+        let lock = disk.lock(&names.lock()).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => OpenError::Locked { dir: dir.to_owned() },
+            _ => OpenError::io("opening", &names.lock())(source),
+        })?;
+        if !scan::exists(disk.as_ref(), dir)? {
+            create(disk.as_ref(), &names).map_err(OpenError::io("creating a log in", dir))?;
         }
-        let scan = scan(dir, true)?;
+        let scan = scan(disk.as_ref(), dir, true)?;
         let opened = Opened { torn: scan.torn.clone(), committed: scan.committed };
-        let store = Self::start(&names, config, scan, lock).map_err(OpenError::io("repairing the log in", dir))?;
+        let store = Self::start(disk, &names, config, scan, lock).map_err(OpenError::io("repairing the log in", dir))?;
         Ok((store, opened))
     }
 
-    fn start(names: &Names, config: StoreConfig, scan: Scan, lock: File) -> io::Result<Self> {
+    fn start(disk: Arc<dyn Disk>, names: &Names, config: StoreConfig, scan: Scan, lock: Lock) -> io::Result<Self> {
         let last = scan.last();
         for path in &scan.leftovers {
-            std::fs::remove_file(path)?;
+            disk.remove(path)?;
         }
-        sync_dir(&names.dir)?;
+        disk.sync_dir(&names.dir)?;
         if let Some(segment) = scan.segments.last() {
             if scan.torn.is_some() {
                 segment.clear_tail(config.segment_bytes)?;
@@ -152,7 +166,7 @@ impl Store {
             segment.file.sync_all()?;
         }
         let [mark_slot, vote_slot, committed_slot, floor_slot] = &scan.slots;
-        let mut mark_file = SlotFile::open(&names.mark(), mark_slot)?;
+        let mut mark_file = SlotFile::open(disk.as_ref(), &names.mark(), mark_slot)?;
         let mark = if scan.mark.edge == last { scan.mark } else { Mark { edge: last, chain: scan.last_chain } };
         if mark != scan.mark {
             mark_file.save(&mark.encode())?;
@@ -166,12 +180,16 @@ impl Store {
                 last,
                 vote: scan.vote,
                 committed: scan.committed,
-                committed_file: SlotFile::open(&names.committed(), committed_slot)?,
+                committed_file: SlotFile::open(disk.as_ref(), &names.committed(), committed_slot)?,
                 failed: None,
             }),
             queue: Queue::default(),
         });
+        let vote_file = SlotFile::open(disk.as_ref(), &names.vote(), vote_slot)?;
+        let floor_file = SlotFile::open(disk.as_ref(), &names.floor(), floor_slot)?;
+        let waits = disk.waits();
         let writer = Writer {
+            disk,
             shared: Arc::clone(&shared),
             dir: names.dir.clone(),
             config,
@@ -179,12 +197,18 @@ impl Store {
             durable: mark,
             marked: mark,
             mark_file,
-            vote_file: SlotFile::open(&names.vote(), vote_slot)?,
-            floor_file: SlotFile::open(&names.floor(), floor_slot)?,
+            vote_file,
+            floor_file,
             buffer: Vec::new(),
         };
-        let writer = std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { shared, writer: Mutex::new(Some(writer)), lock })
+        let writer = if waits {
+            WriterHandle::Thread(std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || writer.run())?)
+        } else {
+            let writer = TaskWriter::new(writer);
+            tokio::spawn(writer.clone().run());
+            WriterHandle::Task(writer)
+        };
+        Ok(Self { shared, writer: Mutex::new(Some(writer)), lock: Mutex::new(lock) })
     }
 
     /// Appends entries, which must follow the last one; the first one ever may have any index. They can be read when this returns; `done` is called
@@ -312,18 +336,28 @@ impl Store {
         Ok(out)
     }
 
+    /// Lets what was called so far be on disk when this returns, for a caller that cannot wait: where the writer has a thread of its own
+    /// it can, and this does nothing.
+    pub(crate) fn settle(&self) {
+        if let Some(WriterHandle::Task(writer)) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+            writer.settle();
+        }
+    }
+
     /// Writes the high-water mark and stops. Later calls fail; entries can still be read.
     pub fn close(&self) {
         self.shared.queue.push(Change::Close);
         let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(handle) = handle
-            && handle.join().is_err()
-        {
-            tracing::error!("the log's writer thread panicked");
+        match handle {
+            Some(WriterHandle::Thread(handle)) => {
+                if handle.join().is_err() {
+                    tracing::error!("the log's writer thread panicked");
+                }
+            }
+            // A task ends when it gets its turn.
+            Some(WriterHandle::Task(_)) | None => {}
         }
-        if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, "the log stays locked until this process ends");
-        }
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).release();
     }
 
     /// Stops as a killed process would: nothing is marked.
@@ -331,7 +365,10 @@ impl Store {
     pub(crate) fn crash(self) {
         self.shared.queue.push(Change::Crash);
         let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        handle.expect("not yet closed").join().expect("the writer does not panic");
+        match handle.expect("not yet closed") {
+            WriterHandle::Thread(handle) => handle.join().expect("the writer does not panic"),
+            WriterHandle::Task(_) => {}
+        }
     }
 }
 
@@ -380,26 +417,14 @@ impl State {
 }
 
 /// Makes an empty log. The format file comes last: without it there is no log yet.
-fn create(names: &Names) -> io::Result<()> {
+fn create(disk: &dyn Disk, names: &Names) -> io::Result<()> {
     let zero = Edge::default().encode();
-    SlotFile::create(&names.mark(), &Mark::default().encode())?;
-    SlotFile::create(&names.vote(), &[])?;
-    SlotFile::create(&names.committed(), &zero)?;
-    SlotFile::create(&names.floor(), &encode_floor(Edge::default(), 0))?;
-    sync_dir(&names.dir)?;
-    let seed = format!("{:?} {} {}", SystemTime::now(), std::process::id(), names.dir.display());
-    let hash = blake3::hash(seed.as_bytes());
-    let nonce = u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("a hash has 32 bytes"));
-    SlotFile::create(&names.format(), &encode_format(nonce))?;
-    sync_dir(&names.dir)?;
-    if let Some(parent) = names.dir.parent() {
-        sync_dir(parent)?;
-    }
-    Ok(())
-}
-
-/// Wall time in milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    SlotFile::create(disk, &names.mark(), &Mark::default().encode())?;
+    SlotFile::create(disk, &names.vote(), &[])?;
+    SlotFile::create(disk, &names.committed(), &zero)?;
+    SlotFile::create(disk, &names.floor(), &encode_floor(Edge::default(), 0))?;
+    disk.sync_dir(&names.dir)?;
+    SlotFile::create(disk, &names.format(), &encode_format(disk.unique(&names.dir)))?;
+    disk.sync_dir(&names.dir)?;
+    names.dir.parent().map_or(Ok(()), |parent| disk.sync_dir(parent))
 }

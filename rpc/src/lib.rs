@@ -9,8 +9,8 @@ pub mod net;
 mod node;
 pub mod port;
 mod server;
-pub mod yamux;
 pub mod servers_wire;
+pub mod yamux;
 
 pub use exec::*;
 pub use node::*;

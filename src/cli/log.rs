@@ -33,13 +33,16 @@ pub(crate) enum Command {
         /// The agent's data directory.
         #[arg(long)]
         data_dir: PathBuf,
+        /// Replay no further than this entry.
+        #[arg(long)]
+        until: Option<u64>,
     },
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Inspect { data_dir, from, limit } => inspect(&data_dir, from, limit),
-        Command::Verify { data_dir } => verify(&data_dir),
+        Command::Verify { data_dir, until } => verify(&data_dir, until),
     }
 }
 
@@ -74,7 +77,7 @@ fn describe(entry: &Committed) -> serde_json::Value {
     }
 }
 
-fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
+fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> {
     let reader = open(data_dir)?;
     let report = reader.report()?;
     println!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
@@ -97,7 +100,8 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
     }
     let mut comparison = Comparison::new(&state);
     let mut agreeing = 0;
-    for entry in reader.entries(state.raft_index() + 1..u64::MAX)? {
+    let end = until.map_or(u64::MAX, |until| until.saturating_add(1));
+    for entry in reader.entries(state.raft_index() + 1..end.max(state.raft_index() + 1))? {
         let entry = entry?;
         let kind = server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
         comparison.replayed(&state);

@@ -3,6 +3,10 @@
 //! There is no gossip. A server greets those it was told to join and those who are members already; greetings tell of further servers. Who
 //! is a member, and where, is decided in the log alone.
 
+mod archives;
+pub(crate) mod autopilot;
+pub(crate) mod kek;
+mod membership;
 pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,6 +244,14 @@ impl Core {
         self.log().members().borrow().addresses.get(&leader).cloned()
     }
 
+    /// Where every server of the cluster is.
+    pub(crate) fn server_addresses(&self) -> Vec<String> {
+        let members = self.log().members();
+        let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
+        // A server that belongs to no cluster yet knows itself.
+        if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
+    }
+
     /// Asks the leader something. Fails where this server leads itself.
     pub(crate) async fn ask_leader(&self, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
         let address = self.leader_address().ok_or_else(|| AskError::Unreachable("No cluster leader".into()))?;
@@ -309,7 +321,9 @@ impl Core {
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
                 Ok(greeting) if greeting.region == self.info.region => self.cluster.note(greeting),
-                Ok(greeting) => tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join"),
+                Ok(greeting) => {
+                    tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
+                }
                 Err(error) => tracing::debug!(%address, %error, "a server does not answer"),
             }
         }
@@ -464,7 +478,10 @@ impl Core {
             let asked = self.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
             let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
             if there.is_some_and(|there| there.id == request.id) {
-                return Err(format!("server {} has the same id and is at {listed}: remove the file `id` of one that was copied", request.id));
+                return Err(format!(
+                    "server {} has the same id and is at {listed}: remove the file `id` of one that was copied",
+                    request.id
+                ));
             }
         }
         let usurped = listed.iter().find(|(id, address)| **id != request.id && **address == request.address);
@@ -482,7 +499,11 @@ impl Answers for Core {
     async fn answer(&self, topic: Topic, question: Bytes) -> Result<Bytes, String> {
         let Some(log) = self.log.get() else { return Err("the server is starting".into()) };
         match topic {
-            Topic::Consensus => Ok(log.receive(question).await),
+            Topic::Consensus => {
+                // What cannot be stored is better not begun.
+                self.room.check().map_err(|error| error.to_string())?;
+                Ok(log.receive(question).await)
+            }
             Topic::Greeting => {
                 let theirs: Greeting = decode(&question)?;
                 if theirs.region == self.info.region {
@@ -492,7 +513,8 @@ impl Answers for Core {
             }
             Topic::Join => Ok(encode(&self.let_in(decode(&question)?).await?)),
             Topic::Promise => self.promise(&decode(&question)?).map(|()| Bytes::new()),
-            Topic::KeyEncryptionKey => Err("there is none to hand out".into()),
+            Topic::KeyEncryptionKey => self.answer_about_kek(&question),
+            Topic::Archive => self.answer_about_archive(&question).await,
         }
     }
 }

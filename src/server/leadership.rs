@@ -140,6 +140,7 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
     let leader = lead::Leader::begin(core, reign);
     super::work::start(core, reign);
     super::keyring::start(core, reign);
+    super::cluster::autopilot::start(core, reign);
     core.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;

@@ -115,11 +115,17 @@ impl StateMachine for Machine {
                 continue;
             };
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
-                panic!(
+                let why = format!(
                     "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads; \
                      `songline log verify` names the table",
                     applied.index
                 );
+                if let Some(core) = self.core.upgrade() {
+                    core.fence.set(why.clone());
+                }
+                // Nothing behind this entry is applied: the log takes it for a panic and stops. It is no defect of this program, so nothing
+                // is printed as of one.
+                std::panic::resume_unwind(Box::new(why));
             }
             let took = started.elapsed();
             let Applied { index, result, changes, repeated } = applied;

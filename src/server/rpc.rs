@@ -9,7 +9,7 @@ use songline_rpc::net::{self, Caller};
 use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
 use tokio::net::TcpListener;
 
-use super::Core;
+use super::{Core, cluster, forward};
 use dispatch::NodeRpc;
 
 /// Where servers and nodes reach a server, and how it reaches others.
@@ -40,9 +40,8 @@ struct Door {
 impl Accept for Door {
     async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) {
         match first {
-            // Closed without a word until there is somebody to answer.
-            FirstByte::Peers => drop(conn),
-            FirstByte::Http => super::forward::accept(Arc::clone(&self.core), conn, from).await,
+            FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
+            FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
                 net::serve(first, conn, Caller::plain(from), Arc::clone(&self.node_rpc)).await;
             }

@@ -1,8 +1,6 @@
 //! A checkpoint that a leader sends in pieces: gathered in a file, verified, installed. One at a time.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,11 +8,13 @@ use bytes::Bytes;
 
 use super::message::Part;
 use crate::checkpoint::{self, Checkpoint};
+use crate::disk::{self, Disk, DiskFile, Open};
 use crate::position::Position;
 
 /// Where pieces are gathered.
 #[derive(Debug)]
 pub(super) struct Incoming {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     gathering: Option<Gathering>,
 }
@@ -26,7 +26,7 @@ struct Gathering {
     /// How many bytes from the beginning are there.
     have: u64,
     path: PathBuf,
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
 }
 
 /// What a piece led to.
@@ -39,8 +39,8 @@ pub(super) enum Gathered {
 }
 
 impl Incoming {
-    pub fn new(dir: PathBuf) -> Self {
-        Self { dir, gathering: None }
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
+        Self { disk, dir, gathering: None }
     }
 
     /// Stores a piece. One that does not follow what is there is not stored; the answer tells the sender where to go on.
@@ -48,7 +48,7 @@ impl Incoming {
         let same = self.gathering.as_ref().is_some_and(|it| it.position == part.position && it.file_bytes == part.file_bytes);
         if !same {
             self.forget();
-            self.gathering = Some(Gathering::begin(&self.dir, &part)?);
+            self.gathering = Some(Gathering::begin(self.disk.as_ref(), &self.dir, &part)?);
         }
         let Some(gathering) = &mut self.gathering else { unreachable!("it was begun above") };
         if part.offset != gathering.have || part.data.is_empty() {
@@ -57,25 +57,26 @@ impl Incoming {
         if part.offset + part.data.len() as u64 > gathering.file_bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a piece that is longer than its checkpoint"));
         }
-        gathering.have = gathering.store(part.data).await?;
+        gathering.have = gathering.store(self.disk.as_ref(), part.data).await?;
         if gathering.have < gathering.file_bytes {
             return Ok(Gathered::Have(gathering.have));
         }
         let (path, file) = (gathering.path.clone(), Arc::clone(&gathering.file));
         let (dir, index) = (self.dir.clone(), gathering.position.index);
         self.gathering = None;
-        let whole = tokio::task::spawn_blocking(move || {
+        let on = Arc::clone(&self.disk);
+        let whole = disk::beside(self.disk.as_ref(), move || {
             file.sync_all()?;
             // Verified before it has a name by which a start would find it.
-            Checkpoint::verify(&path).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-            checkpoint::name_received(&path, &dir, index)
+            Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
+            checkpoint::name_received(on.as_ref(), &path, &dir, index)
         });
-        Ok(Gathered::Whole(whole.await.map_err(io::Error::other)??))
+        Ok(Gathered::Whole(whole.await??))
     }
 
     fn forget(&mut self) {
         if let Some(old) = self.gathering.take()
-            && let Err(error) = std::fs::remove_file(&old.path)
+            && let Err(error) = self.disk.remove(&old.path)
         {
             tracing::warn!(path = %old.path.display(), %error, "could not remove a part of a checkpoint");
         }
@@ -83,16 +84,15 @@ impl Incoming {
 }
 
 impl Gathering {
-    fn begin(dir: &Path, part: &Part) -> io::Result<Self> {
-        std::fs::create_dir_all(dir)?;
+    fn begin(disk: &dyn Disk, dir: &Path, part: &Part) -> io::Result<Self> {
+        disk.create_dir_all(dir)?;
         let path = dir.join(format!("incoming-{:020}.tmp", part.position.index));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
-        Ok(Self { position: part.position, file_bytes: part.file_bytes, have: 0, path, file: Arc::new(file) })
+        let file = disk.open(&path, Open::Create)?;
+        Ok(Self { position: part.position, file_bytes: part.file_bytes, have: 0, path, file })
     }
 
-    async fn store(&self, data: Bytes) -> io::Result<u64> {
+    async fn store(&self, disk: &dyn Disk, data: Bytes) -> io::Result<u64> {
         let (file, at) = (Arc::clone(&self.file), self.have);
-        let stored = tokio::task::spawn_blocking(move || file.write_all_at(&data, at).map(|()| at + data.len() as u64));
-        stored.await.map_err(io::Error::other)?
+        disk::beside(disk, move || file.write_all_at(&data, at).map(|()| at + data.len() as u64)).await?
     }
 }

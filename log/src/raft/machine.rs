@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::adapt;
 use super::types::{LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
 use crate::checkpoint::{Checkpoint, Meta};
+use crate::disk::{self, Disk};
 use crate::machine::{CheckpointSource, Committed, Payload, StateMachine};
 use crate::members::Members;
 use crate::position::Edge;
@@ -46,11 +47,12 @@ pub(crate) struct Machine<S> {
     members_set: Edge,
     members: Members,
     progress: Arc<Progress>,
+    disk: Arc<dyn Disk>,
     checkpoints: PathBuf,
 }
 
 impl<S: StateMachine> Machine<S> {
-    pub fn new(state: S, checkpoints: PathBuf) -> Self {
+    pub fn new(state: S, disk: Arc<dyn Disk>, checkpoints: PathBuf) -> Self {
         let progress = Progress { applied: watch::Sender::new(Edge::default()), newest: Mutex::new(None) };
         Self {
             state: Mutex::new(state),
@@ -58,6 +60,7 @@ impl<S: StateMachine> Machine<S> {
             members_set: Edge::default(),
             members: Members::default(),
             progress: Arc::new(progress),
+            disk,
             checkpoints,
         }
     }
@@ -76,7 +79,7 @@ impl<S: StateMachine> Machine<S> {
 
     /// Puts a checkpoint's state in the place of the present one.
     pub fn install(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
-        let mut content = checkpoint.content()?;
+        let mut content = checkpoint.content(self.disk.as_ref())?;
         self.state().install(checkpoint.meta.position, &mut content)?;
         self.applied = Edge::after(checkpoint.meta.position);
         self.members_set = checkpoint.meta.members_set;
@@ -166,7 +169,12 @@ impl<S: StateMachine> RaftStateMachine<Types<S::Reply>> for Machine<S> {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder::Unwritten { begun: Mutex::new(self.begin_checkpoint()), dir: self.checkpoints.clone(), progress: self.progress() }
+        Builder::Unwritten {
+            begun: Mutex::new(self.begin_checkpoint()),
+            disk: Arc::clone(&self.disk),
+            dir: self.checkpoints.clone(),
+            progress: self.progress(),
+        }
     }
 
     async fn install_snapshot(&mut self, _meta: &SnapshotMeta, snapshot: SnapshotData) -> io::Result<()> {
@@ -186,7 +194,7 @@ pub(super) fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
 /// disk, would stop consensus.
 pub(crate) enum Builder {
     Written(Checkpoint),
-    Unwritten { begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>, dir: PathBuf, progress: Arc<Progress> },
+    Unwritten { begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>, disk: Arc<dyn Disk>, dir: PathBuf, progress: Arc<Progress> },
 }
 
 impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
@@ -195,14 +203,13 @@ impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         match self {
             Self::Written(checkpoint) => to_snapshot(checkpoint.clone()),
-            Self::Unwritten { begun, dir, progress } => {
+            Self::Unwritten { begun, disk, dir, progress } => {
                 let begun = begun.get_mut().unwrap_or_else(PoisonError::into_inner).take();
                 let Some((meta, source)) = begun else {
                     return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
                 };
-                let dir = dir.clone();
-                let checkpoint =
-                    tokio::task::spawn_blocking(move || Checkpoint::write(&dir, meta, source)).await.map_err(io::Error::other)??;
+                let (dir, on) = (dir.clone(), Arc::clone(disk));
+                let checkpoint = disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await??;
                 progress.set_newest(checkpoint.clone());
                 to_snapshot(checkpoint)
             }

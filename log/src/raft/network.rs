@@ -1,7 +1,5 @@
 //! The way to other members: openraft's calls as messages of a `Transport`.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +15,7 @@ use openraft::{AnyError, OptionalSend};
 use super::message::{Part, Request, Response};
 use super::types::{Snapshot, SnapshotData, Types, Vote};
 use crate::checkpoint::Checkpoint;
+use crate::disk::{self, Disk, DiskFile, Open};
 use crate::members::NodeId;
 use crate::transport::{Transport, TransportError};
 
@@ -33,11 +32,13 @@ const INSTALL_WITHIN: Duration = Duration::from_secs(300);
 /// Makes the ways to other members.
 #[derive(Clone)]
 pub(crate) struct Network {
+    pub disk: Arc<dyn Disk>,
     pub transport: Arc<dyn Transport>,
 }
 
 /// The way to one other member.
 pub(crate) struct Peer {
+    disk: Arc<dyn Disk>,
     transport: Arc<dyn Transport>,
     target: NodeId,
     address: String,
@@ -72,8 +73,8 @@ impl Peer {
     /// Sends the pieces that the other lacks, and waits until it has installed the whole.
     async fn send_parts<R: Send + Sync + 'static>(&self, vote: Vote, checkpoint: &Checkpoint) -> Result<Vote, StreamingError<Types<R>>> {
         let failed = |error: std::io::Error| StreamingError::Unreachable(Unreachable::new(&AnyError::new(&error)));
-        let file = Arc::new(File::open(&checkpoint.path).map_err(failed)?);
-        let file_bytes = file.metadata().map_err(failed)?.len();
+        let file = self.disk.open(&checkpoint.path, Open::Read).map_err(failed)?;
+        let file_bytes = file.len().map_err(failed)?;
         let position = checkpoint.meta.position;
         let mut offset = 0;
         let mut data = Bytes::new();
@@ -95,17 +96,16 @@ impl Peer {
             }
             offset = have;
             let reading = Arc::clone(&file);
-            let read = tokio::task::spawn_blocking(move || read_part(&reading, offset)).await;
-            data = read.map_err(std::io::Error::other).and_then(|read| read).map_err(failed)?;
+            let read = disk::beside(self.disk.as_ref(), move || read_part(reading.as_ref(), offset, file_bytes)).await;
+            data = read.and_then(|read| read).map_err(failed)?;
         }
     }
 }
 
-fn read_part(file: &File, offset: u64) -> std::io::Result<Bytes> {
-    let mut data = Vec::with_capacity(PART_BYTES);
-    let mut file = file;
-    file.seek(SeekFrom::Start(offset))?;
-    file.take(PART_BYTES as u64).read_to_end(&mut data)?;
+fn read_part(file: &dyn DiskFile, offset: u64, file_bytes: u64) -> std::io::Result<Bytes> {
+    let left = usize::try_from(file_bytes - offset).unwrap_or(usize::MAX);
+    let mut data = vec![0; left.min(PART_BYTES)];
+    file.read_exact_at(&mut data, offset)?;
     Ok(data.into())
 }
 
@@ -122,7 +122,7 @@ impl<R: Send + Sync + 'static> RaftNetworkFactory<Types<R>> for Network {
     type Network = Peer;
 
     async fn new_client(&mut self, target: NodeId, node: &BasicNode) -> Peer {
-        Peer { transport: Arc::clone(&self.transport), target, address: node.addr.clone() }
+        Peer { disk: Arc::clone(&self.disk), transport: Arc::clone(&self.transport), target, address: node.addr.clone() }
     }
 }
 
@@ -167,6 +167,7 @@ impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
         };
         tracing::info!(to = self.target, position = %checkpoint.meta.position, "sending a checkpoint to a server that is behind");
         tokio::select! {
+            biased;
             sent = self.send_parts::<R>(vote, checkpoint) => sent.map(SnapshotResponse::new),
             closed = cancel => Err(closed.into()),
         }

@@ -1,86 +1,32 @@
 //! One member of the cluster: openraft behind calls that speak our own types.
 
-use std::collections::{
-    BTreeMap,
-    BTreeSet,
-};
-use std::sync::{
-    Arc,
-    PoisonError,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{
-    ClientWriteError,
-    Fatal,
-    ForwardToLeader,
-    LinearizableReadError,
-    RaftError,
-};
+use openraft::async_runtime::{Watch as _, WatchReceiver, WatchSender as _};
+use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, LinearizableReadError, RaftError};
 use openraft::impls::BasicNode;
 use openraft::raft::AppendEntriesResponse;
-use openraft::{
-    ChangeMembers,
-    Config,
-    Instant as _,
-    Raft,
-    ReadPolicy,
-    SnapshotPolicy,
-};
-use tokio::sync::{
-    Mutex,
-    oneshot,
-    watch,
-};
+use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, SnapshotPolicy};
+use tokio::sync::{Mutex, oneshot, watch};
 use tokio::time::Instant;
 
 use super::adapt;
-use super::incoming::{
-    Gathered,
-    Incoming,
-};
-use super::machine::{
-    Machine,
-    Progress,
-};
-use super::message::{
-    Part,
-    Request,
-    Response,
-};
+use super::incoming::{Gathered, Incoming};
+use super::machine::{Machine, Progress};
+use super::message::{Part, Request, Response};
 use super::network::Network;
+use super::runtime;
 use super::storage::LogStorage;
-use super::types::{
-    Command,
-    CommittedLeaderId,
-    ReplyTo,
-    Types,
-};
+use super::types::{Command, CommittedLeaderId, ReplyTo, Types};
 use crate::checkpoint::Meta;
 use crate::error::OpenError;
-use crate::log::{
-    Accepted,
-    Failure,
-    Leadership,
-    MemberError,
-    PeerProgress,
-    ProposeError,
-    Timing,
-};
-use crate::machine::{
-    CheckpointSource,
-    StateMachine,
-};
-use crate::members::{
-    Members,
-    NodeId,
-};
-use crate::position::{
-    Edge,
-    Position,
-};
+use crate::log::{Accepted, Failure, Leadership, MemberError, PeerProgress, ProposeError, Timing};
+use crate::machine::{CheckpointSource, StateMachine};
+use crate::members::{Members, NodeId};
+use crate::position::{Edge, Position};
 use crate::store::Store;
 
 /// How often a running core is looked at for having failed. Its storage errors are seen at once; this is for
@@ -105,7 +51,8 @@ pub(crate) struct Node<S: StateMachine> {
     raft: Raft<Types<S::Reply>, Machine<S>>,
     leadership: watch::Receiver<Leadership>,
     /// Whether this server is a leader that reaches no majority.
-    cut_off: watch::Receiver<bool>,
+    /// As many wait for it as there are proposals, so that it has to wake them in their order.
+    cut_off: runtime::watch::Receiver<bool>,
     members: watch::Receiver<Members>,
     failure: watch::Receiver<Option<Failure>>,
     timing: Timing,
@@ -137,7 +84,7 @@ impl<S: StateMachine> Node<S> {
             ..Config::default()
         };
         let config = config.validate().map_err(|error| OpenError::Start(error.to_string()))?;
-        let incoming = Mutex::new(Incoming::new(machine.checkpoints_dir()));
+        let incoming = Mutex::new(Incoming::new(Arc::clone(&network.disk), machine.checkpoints_dir()));
         let raft = Raft::new(id, Arc::new(config), network, LogStorage { store }, machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
@@ -180,7 +127,7 @@ impl<S: StateMachine> Node<S> {
     /// With a `term`, only while this server leads in it; the core compares the two in its own order of things.
     pub async fn propose(&self, command: Bytes, term: Option<u64>) -> Result<Accepted<S::Reply>, ProposeError> {
         let (tx, rx) = oneshot::channel();
-        if *self.cut_off.borrow() {
+        if *self.cut_off.borrow_watched() {
             return Err(ProposeError::NotLeader { leader: None, address: None });
         }
         let mut cut_off = self.cut_off.clone();
@@ -193,7 +140,7 @@ impl<S: StateMachine> Node<S> {
             biased;
             answered = rx => answered,
             // Without a majority there may be no answer for as long as the others cannot be reached.
-            Ok(_) = cut_off.wait_for(|cut_off| *cut_off) => return Err(ProposeError::OutcomeUnknown),
+            Ok(_) = cut_off.wait_until(|cut_off| *cut_off) => return Err(ProposeError::OutcomeUnknown),
         };
         match answered {
             Ok(Ok(response)) => Ok(Accepted { position: adapt::position(&response.log_id), reply: response.data }),
@@ -459,7 +406,7 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> w
 fn watch_leadership<S: StateMachine>(
     raft: &Raft<Types<S::Reply>, Machine<S>>,
     timing: Timing,
-) -> (watch::Receiver<Leadership>, watch::Receiver<bool>) {
+) -> (watch::Receiver<Leadership>, runtime::watch::Receiver<bool>) {
     let mut metrics = raft.server_metrics();
     let data = raft.data_metrics();
     let patience = timing.election_max * 2;
@@ -477,7 +424,7 @@ fn watch_leadership<S: StateMachine>(
     };
     let (first, _) = read(&metrics.borrow_watched(), Instant::now());
     let (tx, rx) = watch::channel(first);
-    let (cut_tx, cut_rx) = watch::channel(false);
+    let (cut_tx, cut_rx) = runtime::watch::Watches::channel(false);
     tokio::spawn(async move {
         let mut term = (first.term, Instant::now());
         loop {

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::Machine;
 use super::storage::LogStorage;
 use super::types::Types;
+use crate::disk::RealDisk;
 use crate::machine::{CheckpointSource, Committed, StateMachine};
 use crate::position::Position;
 use crate::store::{Store, StoreConfig};
@@ -46,7 +47,7 @@ impl StoreBuilder<Types<()>, LogStorage, Machine<Nothing>, TempDir> for InTempDi
     async fn build(&self) -> Result<(TempDir, LogStorage, Machine<Nothing>), StorageError<Types<()>>> {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = Store::open(&dir.path().join("log"), self.config.clone()).unwrap();
-        let machine = Machine::new(Nothing, dir.path().join("checkpoints"));
+        let machine = Machine::new(Nothing, Arc::new(RealDisk), dir.path().join("checkpoints"));
         Ok((dir, LogStorage { store: Arc::new(store) }, machine))
     }
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
-use openraft::impls::{BasicNode, BoxedErrorSource, InlineBatch, TokioRuntime, leader_id_std};
+use openraft::impls::{BasicNode, BoxedErrorSource, InlineBatch, leader_id_std};
 use openraft::raft::responder::Responder;
 use openraft::{EntryPayload, RaftTypeConfig};
 use tokio::sync::oneshot;
 
+use super::runtime::Runtime;
 use crate::members::NodeId;
 
 /// One term has one leader (`leader_id_std`), so that term and index alone name an entry.
@@ -54,7 +55,7 @@ impl<R: Send + Sync + 'static> RaftTypeConfig for Types<R> {
     type Vote = Vote;
     type Payload = EntryData;
     type Entry = Entry;
-    type AsyncRuntime = TokioRuntime;
+    type AsyncRuntime = Runtime;
     type Responder<T>
         = ReplyTo<T>
     where

@@ -1,9 +1,9 @@
 //! Reads a whole log directory and decides whether it is sound, torn at its end, or damaged. Changes nothing:
 //! `Store::open` repairs what may be repaired, `Reader` only looks. The rules are in `docs/log-format.md`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use crate::disk::{self, Disk, Open};
 use crate::error::OpenError;
 use crate::position::{Edge, u32_at, u64_at};
 use crate::record::{Stop, Walk, find_nonzero_page, highest_group_mark};
@@ -101,12 +101,12 @@ impl Scan {
 }
 
 /// Whether there is a log in `dir` at all. A directory in which making one was interrupted counts as none.
-pub(crate) fn exists(dir: &Path) -> Result<bool, OpenError> {
+pub(crate) fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
     let names = Names { dir: dir.to_owned() };
-    if names.format().exists() {
+    if disk.exists(&names.format()) {
         return Ok(true);
     }
-    match segment_names(dir) {
+    match segment_names(disk, dir) {
         Ok(found) if found.is_empty() => Ok(false),
         Ok(_) => Err(OpenError::damaged(&names.format(), 0, "there are segments but no format file")),
         Err(OpenError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -115,11 +115,11 @@ pub(crate) fn exists(dir: &Path) -> Result<bool, OpenError> {
 }
 
 /// Reads everything and judges it. `writable` says how segment files are opened for later use.
-pub(crate) fn scan(dir: &Path, writable: bool) -> Result<Scan, OpenError> {
+pub(crate) fn scan(disk: &dyn Disk, dir: &Path, writable: bool) -> Result<Scan, OpenError> {
     let names = Names { dir: dir.to_owned() };
     let mut lone_copies = Vec::new();
     let mut slot = |name, path: PathBuf| -> Result<SlotValue, OpenError> {
-        let value = match slots::read(&path) {
+        let value = match slots::read(disk, &path) {
             Ok(value) => value,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(source) => return Err(OpenError::io("reading", &path)(source)),
@@ -163,7 +163,7 @@ pub(crate) fn scan(dir: &Path, writable: bool) -> Result<Scan, OpenError> {
         lone_copies,
         slots: [mark_slot, vote, committed_slot, floor_slot],
     };
-    read_segments(dir, writable, &mut scan)?;
+    read_segments(disk, dir, writable, &mut scan)?;
 
     let last = scan.last();
     if mark.edge.next > last.next.max(begin) {
@@ -177,19 +177,16 @@ pub(crate) fn scan(dir: &Path, writable: bool) -> Result<Scan, OpenError> {
     Ok(scan)
 }
 
-fn segment_names(dir: &Path) -> Result<Vec<u64>, OpenError> {
-    let list = std::fs::read_dir(dir).map_err(OpenError::io("listing", dir))?;
-    let mut firsts = Vec::new();
-    for entry in list {
-        let entry = entry.map_err(OpenError::io("listing", dir))?;
-        firsts.extend(entry.file_name().to_str().and_then(segment::first_of));
-    }
+fn segment_names(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>, OpenError> {
+    let list = disk.list(dir).map_err(OpenError::io("listing", dir))?;
+    let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).and_then(segment::first_of);
+    let mut firsts: Vec<u64> = list.iter().filter_map(name).collect();
     firsts.sort_unstable();
     Ok(firsts)
 }
 
-fn read_segments(dir: &Path, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
-    let mut firsts = segment_names(dir)?;
+fn read_segments(disk: &dyn Disk, dir: &Path, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
+    let mut firsts = segment_names(disk, dir)?;
     // Purging moves the floor before it removes files, so a crash can leave files below the floor.
     while let [first, next, ..] = firsts[..]
         && next <= scan.floor.next
@@ -206,7 +203,7 @@ fn read_segments(dir: &Path, writable: bool, scan: &mut Scan) -> Result<(), Open
     for (i, first) in firsts.iter().enumerate() {
         let path = segment::path(dir, *first);
         let is_last = i + 1 == firsts.len();
-        read_segment(&path, *first, is_last, writable, scan)?;
+        read_segment(disk, &path, *first, is_last, writable, scan)?;
     }
     // The same for a purge that was ahead of the whole log, as after taking a snapshot from another server.
     if let Some(only) = scan.segments.first()
@@ -220,8 +217,8 @@ fn read_segments(dir: &Path, writable: bool, scan: &mut Scan) -> Result<(), Open
     Ok(())
 }
 
-fn read_segment(path: &Path, first: u64, is_last: bool, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
-    let bytes = std::fs::read(path).map_err(OpenError::io("reading", path))?;
+fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
+    let bytes = disk::read(disk, path).map_err(OpenError::io("reading", path))?;
     let Some(header) = Header::decode(&bytes).filter(|header| header.start.next == first && header.nonce == scan.nonce) else {
         // A segment that was just being begun holds nothing yet.
         let begun = highest_group_mark(&bytes, scan.nonce).is_none() && scan.mark.edge.next <= first;
@@ -241,7 +238,8 @@ fn read_segment(path: &Path, first: u64, is_last: bool, writable: bool, scan: &m
         );
         return Err(OpenError::damaged(path, before.end.next.min(first), what));
     }
-    let file = File::options().read(true).write(writable).open(path).map_err(OpenError::io("opening", path))?;
+    let how = if writable { Open::Write } else { Open::Read };
+    let file = disk.open(path, how).map_err(OpenError::io("opening", path))?;
     let mut segment = Segment::new(header, path.to_owned(), file);
     let mut walk = Walk::new(&bytes, HEADER_BYTES, header.chain, header.start, scan.nonce);
     let stop = loop {

@@ -315,7 +315,7 @@ fn damage_before_the_last_group_is_told_from_a_torn_tail_even_without_a_mark() {
         let mut flipped = sound.clone();
         flipped[at] ^= 1 << (at % 8);
         fs::write(&segment.path, &flipped).unwrap();
-        match scan(&dir, false) {
+        match scan(&crate::disk::RealDisk, &dir, false) {
             Ok(scan) => {
                 assert!(at >= last_group, "a flip of byte {at} went unseen; the last group begins at {last_group}");
                 assert!(scan.last().next >= 10);
@@ -341,11 +341,11 @@ fn a_file_with_one_bad_copy_is_repaired_and_with_two_is_damage() {
         let mut bad = sound.clone();
         bad[slot + 18] ^= 4;
         fs::write(dir.join("vote"), bad).unwrap();
-        assert_eq!(scan(&dir, false).unwrap().lone_copies, ["vote"]);
+        assert_eq!(scan(&crate::disk::RealDisk, &dir, false).unwrap().lone_copies, ["vote"]);
         let (store, _) = open(&dir);
         assert_eq!(store.vote(), b"second");
         store.crash();
-        assert!(scan(&dir, false).unwrap().lone_copies.is_empty(), "opening wrote both again");
+        assert!(scan(&crate::disk::RealDisk, &dir, false).unwrap().lone_copies.is_empty(), "opening wrote both again");
     }
     let file = fs::File::options().write(true).open(dir.join("vote")).unwrap();
     file.write_all_at(b"x", 18).unwrap();
@@ -372,7 +372,7 @@ fn the_mark_is_written_when_the_log_is_idle() {
     let idle = StoreConfig { mark_after_idle: Duration::from_millis(1), ..config() };
     let (store, _) = Store::open(&dir, idle).unwrap();
     append(&store, 1, 3);
-    while scan(&dir, false).unwrap().mark.edge.next < 3 {
+    while scan(&crate::disk::RealDisk, &dir, false).unwrap().mark.edge.next < 3 {
         std::thread::yield_now();
     }
     store.crash();

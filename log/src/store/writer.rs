@@ -2,16 +2,20 @@
 //! A failed write or sync is never repeated, because after one nobody knows what is on disk: the store stops.
 
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use super::scan::{Mark, encode_floor};
-use super::{Done, Shared, StoreConfig, now_ms};
+use super::{Done, Shared, StoreConfig};
+use crate::disk::{Disk, DiskFile};
 use crate::position::Edge;
 use crate::record::{GROUP_BYTES, Record, put_entry, put_group};
 use crate::segment::{Header, Segment};
-use crate::slots::{SlotFile, sync_dir};
+use crate::slots::SlotFile;
 
 /// Longest group written with one sync, in bytes, unless a single entry is longer. More entries wait for the
 /// next group: it bounds how long the first of them waits for the last.
@@ -34,6 +38,8 @@ pub(super) enum Change {
 pub(super) struct Queue {
     waiting: Mutex<Vec<Change>>,
     filled: Condvar,
+    /// The same for a writer that is a task.
+    filled_task: Notify,
 }
 
 impl std::fmt::Debug for Queue {
@@ -50,6 +56,7 @@ impl Queue {
         drop(waiting);
         if was_empty {
             self.filled.notify_one();
+            self.filled_task.notify_one();
         }
     }
 
@@ -57,8 +64,29 @@ impl Queue {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Like `take`, for a task. Lets `delay` pass before it takes what is there, as a slow disk would.
+    async fn come(&self, patience: Option<Duration>, delay: Duration) -> Vec<Change> {
+        let filled = async {
+            while self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                self.filled_task.notified().await;
+            }
+        };
+        match patience {
+            None => filled.await,
+            Some(patience) => {
+                if tokio::time::timeout(patience, filled).await.is_err() {
+                    return Vec::new();
+                }
+            }
+        }
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        self.drain()
+    }
+
     /// All that is queued; empty when nothing came in time.
-    fn take(&self, patience: Option<std::time::Duration>) -> Vec<Change> {
+    fn take(&self, patience: Option<Duration>) -> Vec<Change> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while waiting.is_empty() {
             waiting = match patience {
@@ -77,6 +105,7 @@ impl Queue {
 }
 
 pub(super) struct Writer {
+    pub disk: Arc<dyn Disk>,
     pub shared: Arc<Shared>,
     pub dir: PathBuf,
     pub config: StoreConfig,
@@ -100,43 +129,58 @@ struct Group {
 }
 
 impl Writer {
+    /// Writes until the store is closed, on a thread that may wait.
     pub fn run(mut self) {
         loop {
-            let patience = (self.durable != self.marked).then_some(self.config.mark_after_idle);
-            let changes = self.shared.queue.take(patience);
-            if changes.is_empty() {
-                let outcome = self.mark();
-                self.note_failure(&outcome);
-                continue;
+            let changes = self.shared.queue.take(self.patience());
+            if self.carry_out_all(changes).is_break() {
+                return;
             }
-            let mut group = Group::default();
-            for change in changes {
-                if !matches!(change, Change::Append(..)) {
-                    self.write(std::mem::take(&mut group));
-                }
-                match change {
-                    Change::Append(records, done) => {
-                        group.bytes += records.iter().map(Record::encoded_len).sum::<usize>();
-                        group.records.extend(records);
-                        group.done.push(done);
-                        if group.bytes >= GROUP_BYTES_MAX {
-                            self.write(std::mem::take(&mut group));
-                        }
-                    }
-                    Change::Begin(index) => {
-                        let outcome = self.check().and_then(|()| self.begin(index));
-                        self.note_failure(&outcome);
-                    }
-                    Change::Truncate(next, done) => self.carry_out(done, |writer| writer.truncate(next)),
-                    Change::Purge(floor, done) => self.carry_out(done, |writer| writer.purge(floor)),
-                    Change::Vote(vote, done) => self.carry_out(done, |writer| writer.vote_file.save(&vote)),
-                    Change::Close => return self.close(),
-                    #[cfg(test)]
-                    Change::Crash => return,
-                }
-            }
-            self.write(group);
         }
+    }
+
+    /// How long it waits for more before it sets the mark.
+    fn patience(&self) -> Option<Duration> {
+        (self.durable != self.marked).then_some(self.config.mark_after_idle)
+    }
+
+    fn carry_out_all(&mut self, changes: Vec<Change>) -> ControlFlow<()> {
+        if changes.is_empty() {
+            let outcome = self.mark();
+            self.note_failure(&outcome);
+            return ControlFlow::Continue(());
+        }
+        let mut group = Group::default();
+        for change in changes {
+            if !matches!(change, Change::Append(..)) {
+                self.write(std::mem::take(&mut group));
+            }
+            match change {
+                Change::Append(records, done) => {
+                    group.bytes += records.iter().map(Record::encoded_len).sum::<usize>();
+                    group.records.extend(records);
+                    group.done.push(done);
+                    if group.bytes >= GROUP_BYTES_MAX {
+                        self.write(std::mem::take(&mut group));
+                    }
+                }
+                Change::Begin(index) => {
+                    let outcome = self.check().and_then(|()| self.begin(index));
+                    self.note_failure(&outcome);
+                }
+                Change::Truncate(next, done) => self.carry_out(done, |writer| writer.truncate(next)),
+                Change::Purge(floor, done) => self.carry_out(done, |writer| writer.purge(floor)),
+                Change::Vote(vote, done) => self.carry_out(done, |writer| writer.vote_file.save(&vote)),
+                Change::Close => {
+                    self.close();
+                    return ControlFlow::Break(());
+                }
+                #[cfg(test)]
+                Change::Crash => return ControlFlow::Break(()),
+            }
+        }
+        self.write(group);
+        ControlFlow::Continue(())
     }
 
     fn write(&mut self, group: Group) {
@@ -200,7 +244,7 @@ impl Writer {
     }
 
     /// The file to write the next group to, where in it, the chain it continues and what lies before it.
-    fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<std::fs::File>, u64, u32, Edge)> {
+    fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<dyn DiskFile>, u64, u32, Edge)> {
         let mut state = self.shared.state();
         let (start, chain) = match state.segments.last() {
             Some(segment) if segment.end.next == segment.first() || segment.end_offset + bytes <= self.config.segment_bytes => {
@@ -213,8 +257,8 @@ impl Writer {
             None => (self.durable.edge, 0),
         };
         drop(state);
-        let header = Header { nonce: self.nonce, start, chain, created_ms: now_ms() };
-        let segment = Segment::create(&self.dir, header, self.config.segment_bytes)?;
+        let header = Header { nonce: self.nonce, start, chain, created_ms: self.disk.now_ms() };
+        let segment = Segment::create(self.disk.as_ref(), &self.dir, header, self.config.segment_bytes)?;
         let room = (Arc::clone(&segment.file), segment.end_offset, segment.chain, segment.end);
         state = self.shared.state();
         state.segments.push(segment);
@@ -276,12 +320,12 @@ impl Writer {
         let from_the_end = removed.first().zip(kept_first).is_some_and(|(gone, kept)| gone.first() > kept);
         let order: Vec<&Segment> = if from_the_end { removed.iter().rev().collect() } else { removed.iter().collect() };
         for segment in &order {
-            std::fs::remove_file(&segment.path)?;
+            self.disk.remove(&segment.path)?;
             if from_the_end {
-                sync_dir(&self.dir)?;
+                self.disk.sync_dir(&self.dir)?;
             }
         }
-        if order.is_empty() { Ok(()) } else { sync_dir(&self.dir) }
+        if order.is_empty() { Ok(()) } else { self.disk.sync_dir(&self.dir) }
     }
 
     fn mark(&mut self) -> io::Result<()> {
@@ -295,7 +339,7 @@ impl Writer {
         Ok(())
     }
 
-    fn close(mut self) {
+    fn close(&mut self) {
         let outcome = self.mark().and_then(|()| {
             let mut state = self.shared.state();
             let committed = state.committed.encode();
@@ -316,6 +360,47 @@ impl Writer {
                 Change::Crash => {}
             }
         }
+    }
+}
+
+/// A writer that is a task, for a disk that lets nobody wait.
+#[derive(Clone)]
+pub(super) struct TaskWriter {
+    shared: Arc<Shared>,
+    delay: Duration,
+    writer: Arc<Mutex<Writer>>,
+}
+
+impl std::fmt::Debug for TaskWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskWriter").finish_non_exhaustive()
+    }
+}
+
+impl TaskWriter {
+    pub fn new(writer: Writer) -> Self {
+        Self { shared: Arc::clone(&writer.shared), delay: writer.disk.group_delay(), writer: Arc::new(Mutex::new(writer)) }
+    }
+
+    /// Writes until the store is closed.
+    pub async fn run(self) {
+        loop {
+            let patience = self.writer().patience();
+            let changes = self.shared.queue.come(patience, self.delay).await;
+            if self.writer().carry_out_all(changes).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Writes what is queued.
+    pub fn settle(&self) {
+        // A close ends the task; nobody asks for one and waits for what came before it.
+        let _ = self.writer().carry_out_all(self.shared.queue.drain());
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -42,11 +42,13 @@ pub(crate) enum Topic {
     Promise = 4,
     /// What root keys are wrapped with.
     KeyEncryptionKey = 5,
+    /// The content of an archive.
+    Archive = 6,
 }
 
 impl Topic {
     fn of(byte: u8) -> Option<Self> {
-        let all = [Self::Consensus, Self::Greeting, Self::Join, Self::Promise, Self::KeyEncryptionKey];
+        let all = [Self::Consensus, Self::Greeting, Self::Join, Self::Promise, Self::KeyEncryptionKey, Self::Archive];
         all.into_iter().find(|topic| *topic as u8 == byte)
     }
 }
