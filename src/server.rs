@@ -43,6 +43,7 @@ use songline_commands::Envelope;
 use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
+use songline_rpc::net::{Pool, PoolLimits};
 use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::gc::TimeTable;
@@ -58,12 +59,15 @@ use cluster::Cluster;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
-pub use rpc::Ports;
+pub use rpc::{AnyNode, Ports, RemoteNode};
 
 pub(crate) use endpoint::wall_clock;
 
 /// What reaches a node agent from here.
 pub type LocalNode = songline_client::Client<Core>;
+
+/// How long a session between servers stays without a call.
+const SERVER_SESSION_IDLE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// A running server.
 pub struct Core {
@@ -111,6 +115,10 @@ pub struct Core {
     cluster: Cluster,
     /// Makes connections to other servers.
     dialer: Dialer,
+    /// Sessions with other servers.
+    pool: Pool,
+    /// Sessions of nodes.
+    sessions: rpc::Sessions,
     stable_since: Time,
     forward: forward::Forward,
     shutdown: CancellationToken,
@@ -229,7 +237,9 @@ impl Core {
             local_nodes: RwLock::default(),
             agent_config,
             cluster,
+            pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
             dialer: ports.dialer.clone(),
+            sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
@@ -261,6 +271,7 @@ impl Core {
         self.shutdown.cancel();
         self.work.notify_waiters();
         self.deadlines.notify_waiters();
+        self.pool.close();
         self.log().shutdown().await;
         self.events().close();
         self.touches.close();

@@ -1,6 +1,13 @@
 //! The server's own port: who gets a connection that begins with which byte. What is said over it is in the modules that get it.
 
+mod anynode;
 mod dispatch;
+mod methods;
+mod proof;
+mod reads;
+mod remote;
+mod route;
+mod sessions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +17,10 @@ use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
 use tokio::net::TcpListener;
 
 use super::{Core, cluster, forward};
+pub use anynode::AnyNode;
 use dispatch::NodeRpc;
+pub use remote::RemoteNode;
+pub(super) use sessions::Sessions;
 
 /// Where servers and nodes reach a server, and how it reaches others.
 pub struct Ports {
