@@ -255,6 +255,8 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
+        core.start_events(1);
         room::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
@@ -284,9 +286,9 @@ impl Core {
         self.log.get().expect("the log is set before the server is handed out")
     }
 
-    /// Where event streams come from. It is there from the first applied entry on, before anybody else has the server.
+    /// Where event streams come from. It is there before anybody else has the server.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
-        self.events.get().expect("the hub is started by the first entry, and a log that is open has applied one")
+        self.events.get().expect("the hub is started before the server is handed out")
     }
 
     /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.
