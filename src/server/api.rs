@@ -11,8 +11,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Member, Health, Leader, PassFailure, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport,
-    SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError,
+    RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -183,7 +183,10 @@ impl Server for Core {
                 ("num_peers", voters.saturating_sub(1).to_string()),
             ]),
         );
-        stats.insert("serf".into(), text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]));
+        stats.insert(
+            "serf".into(),
+            text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]),
+        );
         stats.insert(
             "runtime".into(),
             text(&[
