@@ -258,6 +258,7 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        room::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
@@ -266,6 +267,7 @@ impl Core {
         keeping::start(&core);
         refill::start(&core);
         cluster::start(&core);
+        cluster::kek::start(&core);
         Ok(core)
     }
 

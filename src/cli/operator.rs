@@ -135,7 +135,8 @@ async fn raft(command: Raft) -> anyhow::Result<()> {
             println!("Removed peer with {words}");
         }
         Raft::TransferLeadership { target, peer } => {
-            let (params, words) = peer.named().map_or((String::new(), "another server".to_owned()), |(p, words)| (p, format!("peer with {words}")));
+            let (params, words) =
+                peer.named().map_or((String::new(), "another server".to_owned()), |(p, words)| (p, format!("peer with {words}")));
             Api::new(&target).put(&format!("/v1/operator/raft/transfer-leadership{params}"), &Value::Null).await?;
             println!("Transferred leadership to {words}");
         }
@@ -206,7 +207,10 @@ async fn autopilot(command: Autopilot) -> anyhow::Result<()> {
             println!("FailureTolerance: {}", answer["FailureTolerance"]);
             println!();
             let rows: Vec<_> = answer["Servers"].as_array().into_iter().flatten().map(health_row).collect();
-            table::print(&["Name", "ID", "Address", "Status", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"], &rows);
+            table::print(
+                &["Name", "ID", "Address", "Status", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"],
+                &rows,
+            );
         }
     }
     Ok(())
@@ -225,7 +229,8 @@ async fn health(api: &Api) -> anyhow::Result<Value> {
 }
 
 fn health_row(server: &Value) -> Vec<String> {
-    let names = ["Name", "ID", "Address", "SerfStatus", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"];
+    let names =
+        ["Name", "ID", "Address", "SerfStatus", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"];
     names.iter().map(|name| plain(&server[*name])).collect()
 }
 

@@ -252,12 +252,6 @@ impl Core {
         if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
     }
 
-    /// Asks the leader something. Fails where this server leads itself.
-    pub(crate) async fn ask_leader(&self, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
-        let address = self.leader_address().ok_or_else(|| AskError::Unreachable("No cluster leader".into()))?;
-        self.cluster.peers.ask(&address, topic, question, within).await
-    }
-
     /// Every server of the cluster, by its number.
     pub fn servers_seen(&self) -> Vec<ServerSeen> {
         let members = self.log().members().borrow().clone();

@@ -86,7 +86,7 @@ fn named<S: Server>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
     let query = call.query();
     let mut members = call.server.members().into_iter();
     let (word, asked, found) = match (query.get("id"), query.get("address")) {
-        (None, None) => return Err(ApiError::bad_request(neither)),
+        (None, None) => return Err(ApiError::bad_request(neither.to_owned())),
         (Some(_), Some(_)) => return Err(ApiError::bad_request("Must specify only one of ?id or ?address")),
         (Some(id), None) => ("id", id.clone(), members.find(|member| member.id == *id)),
         (None, Some(address)) => ("address", address.clone(), members.find(|member| member.address == *address)),

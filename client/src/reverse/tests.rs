@@ -173,7 +173,8 @@ async fn calls_reach_the_node_and_answers_and_errors_come_back() {
             "signal AllocId(05050505-0505-0505-0505-050505050505) \"\" SIGNOT",
             "list AllocId(05050505-0505-0505-0505-050505050505) /",
         ]
-    "#]].assert_debug_eq(&*node.asked.lock().unwrap());
+    "#]]
+    .assert_debug_eq(&*node.asked.lock().unwrap());
 }
 
 #[tokio::test]
@@ -229,7 +230,8 @@ async fn a_session_carries_input_and_output_and_says_how_it_ended() {
             "[\"cat\"] in web",
             "[\"{\\\"stdout\\\":{\\\"data\\\":\\\"aGVsbG8=\\\"}}\", \"{\\\"exited\\\":true,\\\"result\\\":{\\\"exit_code\\\":3}}\"]",
         ]
-    "#]].assert_debug_eq(&*node.asked.lock().unwrap());
+    "#]]
+    .assert_debug_eq(&*node.asked.lock().unwrap());
 }
 
 #[tokio::test]

@@ -131,56 +131,81 @@ async fn check(script: &[Does], calls: &[&str], expected: Expect) {
 
 #[tokio::test]
 async fn a_node_stays_with_its_server_while_that_answers() {
-    check(&[], &["heartbeat", "fetch", "heartbeat"], expect![[r#"
+    check(
+        &[],
+        &["heartbeat", "fetch", "heartbeat"],
+        expect![[r#"
           1 Node.UpdateStatus: Answers
         heartbeat: ok
           1 Alloc.GetAllocs: Answers
         fetch: ok
           1 Node.UpdateStatus: Answers
         heartbeat: ok
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_read_that_breaks_off_is_asked_of_the_next_server_which_is_kept() {
-    check(&[Does::HangsUp], &["fetch", "heartbeat"], expect![[r#"
+    check(
+        &[Does::HangsUp],
+        &["fetch", "heartbeat"],
+        expect![[r#"
           1 Alloc.GetAllocs: HangsUp
           2 Alloc.GetAllocs: Answers
         fetch: ok
           2 Node.UpdateStatus: Answers
         heartbeat: ok
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_write_that_breaks_off_fails_and_the_next_call_goes_to_another_server() {
-    check(&[Does::HangsUp], &["heartbeat", "heartbeat"], expect![[r#"
+    check(
+        &[Does::HangsUp],
+        &["heartbeat", "heartbeat"],
+        expect![[r#"
           1 Node.UpdateStatus: HangsUp
         heartbeat: lost
           2 Node.UpdateStatus: Answers
         heartbeat: ok
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn without_a_leader_servers_are_asked_in_turn_until_there_is_one() {
-    check(&[Does::HasNoLeader, Does::HasNoLeader, Does::HasNoLeader], &["heartbeat"], expect![[r#"
+    check(
+        &[Does::HasNoLeader, Does::HasNoLeader, Does::HasNoLeader],
+        &["heartbeat"],
+        expect![[r#"
           1 Node.UpdateStatus: HasNoLeader
           2 Node.UpdateStatus: HasNoLeader
           1 Node.UpdateStatus: HasNoLeader
           2 Node.UpdateStatus: Answers
         heartbeat: ok
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_refusal_is_the_answer_and_says_nothing_about_the_server() {
-    check(&[Does::Refuses("node not found")], &["heartbeat", "heartbeat"], expect![[r#"
+    check(
+        &[Does::Refuses("node not found")],
+        &["heartbeat", "heartbeat"],
+        expect![[r#"
           1 Node.UpdateStatus: Refuses("node not found")
         heartbeat: rpc error: node not found
           1 Node.UpdateStatus: Answers
         heartbeat: ok
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -106,18 +106,24 @@ async fn plain_calls_ask_and_answer() {
     agent.alloc_signal(ALLOC, "web", "SIGHUP").await.unwrap();
     agent.alloc_gc(ALLOC).await.unwrap();
     agent.gc_all().await.unwrap();
-    asked(&told, &expect![[r#"
+    asked(
+        &told,
+        &expect![[r#"
         Allocations.Restart "AllocID" "01010101-0101-0101-0101-010101010101", "TaskName" "web", "AllTasks" true
         Allocations.Signal "AllocID" "01010101-0101-0101-0101-010101010101", "Task" "web", "Signal" "SIGHUP"
         Allocations.GarbageCollect "AllocID" "01010101-0101-0101-0101-010101010101"
-        Allocations.GarbageCollectAll "NodeID" "07070707-0707-0707-0707-070707070707""#]]);
+        Allocations.GarbageCollectAll "NodeID" "07070707-0707-0707-0707-070707070707""#]],
+    );
     let meta = NodeMeta { meta: [("a".into(), "1".into())].into(), ..NodeMeta::default() };
     let (agent, told) = node(answering(&meta));
     assert_eq!(agent.node_meta().await, Ok(meta.clone()));
     assert_eq!(agent.node_meta_apply([("a".into(), Some("1".into())), ("b".into(), None)].into()).await, Ok(meta));
-    asked(&told, &expect![[r#"
+    asked(
+        &told,
+        &expect![[r#"
         NodeMeta.Read "NodeID" "07070707-0707-0707-0707-070707070707"
-        NodeMeta.Apply "NodeID" "07070707-0707-0707-0707-070707070707", "Meta" {"a": "1", "b": nil}"#]]);
+        NodeMeta.Apply "NodeID" "07070707-0707-0707-0707-070707070707", "Meta" {"a": "1", "b": nil}"#]],
+    );
     let stats = serde_json::json!({ "Timestamp": 5, "Tasks": { "web": { "Percent": 0.5 } } });
     let stats = crate::message::AllocationsStatsAnswer { stats: RawValue::of(&stats).unwrap(), ..Default::default() };
     let (agent, _) = node(answering(&stats));
@@ -147,7 +153,12 @@ async fn frames_come_until_the_node_ends_them() {
     let hel = StreamFrame { offset: 3, data: Bytes::from_static(b"hel"), file: "t.stdout.0".into(), ..StreamFrame::default() };
     let event = StreamFrame { file_event: "truncated".into(), ..StreamFrame::default() };
     assert_eq!(frames, [Ok(hel), Ok(StreamFrame::default()), Ok(event)]);
-    asked(&told, &expect![[r#"FileSystem.Logs "AllocID" "01010101-0101-0101-0101-010101010101", "Task" "t", "LogType" "stdout", "Offset" 5, "Origin" "end", "Follow" true"#]]);
+    asked(
+        &told,
+        &expect![[
+            r#"FileSystem.Logs "AllocID" "01010101-0101-0101-0101-010101010101", "Task" "t", "LogType" "stdout", "Offset" 5, "Origin" "end", "Follow" true"#
+        ]],
+    );
     let (agent, _) = node(saying(&[]));
     assert_eq!(all(agent.fs_read(ReadFile::default()).await.unwrap()).await, [], "an empty file has no frames");
 }
@@ -180,11 +191,14 @@ async fn a_session_carries_both_directions() {
     let exited = ExecOutput::Exited { exit_code: 3, signal: 0 };
     let (hel, x) = (ExecOutput::Stdout(Bytes::from_static(b"hel")), ExecOutput::Stderr(Bytes::from_static(b"x")));
     assert_eq!(said, [hel, ExecOutput::StdoutClose, x, ExecOutput::StderrClose, exited]);
-    asked(&told, &expect![[r#"
+    asked(
+        &told,
+        &expect![[r#"
         Allocations.Exec "AllocID" "01010101-0101-0101-0101-010101010101", "Task" "t", "Tty" true, "Cmd" ["cat", "-"]
         ExecMessage { setup: None, stdin: None, tty_size: Some(ExecTtySize { height: 2, width: 3 }) }
         ExecMessage { setup: None, stdin: Some(ExecStdin { data: Some(Blob(2 bytes)), close: false }), tty_size: None }
-        ExecMessage { setup: None, stdin: Some(ExecStdin { data: None, close: true }), tty_size: None }"#]]);
+        ExecMessage { setup: None, stdin: Some(ExecStdin { data: None, close: true }), tty_size: None }"#]],
+    );
 }
 
 #[tokio::test]

@@ -66,9 +66,9 @@ impl Core {
             return;
         }
         for answer in self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Tell(wanted.to_owned())), ANSWER_WITHIN).await {
-            let taken = decode::<HandedOut>(&answer).and_then(|handed| self.unseal(handed)).and_then(|key| {
-                self.keyring.take(&key, wanted, &view).map_err(|error| error.to_string())
-            });
+            let taken = decode::<HandedOut>(&answer)
+                .and_then(|handed| self.unseal(handed))
+                .and_then(|key| self.keyring.take(&key, wanted, &view).map_err(|error| error.to_string()));
             match taken {
                 Ok(()) => {
                     tracing::info!(fingerprint = wanted, "another server handed out the key-encryption key");

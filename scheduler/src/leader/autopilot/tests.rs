@@ -146,16 +146,26 @@ fn nobody_is_removed_while_the_living_are_no_majority_or_when_told_not_to() {
         "#]],
     );
     let config = AutopilotConfig { cleanup_dead_servers: false, ..AutopilotConfig::initial() };
-    check(&config, 0, "0: 2 voter gone, 3 voter, 4 new gone", expect![[r#"
+    check(
+        &config,
+        0,
+        "0: 2 voter gone, 3 voter, 4 new gone",
+        expect![[r#"
         0: 2 voter gone, 3 voter, 4 new gone -> nothing; tolerates 0, unwell [2, 4]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_dead_server_that_does_not_vote_goes() {
-    check(&AutopilotConfig::initial(), 3, "0: 2 voter, 3 voter, 4 new gone", expect![[r#"
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 voter, 4 new gone",
+        expect![[r#"
         0: 2 voter, 3 voter, 4 new gone -> Remove(4); tolerates 1, unwell [4]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
