@@ -117,6 +117,8 @@ pub struct Core {
     dialer: Dialer,
     /// Sessions with other servers.
     pool: Pool,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    verify_names: bool,
     /// Sessions of nodes.
     sessions: rpc::Sessions,
     stable_since: Time,
@@ -239,6 +241,7 @@ impl Core {
             cluster,
             dialer: ports.dialer.clone(),
             pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
+            verify_names: ports.verify_names,
             sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
