@@ -49,11 +49,22 @@ struct Door {
 
 impl Accept for Door {
     async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) {
+        self.answer(first, conn, Caller::plain(from)).await;
+    }
+
+    async fn accept_named(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr, names: Arc<[String]>) {
+        self.answer(first, conn, Caller { names: Some(names), ..Caller::plain(from) }).await;
+    }
+}
+
+impl Door {
+    async fn answer(&self, first: FirstByte, conn: Conn, caller: Caller) {
+        let from = caller.from;
         match first {
             FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
             FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
-                net::serve(first, conn, Caller::plain(from), Arc::clone(&self.node_rpc)).await;
+                net::serve(first, conn, caller, Arc::clone(&self.node_rpc)).await;
             }
             FirstByte::Tls | FirstByte::RaftOfReference => unreachable!("the port keeps these to itself"),
         }
