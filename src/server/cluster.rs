@@ -23,7 +23,7 @@ use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
 use uuid::Uuid;
 
-use self::peers::{Answers, AskError, Peers, SharedKey, Topic};
+use self::peers::{Answers, Peers, SharedKey, Topic};
 use super::{Core, lock};
 use crate::config::ServerConfig;
 
@@ -250,12 +250,6 @@ impl Core {
         let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
         // A server that belongs to no cluster yet knows itself.
         if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
-    }
-
-    /// Asks the leader something. Fails where this server leads itself.
-    pub(crate) async fn ask_leader(&self, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
-        let address = self.leader_address().ok_or_else(|| AskError::Unreachable("No cluster leader".into()))?;
-        self.cluster.peers.ask(&address, topic, question, within).await
     }
 
     /// Every server of the cluster, by its number.
