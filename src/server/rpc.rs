@@ -2,7 +2,9 @@
 
 mod anynode;
 mod dispatch;
+mod events;
 mod methods;
+mod more;
 mod proof;
 mod reads;
 mod remote;

@@ -9,7 +9,9 @@ use songline_api::caller::Callers;
 use songline_api::{Api, Leader, Server as _, Shared};
 use songline_client::reverse::NodeCalls;
 use songline_model::{AllocId, NodeId, Secret, Str};
-use songline_rpc::message::{Call, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, StreamErrWrapper};
+use songline_rpc::message::{
+    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, StreamCall, StreamErrWrapper,
+};
 use songline_rpc::msgpack::{Tree, from_slice, to_vec};
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
 use songline_rpc::servers_wire::{SERVED, ServeError, ServerContext, serve_servers};
@@ -17,6 +19,7 @@ use songline_rpc::{RpcError, net};
 
 use super::super::Core;
 use super::methods::{self, By, CALLS, Right, STREAMS};
+use super::more;
 use super::route::{ForNode, Path, with_fields};
 
 /// How long a call waits for a leader.
@@ -105,6 +108,9 @@ impl NodeRpc {
     }
 
     async fn here(&self, method: &str, body: &Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+        if more::WRITES.contains(&method) {
+            return self.write(method, body, meta).await;
+        }
         if !SERVED.contains(&method) {
             return self.read(method, body, meta, caller).await;
         }
@@ -259,10 +265,13 @@ impl Dispatch for NodeRpc {
     }
 
     fn streams(&self, method: &str) -> bool {
-        STREAMS.iter().any(|(name, _)| *name == method)
+        method == EventStream::METHOD || STREAMS.iter().any(|(name, _)| *name == method)
     }
 
     async fn stream(&self, method: &str, channel: Channel, caller: &Caller) {
+        if method == EventStream::METHOD {
+            return self.events(channel).await;
+        }
         let mut channel = Some(channel);
         if let Err(error) = self.bridge(method, &mut channel, caller).await
             && let Some(mut channel) = channel
@@ -290,13 +299,14 @@ impl ServerContext for NodeRpc {
 
 /// Whether a method changes nothing.
 fn is_read(method: &str) -> bool {
-    !matches!(
-        method,
-        "Node.Register"
-            | "Node.UpdateStatus"
-            | "Node.UpdateAlloc"
-            | "Node.EmitEvents"
-            | "ServiceRegistration.Upsert"
-            | "ServiceRegistration.DeleteByID"
-    )
+    !more::WRITES.contains(&method)
+        && !matches!(
+            method,
+            "Node.Register"
+                | "Node.UpdateStatus"
+                | "Node.UpdateAlloc"
+                | "Node.EmitEvents"
+                | "ServiceRegistration.Upsert"
+                | "ServiceRegistration.DeleteByID"
+        )
 }

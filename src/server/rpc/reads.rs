@@ -24,11 +24,11 @@ use super::dispatch::NodeRpc;
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// What HTTP found.
-struct Found {
-    index: u64,
-    next: String,
+pub(super) struct Found {
+    pub(super) index: u64,
+    pub(super) next: String,
     /// `None`: there is no such thing.
-    body: Option<Bytes>,
+    pub(super) body: Option<Bytes>,
 }
 
 impl NodeRpc {
@@ -119,6 +119,7 @@ impl NodeRpc {
                 encode(&VariablesListAnswer { data, index: found.index, known_leader: true, next_token, ..VariablesListAnswer::default() })
             }
             "ACL.WhoAmI" => self.who_am_i(meta, caller),
+            "Job.GetJob" | "Job.Evaluations" | "Job.List" => self.of_jobs(method, body, meta).await,
             _ => self.of_caller(method, body, meta),
         }
     }
@@ -205,7 +206,7 @@ impl NodeRpc {
     }
 
     /// Asks HTTP, in the caller's name and with its patience.
-    async fn ask(&self, path: &str, query: &[(&str, &str)], meta: &RequestMeta) -> Result<Found, RpcError> {
+    pub(super) async fn ask(&self, path: &str, query: &[(&str, &str)], meta: &RequestMeta) -> Result<Found, RpcError> {
         let mut uri = format!("{path}?");
         let namespace = if meta.namespace.is_empty() { "default" } else { meta.namespace.as_str() };
         let (index, wait) = (meta.min_query_index.to_string(), format!("{}ms", meta.max_query_time.nanos() / 1_000_000));
@@ -243,17 +244,17 @@ impl NodeRpc {
 }
 
 /// A row of HTTP; nothing is the zero value.
-fn read<T: DeserializeOwned + Default>(found: &Found) -> Result<T, RpcError> {
+pub(super) fn read<T: DeserializeOwned + Default>(found: &Found) -> Result<T, RpcError> {
     let Some(body) = &found.body else { return Ok(T::default()) };
     serde_json::from_slice(body).map_err(|error| RpcError::remote(error.to_string()))
 }
 
-fn encode<T: Serialize + ?Sized>(answer: &T) -> Result<Bytes, Refusal> {
+pub(super) fn encode<T: Serialize + ?Sized>(answer: &T) -> Result<Bytes, Refusal> {
     to_vec(answer).map(Bytes::from).map_err(|error| RpcError::remote(error.to_string()).into())
 }
 
 /// A part of a path or query. Slashes stay.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
