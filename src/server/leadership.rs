@@ -69,7 +69,14 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
     let leads = core.log().is_leader() && core.log().members().borrow().addresses.len() <= 1;
     let (told, begun) = oneshot::channel();
     tokio::spawn(follow(Arc::clone(core), reactions, Some(told)));
-    if leads { begun.await.unwrap_or(Err(ProposeError::NoLeader)) } else { Ok(()) }
+    if !leads {
+        return Ok(());
+    }
+    match begun.await.unwrap_or(Err(ProposeError::NoLeader)) {
+        // It was elected while it started, and another was before it could begin: that is how elections go.
+        Err(ProposeError::NoLeader) => Ok(()),
+        begun => begun,
+    }
 }
 
 /// Tells, once, how the first reign began.
