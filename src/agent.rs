@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 use songline_api::AgentInfo;
-use songline_api::Limits;
+use songline_api::{Api, Limits};
 use songline_client::{Client, ClientConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
 use crate::server::{Core, Setup};
+use crate::task_api::OwnApi;
 
 /// The version of the reference whose interface this agent has.
 pub const REFERENCE_VERSION: &str = "1.6.5";
@@ -76,6 +77,7 @@ impl Agent {
                     region: config.region.as_str().into(),
                     data_dir: data_dir.join("client"),
                     http_addr: http.to_string().into(),
+                    task_api: Some(Arc::new(OwnApi(Api::new(Arc::clone(&server))))),
                     ..settings.clone()
                 };
                 let client = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);

@@ -22,6 +22,6 @@ pub mod wire;
 
 pub use error::{ApiError, Leaderless};
 pub use http::{Api, Shared, openapi_document, routes, routes_text};
-pub use listen::{Limits, serve, serve_passed};
+pub use listen::{Limits, serve, serve_passed, serve_task};
 pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

@@ -22,6 +22,7 @@ mod services;
 mod signal;
 mod state;
 mod stats;
+mod task_api;
 pub mod tls;
 
 pub use agent::{Client, StartError};
@@ -29,3 +30,4 @@ pub use config::ClientConfig;
 pub use executor::executor_main;
 pub use state::StateError;
 pub use stats::TaskUsage;
+pub use task_api::TaskApi;
