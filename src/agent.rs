@@ -10,8 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 use songline_api::AgentInfo;
-use songline_api::Limits;
-use songline_api::Secure;
+use songline_api::{Api, Limits, Secure};
 use songline_client::{Client, ClientConfig};
 use songline_rpc::port::Dialer;
 use tokio::net::TcpListener;
@@ -24,6 +23,7 @@ use crate::https;
 use crate::listen::{self, Bound};
 use crate::passing::Passing;
 use crate::server::{Core, Setup};
+use crate::task_api::OwnApi;
 
 use lone::Lone;
 use relay::Relay;
@@ -87,7 +87,8 @@ impl Agent {
         let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
         let client = match &config.client {
             Some(settings) => {
-                let told = told(&config, settings, &data_dir, http);
+                let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
+                let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http) };
                 let client = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
                 server.add_local_node(client.node_id(), Arc::clone(&client));
                 Some(client)

@@ -47,6 +47,7 @@ mod scaling;
 mod search;
 mod services;
 mod sso;
+mod task;
 mod variables;
 mod work;
 mod workers;

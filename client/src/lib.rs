@@ -24,6 +24,7 @@ mod services;
 mod signal;
 mod state;
 mod stats;
+mod task_api;
 pub mod tls;
 
 pub use agent::{Client, StartError};
@@ -32,3 +33,4 @@ pub use executor::executor_main;
 pub use servers::NetServers;
 pub use state::StateError;
 pub use stats::TaskUsage;
+pub use task_api::TaskApi;

@@ -31,3 +31,4 @@ mod secrets;
 mod shapes;
 mod snapshots;
 mod story;
+mod task_api;
