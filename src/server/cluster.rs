@@ -23,7 +23,7 @@ use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
 use uuid::Uuid;
 
-use self::peers::{Answers, AskError, Peers, SharedKey, Topic};
+use self::peers::{Answers, Peers, SharedKey, Topic};
 use super::{Core, lock};
 use crate::config::ServerConfig;
 
