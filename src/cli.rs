@@ -65,7 +65,7 @@ enum Command {
     /// Snapshot archives: save, restore, inspect.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
-    /// The log of a server that is not running: inspect, verify.
+    /// The log of a server that is not running: inspect, verify, go-alone.
     #[command(subcommand)]
     Log(log::Command),
     /// Print the version.

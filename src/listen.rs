@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use songline_rpc::port::{Dialer, PortLimits};
+use songline_rpc::port::{Dialer, PortLimits, Tls, TlsSettings};
 use tokio::net::TcpListener;
 
 use crate::config::AgentConfig;
-use crate::config::network::advertised;
+use crate::config::network::{TlsVersion, advertised};
 use crate::server::Ports;
 
 /// What is bound, and where.
@@ -24,14 +24,39 @@ pub(crate) struct Bound {
 pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
     let (rpc, rpc_addr) = bound(config.rpc_bind()).await?;
     let (serf, serf_addr) = bound(config.serf_bind()).await?;
-    let limits = PortLimits { handshake_within: config.rpc_handshake_timeout.to_std() };
+    let tls = tls(config)?;
+    let limits = PortLimits {
+        handshake_within: config.rpc_handshake_timeout.to_std(),
+        connections_per_address_max: config.rpc_max_conns_per_client,
+        tls: tls.clone(),
+    };
     let ports = Ports {
         listeners: vec![rpc, serf],
         limits,
         advertised: advertised(config.advertise.rpc.as_deref(), rpc_addr),
-        dialer: Dialer::plain(),
+        verify_names: config.tls.rpc && config.tls.verify_server_hostname,
+        dialer: tls.map_or_else(Dialer::plain, Dialer::secured),
     };
     Ok(Bound { ports, rpc_port: rpc_addr.port(), serf_port: serf_addr.port() })
+}
+
+/// What connections between agents are made safe with, if they are to be.
+pub(crate) fn tls(config: &AgentConfig) -> anyhow::Result<Option<Tls>> {
+    let told = &config.tls;
+    if !told.rpc {
+        return Ok(None);
+    }
+    let file = |file: &Option<std::path::PathBuf>| file.clone().unwrap_or_default();
+    let settings = TlsSettings {
+        ca_file: file(&told.ca_file),
+        cert_file: file(&told.cert_file),
+        key_file: file(&told.key_file),
+        region: config.region.clone(),
+        verify_server_hostname: told.verify_server_hostname,
+        upgrade: told.rpc_upgrade_mode,
+        only_tls13: told.min_version == TlsVersion::Tls13,
+    };
+    Ok(Some(Tls::load(&settings)?))
 }
 
 async fn bound(at: (&str, u16)) -> anyhow::Result<(TcpListener, SocketAddr)> {

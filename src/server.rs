@@ -43,6 +43,7 @@ use songline_commands::Envelope;
 use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
+use songline_rpc::net::{Pool, PoolLimits};
 use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::gc::TimeTable;
@@ -58,12 +59,15 @@ use cluster::Cluster;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
-pub use rpc::Ports;
+pub use rpc::{AnyNode, Ports, RemoteNode};
 
 pub(crate) use endpoint::wall_clock;
 
 /// What reaches a node agent from here.
 pub type LocalNode = songline_client::Client<Core>;
+
+/// How long a session between servers stays without a call.
+const SERVER_SESSION_IDLE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// A running server.
 pub struct Core {
@@ -111,6 +115,12 @@ pub struct Core {
     cluster: Cluster,
     /// Makes connections to other servers.
     dialer: Dialer,
+    /// Sessions with other servers.
+    pool: Pool,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    verify_names: bool,
+    /// Sessions of nodes.
+    sessions: rpc::Sessions,
     stable_since: Time,
     forward: forward::Forward,
     shutdown: CancellationToken,
@@ -230,6 +240,9 @@ impl Core {
             agent_config,
             cluster,
             dialer: ports.dialer.clone(),
+            pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
+            verify_names: ports.verify_names,
+            sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
@@ -245,6 +258,8 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
+        core.start_events(1);
         room::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
@@ -263,6 +278,7 @@ impl Core {
         self.shutdown.cancel();
         self.work.notify_waiters();
         self.deadlines.notify_waiters();
+        self.pool.close();
         self.log().shutdown().await;
         self.events().close();
         self.touches.close();
@@ -273,9 +289,9 @@ impl Core {
         self.log.get().expect("the log is set before the server is handed out")
     }
 
-    /// Where event streams come from. It is there from the first applied entry on, before anybody else has the server.
+    /// Where event streams come from. It is there before anybody else has the server.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
-        self.events.get().expect("the hub is started by the first entry, and a log that is open has applied one")
+        self.events.get().expect("the hub is started before the server is handed out")
     }
 
     /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.

@@ -2,6 +2,7 @@
 //!
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
+pub mod agent_wire;
 mod exec;
 pub mod message;
 pub mod msgpack;

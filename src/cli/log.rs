@@ -1,4 +1,6 @@
-//! `log inspect` and `log verify`: the log of a server that is not running, read only.
+//! `log inspect` and `log verify`: the log of a server that is not running, read only. What writes to one is in `log/alone.rs`.
+
+mod alone;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -37,12 +39,22 @@ pub(crate) enum Command {
         #[arg(long)]
         until: Option<u64>,
     },
+    /// Make the server of this directory, which does not run, the only one of its cluster: the others are lost for good.
+    GoAlone {
+        /// The agent's data directory.
+        #[arg(long)]
+        data_dir: PathBuf,
+        /// That the other servers will never be started with what they have now.
+        #[arg(long)]
+        others_are_lost: bool,
+    },
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Inspect { data_dir, from, limit } => inspect(&data_dir, from, limit),
         Command::Verify { data_dir, until } => verify(&data_dir, until),
+        Command::GoAlone { data_dir, others_are_lost } => alone::run(&data_dir, others_are_lost),
     }
 }
 

@@ -21,10 +21,10 @@ use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Core, LocalNode, timing, workers};
+use super::{AnyNode, Core, timing, workers};
 
 impl Server for Core {
-    type Node = LocalNode;
+    type Node = AnyNode;
 
     fn view(&self) -> Arc<State> {
         Core::view(self)
@@ -103,8 +103,8 @@ impl Server for Core {
         text.trim().parse().unwrap_or(0)
     }
 
-    fn node_agent(&self, node: NodeId) -> Option<Arc<LocalNode>> {
-        self.local_nodes().get(&node).cloned()
+    fn node_agent(&self, node: NodeId) -> Option<Arc<AnyNode>> {
+        self.any_node(node)
     }
 
     fn local_node(&self) -> Option<NodeId> {

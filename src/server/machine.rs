@@ -148,10 +148,18 @@ impl StateMachine for Machine {
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
         self.state = crate::ahead::read_state(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
-        if let Some(core) = self.core.upgrade() {
+        let core = self.core.upgrade();
+        if let Some(core) = &core {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
         }
+        // A server that was running has people who wait, and who follow what happens.
+        let running = core.filter(|core| core.events.get().is_some());
         self.publish(Vec::new());
+        if let Some(core) = running {
+            core.events().begin_after(self.state.applied_index());
+            core.keyring.follow(&[Change::Restored]);
+            core.watches.wake_all();
+        }
         Ok(())
     }
 }

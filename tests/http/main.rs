@@ -19,6 +19,7 @@ mod http;
 mod jobs;
 mod login;
 mod monitor;
+mod nodes;
 mod openapi;
 mod planted;
 #[path = "../support/process.rs"]

@@ -17,8 +17,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Leader, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport,
-    SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError,
+    RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -294,6 +294,32 @@ impl Server for Memory {
     }
     async fn pass_on(&self, address: &str, request: axum::extract::Request) -> Result<axum::response::Response, PassFailure> {
         self.place.pass_on(address, request).await
+    }
+    fn members(&self) -> Vec<Member> {
+        vec![Member {
+            id: "00000000-0000-0001-0000-000000000001".into(),
+            name: "memory.global".into(),
+            address: "127.0.0.1:4647".into(),
+            serf_port: 4648,
+            tags: BTreeMap::new(),
+            version: "1.6.5".into(),
+            alive: true,
+            voter: true,
+            leader: self.leader() == Leader::Here,
+            own: true,
+        }]
+    }
+    fn cluster_health(&self) -> ClusterHealth {
+        ClusterHealth { healthy: true, failure_tolerance: 0, servers: BTreeMap::new() }
+    }
+    async fn join(&self, address: &str) -> Result<(), String> {
+        Err(format!("{address} does not answer"))
+    }
+    async fn remove_member(&self, _: &str) -> Result<(), ProposeError> {
+        Err(ProposeError::NoLeader)
+    }
+    async fn transfer_leadership(&self, _: Option<&str>) -> Result<(), ProposeError> {
+        Err(ProposeError::NoLeader)
     }
     fn contact(&self) -> Contact {
         self.place.contact()

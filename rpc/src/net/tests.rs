@@ -100,7 +100,7 @@ async fn served() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (answers, closing) = (Arc::new(Answers::default()), CancellationToken::new());
-    let limits = PortLimits { handshake_within: Duration::from_millis(300) };
+    let limits = PortLimits { handshake_within: Duration::from_millis(300), ..PortLimits::default() };
     tokio::spawn(port::serve(listener, limits, Arc::clone(&answers), closing.clone()));
     Served { answers, address, closing }
 }
