@@ -256,6 +256,26 @@ async fn a_leader_that_is_lost_on_the_way_is_replaced_and_the_write_runs_once() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_becomes_leader_itself_runs_what_it_has_passed_on_no_second_time() {
+    check(
+        &format!(
+            r#"a: PUT /v1/operator/scheduler/configuration {CONFIG}
+               a fails lost-after
+               b leads after 700
+               b: PUT /v1/operator/scheduler/configuration?cas=2 {CONFIG}"#
+        ),
+        expect![[r#"
+            a: PUT /v1/operator/scheduler/configuration {"SchedulerAlgorithm":"spread"}
+                200 @2 after 0 s {"Updated":true,"Index":2}
+            b: PUT /v1/operator/scheduler/configuration?cas=2 {"SchedulerAlgorithm":"spread"}
+                200 @3 after 0 s {"Updated":true,"Index":3}
+            entries: 3
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_does_not_answer_is_asked_once_more() {
     check(
         &format!(

@@ -89,6 +89,7 @@ impl Three {
                 indexes.extend(frame.get("Events").and_then(|_| frame["Index"].as_u64()));
             }
         }
+        indexes.retain(|index| *index <= last);
         indexes
     }
 }
