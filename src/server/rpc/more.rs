@@ -8,7 +8,6 @@ use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
-use songline_api::Server as _;
 use songline_api::caller::Identity;
 use songline_commands::{Actor, Cause, Kind, UpdateNodeDrain};
 use songline_lang::acl::Access;
