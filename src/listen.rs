@@ -34,6 +34,7 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
         listeners: vec![rpc, serf],
         limits,
         advertised: advertised(config.advertise.rpc.as_deref(), rpc_addr),
+        verify_names: config.tls.rpc && config.tls.verify_server_hostname,
         dialer: tls.map_or_else(Dialer::plain, Dialer::secured),
     };
     Ok(Bound { ports, rpc_port: rpc_addr.port(), serf_port: serf_addr.port() })

@@ -117,6 +117,8 @@ pub struct Core {
     dialer: Dialer,
     /// Sessions with other servers.
     pool: Pool,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    verify_names: bool,
     /// Sessions of nodes.
     sessions: rpc::Sessions,
     stable_since: Time,
@@ -239,6 +241,7 @@ impl Core {
             cluster,
             dialer: ports.dialer.clone(),
             pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
+            verify_names: ports.verify_names,
             sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
@@ -255,6 +258,8 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
+        core.start_events(1);
         room::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
@@ -284,9 +289,9 @@ impl Core {
         self.log.get().expect("the log is set before the server is handed out")
     }
 
-    /// Where event streams come from. It is there from the first applied entry on, before anybody else has the server.
+    /// Where event streams come from. It is there before anybody else has the server.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
-        self.events.get().expect("the hub is started by the first entry, and a log that is open has applied one")
+        self.events.get().expect("the hub is started before the server is handed out")
     }
 
     /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.

@@ -7,6 +7,7 @@ pub mod check;
 mod cluster;
 #[cfg(feature = "agents")]
 mod node;
+pub mod simulation;
 
 #[cfg(feature = "agents")]
 pub use cluster::Cluster;

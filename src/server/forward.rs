@@ -81,3 +81,6 @@ impl Core {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

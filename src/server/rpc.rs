@@ -10,6 +10,8 @@ mod reads;
 mod remote;
 mod route;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct Ports {
     pub advertised: String,
     /// Makes connections to other servers.
     pub dialer: Dialer,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    pub verify_names: bool,
 }
 
 /// Answers connections on all listeners until the server goes.

@@ -197,8 +197,10 @@ fn what_ran_on_a_node_that_is_killed_is_lost_and_runs_elsewhere() -> Result<()> 
     left.iter().for_each(process::Process::kill);
     let list = list?;
     let runs = list.as_array().into_iter().flatten().find(|alloc| alloc["ClientStatus"] == "running").context("one runs")?;
+    let id = runs["ID"].as_str().context("an id")?;
+    let runs = servers.get(&format!("/v1/allocation/{id}"))?;
     ensure!(runs["NodeName"] != before["NodeName"] && runs["PreviousAllocation"] == before["ID"], "{runs}");
-    ensure!(log_of(&servers, runs["ID"].as_str().context("an id")?)? == "ready\n");
+    ensure!(log_of(&servers, id)? == "ready\n");
     let down = servers.wait("/v1/nodes", |nodes| texts(nodes, "Status").contains(&"down"))?;
     ensure!(texts(&down, "Status").contains(&"ready"), "{down}");
 

@@ -9,7 +9,7 @@ use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta,
 use tokio::sync::mpsc;
 
 use super::super::{Core, LocalNode};
-use super::remote::RemoteNode;
+use super::remote::{RemoteNode, remote_node};
 
 /// A node that is asked in process or over the network.
 pub enum AnyNode {
@@ -28,7 +28,7 @@ impl Core {
         // Another server may have a session with it; whether one has is asked with the call.
         let reachable = self.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
         let known = reachable && self.view().node(id).is_some();
-        known.then(|| Arc::new(AnyNode::Remote(RemoteNode::new(&self.own, id, self.info.region.as_str().into()))))
+        known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id))))
     }
 }
 

@@ -43,6 +43,7 @@ impl NodeRpc {
         if meta.region != self.core.info().region.as_str() {
             return Err(RpcError::remote("No path to region").into());
         }
+        self.check_names(method, caller)?;
         let passed_on = match meta.allow_stale {
             true => None,
             false => self.leaders_answer(method, &body, meta).await?,
@@ -54,6 +55,22 @@ impl NodeRpc {
         };
         self.remember(method, &body, meta, caller);
         Ok(answer)
+    }
+
+    /// Some methods are for nodes and servers alone, where certificates say who those are.
+    fn check_names(&self, method: &str, caller: &Caller) -> Result<(), RpcError> {
+        const FOR_NODES: [&str; 4] = ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
+        if !self.core.verify_names || !FOR_NODES.contains(&method) {
+            return Ok(());
+        }
+        let region = &self.core.info().region;
+        let why = match &caller.names {
+            None => "missing certificate information".to_owned(),
+            // Only names of the region are told: that of a node, that of a server, or both.
+            Some(names) if !names.is_empty() => return Ok(()),
+            Some(_) => format!("invalid certificate, client.{region}.nomad not in it"),
+        };
+        Err(RpcError::remote(format!("invalid client connection in region {region}: {why}")))
     }
 
     /// What the leader says, when that is another server; `None`: this server leads.

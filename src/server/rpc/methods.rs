@@ -76,7 +76,7 @@ pub(super) const STREAMS: &[(&str, Right)] = &[
     ("FileSystem.Stream", Right::Any(&[ReadFs])),
     // Whether the task has the node's rights is not looked at here, so both are asked for.
     ("Allocations.Exec", Right::All(&[AllocExec, AllocNodeExec])),
-    (songline_client::reverse::SNAPSHOT, Right::Server),
+    (songline_rpc::agent_wire::ALLOC_SNAPSHOT, Right::Server),
 ];
 
 /// Servers call these otherwise than nodes do.

@@ -1,0 +1,135 @@
+//! Simulates clusters: `--seed N` replays one run and prints its digest, `--seeds A..B --jobs J` sweeps and ends with one line of counts.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use songline_sim::simulation::{Counts, Plan, Report, run, shrink};
+
+/// How many more runs a story may take to become small.
+const SHRINK_RUNS_MAX: u32 = 60;
+
+struct Args {
+    seeds: std::ops::Range<u64>,
+    length: Duration,
+    jobs: usize,
+    one: bool,
+    shrinks: bool,
+}
+
+fn args() -> Result<Args> {
+    let mut args = Args { seeds: 0..0, length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--seed" => {
+                let seed: u64 = value()?.parse()?;
+                args.seeds = seed..seed + 1;
+                args.one = true;
+            }
+            "--seeds" => {
+                let range = value()?;
+                let (from, to) = range.split_once("..").context("--seeds wants A..B")?;
+                args.seeds = from.parse()?..to.parse()?;
+            }
+            "--minutes" => args.length = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0),
+            "--jobs" => args.jobs = value()?.parse::<usize>()?.max(1),
+            "--no-shrink" => args.shrinks = false,
+            _ => bail!("usage: songline-sim --seed N | --seeds A..B [--minutes M] [--jobs J] [--no-shrink]"),
+        }
+    }
+    if args.seeds.is_empty() {
+        bail!("no seeds: --seed N or --seeds A..B");
+    }
+    Ok(args)
+}
+
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    simulated: Duration,
+    counts: Counts,
+    failed: Vec<u64>,
+}
+
+impl Sum {
+    fn add(&mut self, seed: u64, report: &Report) {
+        let (sum, more) = (&mut self.counts, report.counts);
+        self.seeds += 1;
+        self.simulated += report.simulated;
+        sum.answered += more.answered;
+        sum.acknowledged += more.acknowledged;
+        sum.crashes += more.crashes;
+        sum.partitions += more.partitions;
+        sum.terms += more.terms;
+        sum.installs += more.installs;
+        sum.entries += more.entries;
+        sum.memberships += more.memberships;
+        if report.violation.is_some() {
+            self.failed.push(seed);
+        }
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    let args = args()?;
+    let begun = Instant::now();
+    let next = AtomicU64::new(args.seeds.start);
+    let sum = Mutex::new(Sum::default());
+    std::thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= args.seeds.end {
+                        return;
+                    }
+                    simulate(&args, seed, &sum);
+                }
+            });
+        }
+    });
+    let sum = sum.into_inner().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
+    let counts = sum.counts;
+    println!(
+        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} partitions, \
+         {} terms with a leader, {} membership changes, {} failed {:?}, {:.1} s",
+        sum.seeds,
+        sum.simulated.as_secs_f64() / 60.0,
+        counts.answered,
+        counts.acknowledged,
+        counts.entries,
+        counts.crashes,
+        counts.partitions,
+        counts.terms,
+        counts.memberships,
+        sum.failed.len(),
+        sum.failed,
+        begun.elapsed().as_secs_f64(),
+    );
+    Ok(if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn simulate(args: &Args, seed: u64, sum: &Mutex<Sum>) {
+    let plan = Plan::of_seed(seed, args.length);
+    let report = run(&plan);
+    if args.one {
+        println!("seed {seed}: trace {} {:?}", report.digest, report.counts);
+    }
+    if let Ok(mut sum) = sum.lock() {
+        sum.add(seed, &report);
+    }
+    if let Some((at, violation)) = &report.violation {
+        println!("seed {seed} fails at {:.3} s: {violation}", at.as_secs_f64());
+        if args.shrinks {
+            println!("{}", shrink(&plan, report.clone(), SHRINK_RUNS_MAX));
+        } else if args.one {
+            for line in &report.lines {
+                println!("  {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! A cluster that is simulated whole, in one thread, from one seed: the real log with its consensus and its files, the real tables, on disks,
+//! clocks and a network that are not real and go wrong. The same seed is the same run.
+//!
+//! The shell of a real server (`src/server`: HTTP, threads, history on disk) is not in it.
+
+mod client;
+mod clock;
+mod disk;
+mod machine;
+mod network;
+mod plan;
+mod record;
+mod run;
+mod server;
+mod shrink;
+
+pub use plan::{Fault, Plan, What, Whom};
+pub use record::{Counts, Violation};
+pub use run::{Report, run};
+pub use shrink::{Story, shrink};

@@ -1,0 +1,247 @@
+//! Clients of a simulated cluster: they read and write a few variables, always or only when a variable is as they know it, follow hints to
+//! the leader, and repeat a write whose outcome they do not know under its key. What they saw goes into the record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use songline_commands::{Actor, ApplyVariable, Idempotency};
+use songline_log::{NodeId, ProposeError};
+use songline_model::{RootKeyId, Sealed, Variable, VariableData, VariableKey, VariableMetadata, VariableOp};
+use songline_projections::{Outcome as Applied, State};
+
+use super::network::Network;
+use super::record::Record;
+use super::server::{Host, Life, encode};
+use crate::check::linear::{Answer, Call, Held, Operation};
+use crate::check::{Outcome, Write};
+
+/// How long a client waits for one answer.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How often it tries before it gives up on an operation.
+const ATTEMPTS_MAX: u32 = 6;
+
+/// A client.
+pub struct Client {
+    number: u64,
+    rng: SmallRng,
+    hosts: Vec<Arc<Host>>,
+    network: Arc<Network>,
+    record: Arc<Record>,
+    keys: u64,
+    /// Longest pause between two operations, in milliseconds.
+    pause_ms: u64,
+    /// Whom it believes to lead.
+    leader: Option<NodeId>,
+    /// The last version it saw of each key.
+    known: Vec<u64>,
+    next: u64,
+}
+
+/// What came of one attempt.
+enum Attempt {
+    Answered(Answer),
+    /// Nothing was done; ask there, if anybody knows.
+    Refused(Option<NodeId>),
+    Unknown,
+}
+
+/// The root key that the rows name.
+pub fn root_key() -> RootKeyId {
+    RootKeyId::from(uuid::Uuid::from_u128(7))
+}
+
+impl Client {
+    /// The client `number`.
+    pub fn new(number: u64, seed: u64, hosts: &[Arc<Host>], network: &Arc<Network>, record: &Arc<Record>) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (keys, pause_ms) = (4, rng.random_range(100..1500));
+        let (hosts, network, record) = (hosts.to_vec(), Arc::clone(network), Arc::clone(record));
+        Self { number, rng, hosts, network, record, keys, pause_ms, leader: None, known: vec![0; 4], next: 0 }
+    }
+
+    /// Does one operation after another until the simulation is over.
+    pub async fn run(mut self) {
+        loop {
+            let pause = self.rng.random_range(0..self.pause_ms);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            self.operate().await;
+        }
+    }
+
+    /// One operation, until it is answered or given up. Whether it was answered.
+    pub async fn operate(&mut self) -> bool {
+        self.next += 1;
+        let id = (self.number << 32) | self.next;
+        let key = self.rng.random_range(0..self.keys);
+        let at = usize::try_from(key).unwrap_or_default();
+        let expected = self.known[at];
+        let operation = match self.rng.random_range(0..20) {
+            0..8 => Operation::Get,
+            8..12 => Operation::Set { value: id },
+            12..18 => Operation::Cas { expected, value: id },
+            18 => Operation::Delete,
+            _ => Operation::DeleteCas { expected },
+        };
+        let name = format!("k{key}");
+        let called = self.record.now();
+        let ended = self.attempt_all(id, &name, operation).await;
+        let returned = self.record.now();
+        let write = |outcome| Some(Write { id, outcome });
+        let writes = matches!(operation, Operation::Set { .. } | Operation::Cas { .. });
+        let write = match &ended {
+            Attempt::Answered(Answer::Wrote(version)) => write(Outcome::Acknowledged(*version)),
+            // Not as it was known: answered, and not written.
+            Attempt::Answered(_) | Attempt::Refused(_) => write(Outcome::Refused),
+            Attempt::Unknown => write(Outcome::Unknown),
+        }
+        .filter(|_| writes);
+        let answer = match ended {
+            Attempt::Answered(answer) => Some((returned, answer)),
+            Attempt::Unknown => None,
+            Attempt::Refused(_) => {
+                self.record.refused(write);
+                return false;
+            }
+        };
+        match &answer {
+            Some((_, Answer::Wrote(version))) => self.known[at] = *version,
+            Some((_, Answer::Held(held) | Answer::Conflict(held))) => self.known[at] = held.map_or(0, |held| held.version),
+            Some((_, Answer::Deleted)) => self.known[at] = 0,
+            None => {}
+        }
+        let answered = answer.is_some();
+        self.record.called(Call { key: name, operation, called, returned: answer, client: self.number }, write);
+        answered
+    }
+
+    async fn attempt_all(&mut self, id: u64, key: &str, operation: Operation) -> Attempt {
+        let mut unknown = false;
+        for attempt in 0..ATTEMPTS_MAX {
+            let to = match self.leader {
+                Some(leader) if attempt < 3 => leader,
+                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id,
+            };
+            match self.attempt(to, id, key, operation).await {
+                Attempt::Answered(answer) => {
+                    self.leader = Some(to);
+                    return Attempt::Answered(answer);
+                }
+                Attempt::Refused(leader) => self.leader = leader.filter(|leader| *leader != to),
+                Attempt::Unknown => {
+                    self.leader = None;
+                    unknown = true;
+                }
+            }
+            let pause = self.rng.random_range(20..600);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        if unknown { Attempt::Unknown } else { Attempt::Refused(None) }
+    }
+
+    async fn attempt(&mut self, to: NodeId, id: u64, key: &str, operation: Operation) -> Attempt {
+        let Some(host) = self.hosts.iter().find(|host| host.id == to) else { return Attempt::Refused(None) };
+        let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
+        // Whoever is asked goes on when the client does not wait any more.
+        match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {
+            Ok(Ok(Some(attempt))) => attempt,
+            Ok(Ok(None) | Err(_)) | Err(_) => Attempt::Unknown,
+        }
+    }
+}
+
+/// One request and its answer; `None` when either was lost.
+async fn ask(network: Arc<Network>, host: Arc<Host>, id: u64, key: String, operation: Operation, by_lease: bool) -> Option<Attempt> {
+    tokio::time::sleep(network.passage()?).await;
+    let Some(life) = host.life() else { return Some(Attempt::Refused(None)) };
+    let attempt = serve(&host, &life, id, &key, operation, by_lease).await;
+    if !life.lives() {
+        return None;
+    }
+    tokio::time::sleep(network.passage()?).await;
+    Some(attempt)
+}
+
+/// What the server does.
+async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operation, by_lease: bool) -> Attempt {
+    if operation == Operation::Get {
+        let barrier = if by_lease { life.log.lease_barrier().await } else { life.log.read_barrier().await };
+        return match barrier {
+            Ok(()) => Attempt::Answered(Answer::Held(held(&life.seen.view(), key))),
+            Err(error) => not_done(&error),
+        };
+    }
+    let (op, value, expected) = match operation {
+        Operation::Set { value } => (VariableOp::Set, value, 0),
+        Operation::Cas { expected, value } => (VariableOp::Cas, value, expected),
+        Operation::Delete => (VariableOp::Delete, 0, 0),
+        Operation::DeleteCas { expected } => (VariableOp::DeleteCas, 0, expected),
+        Operation::Get => unreachable!("answered above"),
+    };
+    let meta = VariableMetadata { namespace: "default".into(), path: key.into(), modify_index: expected, ..VariableMetadata::default() };
+    let encrypted = VariableData { data: Sealed(value.to_be_bytes().to_vec()), key_id: root_key() };
+    let command = ApplyVariable { op, var: Variable { meta, encrypted } };
+    let idempotency = Idempotency { key: id.to_string().into(), ..Idempotency::default() };
+    let bytes = encode(host.now(), Actor::Anonymous, command.into(), Some(idempotency));
+    match life.log.propose(bytes).await {
+        Ok(accepted) => match accepted.reply.result {
+            Ok(Applied::VariableWritten(meta)) => Attempt::Answered(Answer::Wrote(meta.modify_index)),
+            Ok(Applied::VariableConflict(stored)) => Attempt::Answered(Answer::Conflict(shown(&stored))),
+            Ok(_) => Attempt::Answered(Answer::Deleted),
+            Err(_) => Attempt::Refused(None),
+        },
+        Err(error) => not_done(&error),
+    }
+}
+
+fn not_done(error: &ProposeError) -> Attempt {
+    match error {
+        ProposeError::NotLeader { leader, .. } => Attempt::Refused(*leader),
+        ProposeError::TooLong { .. } => Attempt::Refused(None),
+        ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Attempt::Unknown,
+    }
+}
+
+fn held(view: &State, key: &str) -> Option<Held> {
+    view.variable(&VariableKey::new("default", key)).and_then(|row| shown(row))
+}
+
+fn shown(row: &Variable) -> Option<Held> {
+    let value = u64::from_be_bytes(row.encrypted.data.0.as_slice().try_into().ok()?);
+    Some(Held { value, version: row.meta.modify_index })
+}
+
+/// Follows the stream of whichever server runs, from where it is, and never from anywhere else unless entries are gone everywhere.
+pub async fn read_stream(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<Record>) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut cursor = 0;
+    record.streamed(number, cursor, None);
+    let mut host = rng.random_range(0..hosts.len());
+    loop {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(50..800))).await;
+        let Some(life) = hosts[host].life().filter(|_| rng.random_range(0..20) > 0) else {
+            host = rng.random_range(0..hosts.len());
+            continue;
+        };
+        let frames = {
+            let frames = super::machine::locked(&life.seen.frames);
+            let (after, frames) = &*frames;
+            if *after > cursor {
+                // It says that there is a gap: its state began with a checkpoint.
+                None
+            } else {
+                Some(frames.iter().filter(|frame| frame.index > cursor).take(50).cloned().collect::<Vec<_>>())
+            }
+        };
+        match frames {
+            Some(frames) => {
+                for frame in frames {
+                    cursor = frame.index;
+                    record.streamed(number, cursor, Some(frame));
+                }
+            }
+            None => host = rng.random_range(0..hosts.len()),
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! A disk in memory that forgets what was not synced when its machine dies, whole or in part, and that can be full or broken.
+//! What is written to it is the log's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use songline_log::{Disk, DiskFile, Lock, Open};
+
+use super::clock::Clock;
+
+/// What is written or lost as one, in bytes: less than a page, so that a page can be torn.
+const SECTOR_BYTES: usize = 512;
+
+/// What outlives a machine. Each of its lives has a `SimDisk` on it.
+#[derive(Debug)]
+pub struct Platter {
+    rng: SmallRng,
+    files: BTreeMap<u64, File>,
+    next_file: u64,
+    names: BTreeMap<PathBuf, u64>,
+    /// As they would be found after a crash, without what is pending.
+    kept_names: BTreeMap<PathBuf, u64>,
+    /// Changes of names that no sync has kept yet, oldest first.
+    pending: Vec<Naming>,
+    /// Which life it serves; the handles of earlier ones are dead.
+    life: u64,
+    /// The machine dies when so many more changes were made.
+    dies_after: Option<u64>,
+    troubles: Troubles,
+}
+
+/// What is wrong with a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// Nothing can grow.
+    pub full: bool,
+    /// Writes and syncs fail.
+    pub failing: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Naming {
+    Set(PathBuf, u64),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf),
+}
+
+#[derive(Debug, Default)]
+struct File {
+    now: Vec<u8>,
+    kept: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+impl Naming {
+    fn carry_out(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            Self::Set(path, file) => {
+                names.insert(path.clone(), *file);
+            }
+            Self::Remove(path) => {
+                names.remove(path);
+            }
+            Self::Rename(from, to) => {
+                if let Some(file) = names.remove(from) {
+                    names.insert(to.clone(), file);
+                }
+            }
+        }
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        let (Self::Set(path, _) | Self::Remove(path) | Self::Rename(path, _)) = self;
+        path.parent() == Some(dir)
+    }
+}
+
+impl File {
+    fn touch(&mut self, from: usize, to: usize) {
+        self.dirty.extend(from / SECTOR_BYTES..to.div_ceil(SECTOR_BYTES));
+    }
+
+    fn sync(&mut self) {
+        self.kept.resize(self.now.len(), 0);
+        for sector in std::mem::take(&mut self.dirty) {
+            self.keep_sector(sector);
+        }
+    }
+
+    /// As far as both have it.
+    fn keep_sector(&mut self, sector: usize) {
+        let end = ((sector + 1) * SECTOR_BYTES).min(self.now.len()).min(self.kept.len());
+        let start = (sector * SECTOR_BYTES).min(end);
+        self.kept[start..end].copy_from_slice(&self.now[start..end]);
+    }
+
+    fn set_len(&mut self, len: usize) {
+        let before = self.now.len();
+        self.now.resize(len, 0);
+        self.touch(before.min(len), before.max(len));
+    }
+
+    /// The machine dies: of what was not synced, each sector and the length may have been kept.
+    fn crash(&mut self, rng: &mut SmallRng) {
+        if rng.random_bool(0.5) {
+            self.kept.resize(self.now.len(), 0);
+        }
+        let luck = rng.random_range(0..=4);
+        for sector in std::mem::take(&mut self.dirty) {
+            if rng.random_range(0..4) < luck {
+                self.keep_sector(sector);
+            }
+        }
+        self.now.clone_from(&self.kept);
+    }
+}
+
+/// A platter that is shared by the lives of one machine.
+pub type SharedPlatter = Arc<Mutex<Platter>>;
+
+impl Platter {
+    /// An empty one.
+    pub fn new(seed: u64) -> SharedPlatter {
+        Arc::new(Mutex::new(Self {
+            rng: SmallRng::seed_from_u64(seed),
+            files: BTreeMap::new(),
+            next_file: 0,
+            names: BTreeMap::new(),
+            kept_names: BTreeMap::new(),
+            pending: Vec::new(),
+            life: 0,
+            dies_after: None,
+            troubles: Troubles::default(),
+        }))
+    }
+
+    /// The machine dies and loses what it had not synced.
+    pub fn crash(&mut self) {
+        self.life += 1;
+        self.dies_after = None;
+        // Names are kept in their order, as a journal does.
+        let kept = self.rng.random_range(0..=self.pending.len());
+        for naming in self.pending.drain(..).take(kept) {
+            naming.carry_out(&mut self.kept_names);
+        }
+        self.names.clone_from(&self.kept_names);
+        let named: BTreeSet<u64> = self.names.values().copied().collect();
+        self.files.retain(|file, _| named.contains(file));
+        for file in self.files.values_mut() {
+            file.crash(&mut self.rng);
+        }
+    }
+
+    /// The machine is to die in the middle of what it writes, after so many more changes.
+    pub fn die_after(&mut self, changes: u64) {
+        self.dies_after = Some(changes);
+    }
+
+    /// What is wrong from now on.
+    pub fn trouble(&mut self, troubles: Troubles) {
+        self.troubles = troubles;
+    }
+
+    /// Whether it is neither dying nor in trouble.
+    pub fn is_well(&self) -> bool {
+        self.dies_after.is_none() && self.troubles == Troubles::default()
+    }
+
+    /// Changes one bit of a file whose name says so; tells which.
+    pub fn flip_a_bit(&mut self, of: impl Fn(&Path) -> bool) -> Option<String> {
+        let files: Vec<(PathBuf, u64)> = self.names.iter().filter(|(path, _)| of(path)).map(|(path, file)| (path.clone(), *file)).collect();
+        if files.is_empty() {
+            return None;
+        }
+        let (path, file) = &files[self.rng.random_range(0..files.len())];
+        let file = self.files.get_mut(file)?;
+        // A preallocated file is mostly zeros, and damage there is no damage.
+        let used = file.kept.iter().rposition(|byte| *byte != 0)?;
+        let (at, bit) = (self.rng.random_range(0..=used), self.rng.random_range(0..8));
+        file.kept[at] ^= 1 << bit;
+        file.now[at] ^= 1 << bit;
+        Some(format!("bit {bit} of byte {at} of {}", path.display()))
+    }
+
+    /// All files are gone, as with a new disk.
+    pub fn wipe(&mut self) {
+        self.life += 1;
+        self.files.clear();
+        self.names.clear();
+        self.kept_names.clear();
+        self.pending.clear();
+    }
+
+    fn name(&mut self, naming: Naming) {
+        naming.carry_out(&mut self.names);
+        self.pending.push(naming);
+    }
+}
+
+/// The disk of one life of a machine.
+#[derive(Debug, Clone)]
+pub struct SimDisk {
+    platter: SharedPlatter,
+    life: u64,
+    clock: Clock,
+    delay: Duration,
+}
+
+impl SimDisk {
+    /// The disk for a machine that is started now. A group of its log takes `delay`.
+    pub fn new(platter: &SharedPlatter, clock: Clock, delay: Duration) -> Self {
+        let life = lock(platter).life;
+        Self { platter: Arc::clone(platter), life, clock, delay }
+    }
+
+    /// Whether the machine has died in this life.
+    pub fn is_dead(&self) -> bool {
+        let platter = lock(&self.platter);
+        platter.life != self.life || platter.dies_after == Some(0)
+    }
+
+    /// For reading, while the machine lives.
+    fn look(&self) -> io::Result<MutexGuard<'_, Platter>> {
+        let platter = lock(&self.platter);
+        if platter.life != self.life || platter.dies_after == Some(0) { Err(io::Error::other("the machine is dead")) } else { Ok(platter) }
+    }
+
+    /// For changing something, while the machine lives and the disk is well.
+    fn change(&self) -> io::Result<MutexGuard<'_, Platter>> {
+        let mut platter = self.look()?;
+        if let Some(left) = &mut platter.dies_after {
+            *left = left.saturating_sub(1);
+        }
+        if platter.troubles.failing {
+            return Err(io::Error::from(io::ErrorKind::Other));
+        }
+        Ok(platter)
+    }
+
+    fn grow(&self) -> io::Result<MutexGuard<'_, Platter>> {
+        let platter = self.change()?;
+        if platter.troubles.full { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(platter) }
+    }
+}
+
+fn lock(platter: &SharedPlatter) -> MutexGuard<'_, Platter> {
+    platter.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn not_found() -> io::Error {
+    io::Error::from(io::ErrorKind::NotFound)
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let file = match how {
+            Open::Read | Open::Write => *self.look()?.names.get(path).ok_or_else(not_found)?,
+            Open::Create => {
+                let mut platter = self.grow()?;
+                // An existing file is emptied, not replaced: whoever has it open sees that.
+                if let Some(file) = platter.names.get(path).copied() {
+                    platter.files.entry(file).or_default().set_len(0);
+                    file
+                } else {
+                    let file = platter.next_file;
+                    platter.next_file += 1;
+                    platter.files.insert(file, File::default());
+                    platter.name(Naming::Set(path.to_owned(), file));
+                    file
+                }
+            }
+        };
+        Ok(Arc::new(SimFile { disk: self.clone(), file }))
+    }
+
+    fn create_dir_all(&self, _dir: &Path) -> io::Result<()> {
+        self.look().map(|_| ())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let platter = self.look()?;
+        Ok(platter.names.keys().filter(|path| path.parent() == Some(dir)).cloned().collect())
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.look().is_ok_and(|platter| platter.names.contains_key(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut platter = self.change()?;
+        if !platter.names.contains_key(from) {
+            return Err(not_found());
+        }
+        platter.name(Naming::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut platter = self.change()?;
+        if !platter.names.contains_key(path) {
+            return Err(not_found());
+        }
+        platter.name(Naming::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut platter = self.change()?;
+        let (kept, pending) = std::mem::take(&mut platter.pending).into_iter().partition(|naming| naming.is_in(dir));
+        platter.pending = pending;
+        let kept: Vec<Naming> = kept;
+        for naming in kept {
+            naming.carry_out(&mut platter.kept_names);
+        }
+        Ok(())
+    }
+
+    fn lock(&self, _path: &Path) -> io::Result<Lock> {
+        self.look().map(|_| Lock::unneeded())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    fn unique(&self, _dir: &Path) -> u64 {
+        lock(&self.platter).rng.random()
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn group_delay(&self) -> Duration {
+        self.delay
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    file: u64,
+}
+
+impl SimFile {
+    fn with<T>(&self, platter: &mut Platter, act: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+        platter.files.get_mut(&self.file).map_or_else(|| Err(not_found()), act)
+    }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("simulated files are small")
+}
+
+impl DiskFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        self.with(&mut *self.disk.look()?, |file| Ok(file.now.len() as u64))
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.with(&mut *self.disk.look()?, |file| {
+            let from = size(offset);
+            let there = file.now.get(from..from + bytes.len()).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            bytes.copy_from_slice(there);
+            Ok(())
+        })
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let (from, to) = (size(offset), size(offset) + bytes.len());
+        let mut platter = self.disk.change()?;
+        let full = platter.troubles.full;
+        self.with(&mut platter, |file| {
+            if to > file.now.len() {
+                if full {
+                    return Err(io::Error::from(io::ErrorKind::StorageFull));
+                }
+                file.set_len(to);
+            }
+            file.now[from..to].copy_from_slice(bytes);
+            file.touch(from, to);
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.with(&mut *self.disk.change()?, |file| {
+            file.set_len(size(len));
+            Ok(())
+        })
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        let needed = |file: &mut File| Ok(file.now.len() < size(len));
+        if self.with(&mut *self.disk.look()?, needed)? {
+            self.with(&mut *self.disk.grow()?, |file| {
+                file.set_len(size(len));
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.with(&mut *self.disk.change()?, |file| {
+            file.sync();
+            Ok(())
+        })
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests;

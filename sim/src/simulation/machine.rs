@@ -1,0 +1,142 @@
+//! The state machine of a simulated server: the real tables, and a record of every entry. What the shell around the real one does
+//! (history on disk, wake-ups, metrics) is not here.
+
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use songline_commands::Envelope;
+use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
+use songline_projections::{Applied, Change, Outcome, Rejected, State};
+
+use super::record::{Entry, Record, Violation};
+use crate::check::Frame;
+
+/// What the proposer of an entry gets.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// Its index, or that of the first run.
+    pub index: u64,
+    /// What apply says.
+    pub result: Result<Outcome, Rejected>,
+}
+
+/// What the outside of a server sees of its state.
+#[derive(Debug)]
+pub struct Seen {
+    /// After the last batch.
+    pub view: Mutex<State>,
+    /// The stream, from some entry on: behind which one, and the frames.
+    pub frames: Mutex<(u64, Vec<Frame>)>,
+    /// What the leader's machines have not looked at.
+    pub changes: Mutex<Vec<Change>>,
+}
+
+impl Seen {
+    /// The state as it is now.
+    pub fn view(&self) -> State {
+        locked(&self.view).clone()
+    }
+}
+
+pub(super) fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The state machine.
+pub struct SimMachine {
+    server: NodeId,
+    state: State,
+    seen: Arc<Seen>,
+    record: Arc<Record>,
+    /// The next entry it must get; `None` before the first.
+    next: Option<u64>,
+}
+
+impl SimMachine {
+    /// One with empty tables, and what the outside sees of it.
+    pub fn new(server: NodeId, record: &Arc<Record>) -> (Self, Arc<Seen>) {
+        let seen = Arc::new(Seen { view: Mutex::new(State::new()), frames: Mutex::default(), changes: Mutex::default() });
+        let machine = Self { server, state: State::new(), seen: Arc::clone(&seen), record: Arc::clone(record), next: Some(0) };
+        (machine, seen)
+    }
+
+    fn apply_one(&mut self, committed: &Committed) -> Reply {
+        let Position { term, index } = committed.position;
+        if self.next.is_some_and(|next| next != index) {
+            let why = format!("server {} got entry {index} where {:?} had to come", self.server, self.next);
+            self.record.found(Violation::Disagreement(why));
+        }
+        self.next = Some(index + 1);
+        let (entry, reply, changes) = match &committed.payload {
+            Payload::Command(bytes) => {
+                let envelope = Envelope::decode(bytes).expect("entries are written by this program");
+                let applied = songline_projections::apply(&mut self.state, index, &envelope);
+                let wrote = matches!(applied.result, Ok(Outcome::VariableWritten(_))) && !applied.repeated;
+                let key = envelope.idempotency.as_ref().and_then(|sent| sent.key.parse().ok());
+                let mut content = blake3::hash(bytes).to_hex()[..16].to_owned();
+                content.push_str(&summary(&applied));
+                if let Ok(Outcome::DigestDiffers { .. }) = &applied.result {
+                    let why = format!("the state of server {} at index {index} is not the leader's", self.server);
+                    self.record.found(Violation::Disagreement(why));
+                }
+                let entry = Entry { term, content, write: key.filter(|_| wrote) };
+                (entry, Reply { index: applied.index, result: applied.result }, applied.changes)
+            }
+            Payload::Blank => self.pass(term, index, "blank".to_owned()),
+            Payload::Membership(members) => self.pass(term, index, format!("{members:?}")),
+        };
+        locked(&self.seen.frames).1.push(Frame { index, content: entry.content.clone() });
+        locked(&self.seen.changes).extend(changes);
+        self.record.applied(self.server, index, entry, u128::from_le_bytes(*self.state.digest().as_bytes()));
+        reply
+    }
+
+    fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply, Vec<Change>) {
+        songline_projections::pass(&mut self.state, index);
+        let reply = Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) };
+        (Entry { term, content, write: None }, reply, Vec::new())
+    }
+}
+
+/// What an entry did, in few words.
+fn summary(applied: &Applied) -> String {
+    let result = match &applied.result {
+        Ok(Outcome::VariableConflict(_)) => "conflict".to_owned(),
+        Ok(_) => "done".to_owned(),
+        Err(rejected) => rejected.to_string(),
+    };
+    format!(" @{} {result} {} changes{}", applied.index, applied.changes.len(), if applied.repeated { " repeated" } else { "" })
+}
+
+impl StateMachine for SimMachine {
+    type Reply = Reply;
+
+    fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
+        let replies = batch.iter().map(|committed| self.apply_one(committed)).collect();
+        *locked(&self.seen.view) = self.state.clone();
+        replies
+    }
+
+    fn checkpoint(&mut self) -> Box<dyn CheckpointSource> {
+        Box::new(Frozen(self.state.clone()))
+    }
+
+    fn install(&mut self, position: Position, content: &mut dyn Read) -> io::Result<()> {
+        self.state = State::read_checkpoint(content).map_err(io::Error::other)?;
+        self.record.note(&format!("server {} has the checkpoint {position}", self.server));
+        // At a start the newest checkpoint comes before any entry.
+        self.record.count(|counts| counts.installs += u64::from(self.next != Some(0)));
+        self.next = Some(position.index + 1);
+        *locked(&self.seen.frames) = (position.index, Vec::new());
+        *locked(&self.seen.view) = self.state.clone();
+        Ok(())
+    }
+}
+
+struct Frozen(State);
+
+impl CheckpointSource for Frozen {
+    fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
+        self.0.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
+    }
+}
