@@ -85,7 +85,11 @@ impl<S: Server> Api<S> {
                                 return Answered::Own(Err(error));
                             }
                             let again = whole.is_kept();
-                            let Some((parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                            let Some((mut parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                            // A leader before this one may have written it under the key that it was passed on with.
+                            if key.is_some() {
+                                parts.extensions.insert(PassedOn { by_server: passed.by_server, key: key.clone() });
+                            }
                             let answer = self.here(target, parts, body);
                             let answer = if is_read {
                                 tokio::select! {

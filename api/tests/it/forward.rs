@@ -256,6 +256,26 @@ async fn a_leader_that_is_lost_on_the_way_is_replaced_and_the_write_runs_once() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_lost_on_its_way_runs_once_also_when_the_one_who_passed_it_on_leads_next() {
+    check(
+        &format!(
+            r#"a: PUT /v1/operator/scheduler/configuration {CONFIG}
+               b fails cut-after
+               b leads after 10
+               b: PUT /v1/operator/scheduler/configuration?cas=2 {CONFIG}"#
+        ),
+        expect![[r#"
+            a: PUT /v1/operator/scheduler/configuration {"SchedulerAlgorithm":"spread"}
+                200 @2 after 0 s {"Updated":true,"Index":2}
+            b: PUT /v1/operator/scheduler/configuration?cas=2 {"SchedulerAlgorithm":"spread"}
+                200 @3 after 0 s {"Updated":true,"Index":3}
+            entries: 3
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_is_lost_under_its_own_caller_says_so_unless_it_has_a_key() {
     check(
         &format!(
