@@ -6,13 +6,14 @@ cd "$(dirname "$0")"
 seconds=${1:?how many seconds for each target}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words jwt paths frames command checkpoint shell http)
+[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words jwt paths frames command checkpoint rpc shell http)
 
 for target in "${targets[@]}"; do
     features=()
     case $target in
         command | checkpoint) features=(--features tables) ;;
         frames) features=(--features frames) ;;
+        rpc) features=(--features rpc) ;;
         shell | http) features=(--features server) ;;
     esac
     mkdir -p "target/learned/$target" "target/crash/$target"

@@ -1,5 +1,8 @@
 //! One agent: a server, a node, or both, and their HTTP port. Starting and stopping in the right order is all there is here.
 
+mod lone;
+mod relay;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,14 +10,23 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 use songline_api::AgentInfo;
-use songline_api::Limits;
+use songline_api::{Api, Limits, Secure};
 use songline_client::{Client, ClientConfig};
+use songline_rpc::port::Dialer;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
+use crate::config::network::{Addresses, advertised};
+use crate::https;
+use crate::listen::{self, Bound};
+use crate::passing::Passing;
 use crate::server::{Core, Setup};
+use crate::task_api::OwnApi;
+
+use lone::Lone;
+use relay::Relay;
 
 /// The version of the reference whose interface this agent has.
 pub const REFERENCE_VERSION: &str = "1.6.5";
@@ -27,6 +39,8 @@ pub struct Agent {
     config: AgentConfig,
     server: Option<Arc<Core>>,
     client: Option<Arc<Client<Core>>>,
+    /// The node of an agent without a server.
+    lone: Option<Arc<Lone>>,
     http: SocketAddr,
     listener: JoinHandle<()>,
     closing: CancellationToken,
@@ -50,47 +64,67 @@ impl Agent {
             (None, None) => unreachable!("one of the two was made above"),
         };
         std::fs::create_dir_all(&data_dir).with_context(|| format!("making the data directory {}", data_dir.display()))?;
-        let server_config =
-            config.server.clone().context("an agent without a server has no servers to talk to yet: enable the server block")?;
-
-        let listener = TcpListener::bind((config.bind_addr.as_str(), config.http_port))
-            .await
-            .with_context(|| format!("binding {}:{}", config.bind_addr, config.http_port))?;
+        let (host, port) = config.http_bind();
+        let listener = TcpListener::bind((host, port)).await.with_context(|| format!("binding {host}:{port}"))?;
         let http = listener.local_addr()?;
+        let secure = https::secure(&config.tls, config.https_handshake_timeout)?;
+        let Some(server_config) = config.server.clone() else {
+            return Self::start_lone(config, data_dir, temporary, listener, secure).await;
+        };
+        let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
+        let config = AgentConfig { rpc_port, serf_port, ..config };
         let setup = Setup {
             info: info(&config, http),
             config: server_config,
             dir: data_dir.join("server"),
             agent_config: shown_config(&config, &data_dir),
-            rpc_port: config.rpc_port,
+            ports,
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
-        let listener = tokio::spawn(songline_api::serve(listener, Arc::clone(&server), limits, closing.clone()));
+        let api = songline_api::Api::new(Arc::clone(&server));
+        let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
         let client = match &config.client {
             Some(settings) => {
-                let told = ClientConfig {
-                    name: config.name.as_str().into(),
-                    datacenter: config.datacenter.as_str().into(),
-                    region: config.region.as_str().into(),
-                    data_dir: data_dir.join("client"),
-                    http_addr: http.to_string().into(),
-                    ..settings.clone()
-                };
+                let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
+                let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http) };
                 let client = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
                 server.add_local_node(client.node_id(), Arc::clone(&client));
                 Some(client)
             }
             None => None,
         };
-        Ok(Self { config, server: Some(server), client, http, listener, closing, temporary })
+        Ok(Self { config, server: Some(server), client, lone: None, http, listener, closing, temporary })
     }
 
-    /// `http://host:port` of this agent.
+    /// A node whose servers are elsewhere.
+    async fn start_lone(
+        config: AgentConfig,
+        data_dir: PathBuf,
+        temporary: Option<tempfile::TempDir>,
+        listener: TcpListener,
+        secure: Option<Secure>,
+    ) -> anyhow::Result<Self> {
+        let http = listener.local_addr()?;
+        let settings = config.client.clone().context("an agent needs a server or a client block that is enabled")?;
+        let told = told(&config, &settings, &data_dir, http);
+        let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
+        let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone()).await?);
+        let shown = shown_config(&config, &data_dir);
+        let headers = config.response_headers.clone();
+        let relay = Relay::new(Arc::clone(&lone), Passing::new(dialer), shown, config.acl.enabled, headers);
+        let closing = CancellationToken::new();
+        let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
+        let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
+        Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })
+    }
+
+    /// `http://host:port` of this agent, or `https`.
     pub fn http_addr(&self) -> String {
         let ip = if self.http.ip().is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { self.http.ip() };
-        format!("http://{}", SocketAddr::new(ip, self.http.port()))
+        let scheme = if self.config.tls.http { "https" } else { "http" };
+        format!("{scheme}://{}", SocketAddr::new(ip, self.http.port()))
     }
 
     /// The server in this process, if there is one.
@@ -106,7 +140,7 @@ impl Agent {
     /// Returns when the log has failed for good: the process should end, for a supervisor to start it anew.
     pub async fn failed(&self) -> String {
         match &self.server {
-            Some(server) => server.log().failed().await.to_string(),
+            Some(server) => server.failed().await,
             None => std::future::pending().await,
         }
     }
@@ -116,6 +150,9 @@ impl Agent {
         if let Some(client) = &self.client {
             // A dev agent's directory goes with it, so nothing may be left that runs in there.
             client.shutdown(self.config.dev).await;
+        }
+        if let Some(lone) = &self.lone {
+            lone.stop(self.config.dev).await;
         }
         if let Some(server) = &self.server {
             server.shutdown_token().cancel();
@@ -134,6 +171,18 @@ impl Agent {
             }
         }
         drop(self.temporary);
+    }
+}
+
+/// What the node of an agent is told: its own block, and what the agent says for all.
+fn told(config: &AgentConfig, settings: &ClientConfig, data_dir: &Path, http: SocketAddr) -> ClientConfig {
+    ClientConfig {
+        name: config.name.as_str().into(),
+        datacenter: config.datacenter.as_str().into(),
+        region: config.region.as_str().into(),
+        data_dir: data_dir.join("client"),
+        http_addr: advertised(config.advertise.http.as_deref(), http).into(),
+        ..settings.clone()
     }
 }
 
@@ -162,10 +211,14 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
 /// The configuration in the reference's shape, as far as it exists here. There are no secrets in it.
 fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
     let path = |dir: PathBuf| dir.display().to_string();
+    let expected = config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
+    let addresses = |of: &Addresses| json!({ "HTTP": of.http, "RPC": of.rpc, "Serf": of.serf });
     json!({
         "ACL": { "Enabled": config.acl.enabled },
+        "Addresses": addresses(&config.addresses),
+        "AdvertiseAddrs": addresses(&config.advertise),
         "BindAddr": config.bind_addr,
-        "Client": { "Enabled": config.client.is_some() },
+        "Client": { "Enabled": config.client.is_some(), "Servers": config.server_addresses() },
         "DataDir": path(data_dir.to_owned()),
         "Datacenter": config.datacenter,
         "DevMode": config.dev,
@@ -174,7 +227,14 @@ fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
         "NodeName": config.name,
         "Ports": { "HTTP": config.http_port, "RPC": config.rpc_port, "Serf": config.serf_port },
         "Region": config.region,
-        "Server": { "Enabled": config.server.is_some(), "BootstrapExpect": 1 },
+        "TLSConfig": {
+            "EnableHTTP": config.tls.http,
+            "EnableRPC": config.tls.rpc,
+            "VerifyServerHostname": config.tls.verify_server_hostname,
+            "VerifyHTTPSClient": config.tls.verify_https_client,
+            "RPCUpgradeMode": config.tls.rpc_upgrade_mode,
+        },
+        "Server": { "Enabled": config.server.is_some(), "BootstrapExpect": expected },
         "Telemetry": { "PrometheusMetrics": config.prometheus_metrics },
         "Version": { "Version": REFERENCE_VERSION, "VersionPrerelease": "", "VersionMetadata": "", "Revision": "" },
     })

@@ -12,6 +12,8 @@ mod http;
 mod job;
 mod log;
 mod node;
+mod operator;
+mod server;
 mod snapshot;
 mod table;
 
@@ -54,10 +56,16 @@ enum Command {
     Explain(explain::Options),
     /// Every change of one object.
     History(history::Options),
+    /// Servers: members, join, force-leave.
+    #[command(subcommand)]
+    Server(server::Command),
+    /// What looks after the servers: raft, autopilot.
+    #[command(subcommand)]
+    Operator(operator::Command),
     /// Snapshot archives: save, restore, inspect.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
-    /// The log of a server that is not running: inspect, verify.
+    /// The log of a server that is not running: inspect, verify, go-alone.
     #[command(subcommand)]
     Log(log::Command),
     /// Print the version.
@@ -76,6 +84,9 @@ pub(crate) struct Target {
     /// The secret of an ACL token.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
     token: String,
+    /// Certificates (PEM) of who may have signed the agent's; those of the system where this is not said.
+    #[arg(long, env = "NOMAD_CACERT", value_parser = http::trusted)]
+    ca_cert: Option<http::Trusted>,
 }
 
 /// Runs what the process was started with.
@@ -101,6 +112,8 @@ pub fn main() -> ExitCode {
         Command::Event(command) => blocking(event::run(command)),
         Command::Explain(options) => blocking(explain::run(options)),
         Command::History(options) => blocking(history::run(options)),
+        Command::Server(command) => blocking(server::run(command)),
+        Command::Operator(command) => blocking(operator::run(command)),
         Command::Snapshot(command) => blocking(snapshot::run(command)),
         Command::Log(command) => log::run(command),
         Command::Version => return version(),

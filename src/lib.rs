@@ -7,9 +7,12 @@ pub mod cli;
 mod compare;
 pub mod config;
 mod hex;
+mod https;
+mod listen;
 mod logging;
 pub mod passing;
 pub mod server;
+mod task_api;
 
 /// What a request asks of a server, for tools that ask without HTTP.
 pub use songline_api::Proposal;

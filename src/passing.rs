@@ -12,11 +12,13 @@ use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use songline_rpc::port::Dialer;
+use songline_rpc::port::{Dialer, FirstByte};
 
 use body::Lent;
 use pool::{Pool, Sender};
 
+/// How long a connection may take to be made: whoever asks wants to ask somebody else in time.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long a kept connection may still be busy with the end of its last request.
 const READY_WITHIN: Duration = Duration::from_millis(100);
 
@@ -85,7 +87,8 @@ impl Passing {
     }
 
     async fn connect(&self, address: &str) -> std::io::Result<Sender> {
-        let conn = self.dialer.connect(address, songline_rpc::port::FirstByte::Http).await?;
+        let dial = self.dialer.connect(address, FirstByte::Http);
+        let conn = tokio::time::timeout(CONNECT_WITHIN, dial).await.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(conn)).await.map_err(std::io::Error::other)?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {

@@ -6,7 +6,9 @@ mod api;
 mod apply_times;
 mod archives;
 mod clock;
+pub mod cluster;
 mod endpoint;
+mod fence;
 pub mod forward;
 mod keeping;
 mod keyring;
@@ -19,6 +21,8 @@ mod outgoing;
 mod past;
 mod plans;
 mod refill;
+mod room;
+mod rpc;
 mod services;
 mod timing;
 mod updates;
@@ -36,9 +40,11 @@ use songline_api::touches::Touches;
 use songline_api::watch::Watches;
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
-use songline_log::Log;
+use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
+use songline_rpc::net::{Pool, PoolLimits};
+use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::gc::TimeTable;
 use songline_scheduler::leader::heartbeats::Heartbeats;
@@ -49,14 +55,19 @@ use crate::config::ServerConfig;
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
 pub use clock::TimeSource;
+use cluster::Cluster;
 pub use keyring::KnownKey;
 use machine::Machine;
 pub use machine::replay;
+pub use rpc::{AnyNode, Ports, RemoteNode};
 
 pub(crate) use endpoint::wall_clock;
 
 /// What reaches a node agent from here.
 pub type LocalNode = songline_client::Client<Core>;
+
+/// How long a session between servers stays without a call.
+const SERVER_SESSION_IDLE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// A running server.
 pub struct Core {
@@ -80,6 +91,10 @@ pub struct Core {
     /// There while this server leads and is ready to.
     reign: watch::Sender<Option<Arc<leadership::Reign>>>,
     times: Mutex<TimeTable>,
+    /// How the servers fare, as the leader sees it.
+    server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
+    fence: fence::Fence,
+    room: room::Room,
     apply_times: ApplyTimes,
     clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
@@ -97,7 +112,15 @@ pub struct Core {
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
     agent_config: serde_json::Value,
-    rpc_port: u16,
+    cluster: Cluster,
+    /// Makes connections to other servers.
+    dialer: Dialer,
+    /// Sessions with other servers.
+    pool: Pool,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    verify_names: bool,
+    /// Sessions of nodes.
+    sessions: rpc::Sessions,
     stable_since: Time,
     forward: forward::Forward,
     shutdown: CancellationToken,
@@ -113,8 +136,8 @@ pub struct Setup {
     pub dir: PathBuf,
     /// The agent's configuration as `agent/self` shows it.
     pub agent_config: serde_json::Value,
-    /// Port of the node RPC.
-    pub rpc_port: u16,
+    /// Where others reach it.
+    pub ports: Ports,
 }
 
 /// Why a server could not start.
@@ -169,13 +192,15 @@ impl Core {
 
     /// The same, with another clock than the machine's.
     pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
-        let Setup { config, info, dir, agent_config, rpc_port } = setup;
+        let Setup { config, info, dir, agent_config, ports } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
         let touches_dir = dir.join("touches");
         let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+        let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        let cluster = Cluster::new(&config, id, ports.advertised.clone(), ports.dialer.clone());
         let (updates, update_queue) = updates::Updates::new();
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
@@ -198,6 +223,9 @@ impl Core {
             work_opened: Notify::new(),
             reign: watch::Sender::new(None),
             times: Mutex::default(),
+            server_health: Mutex::default(),
+            fence: fence::Fence::default(),
+            room: room::Room::default(),
             apply_times: ApplyTimes::default(),
             clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
@@ -210,26 +238,38 @@ impl Core {
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
             agent_config,
-            rpc_port,
+            cluster,
+            dialer: ports.dialer.clone(),
+            pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
+            verify_names: ports.verify_names,
+            sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
-            forward: forward::Forward::new(crate::passing::Passing::new(songline_rpc::port::Dialer::plain())),
+            forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
             dir,
         });
         let (machine, reactions) = Machine::new(&core);
-        let log_config = machine::log_config(&core.config, core.dir.clone());
-        let log = Log::open(log_config, machine, Arc::new(songline_log::NoTransport))
-            .await
-            .map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        let mut log_config = machine::log_config(&core.config, core.dir.clone());
+        log_config.node_id = core.cluster.id();
+        core.cluster.address().clone_into(&mut log_config.address);
+        log_config.start = if core.config.starts_alone() { Start::Alone } else { Start::Wait };
+        let log = Log::open(log_config, machine, Arc::new(core.cluster.transport())).await;
+        let log = log.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
+        core.start_events(1);
+        room::start(&core);
+        rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
         leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
         keeping::start(&core);
         refill::start(&core);
+        cluster::start(&core);
+        cluster::kek::start(&core);
         Ok(core)
     }
 
@@ -238,6 +278,7 @@ impl Core {
         self.shutdown.cancel();
         self.work.notify_waiters();
         self.deadlines.notify_waiters();
+        self.pool.close();
         self.log().shutdown().await;
         self.events().close();
         self.touches.close();
@@ -248,9 +289,9 @@ impl Core {
         self.log.get().expect("the log is set before the server is handed out")
     }
 
-    /// Where event streams come from. It is there from the first applied entry on, before anybody else has the server.
+    /// Where event streams come from. It is there before anybody else has the server.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
-        self.events.get().expect("the hub is started by the first entry, and a log that is open has applied one")
+        self.events.get().expect("the hub is started before the server is handed out")
     }
 
     /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.
@@ -292,6 +333,7 @@ impl Core {
 
     /// The same, only while this server leads in `term` if one is named.
     async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.room.check()?;
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
@@ -325,12 +367,17 @@ impl Core {
         &self.watches
     }
 
+    /// Makes connections to other servers.
+    pub fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     pub(crate) fn shutdown_token(&self) -> &CancellationToken {
         &self.shutdown
     }
 
     pub(crate) fn rpc_addr(&self) -> String {
-        format!("{}:{}", self.info.server_ip, self.rpc_port)
+        self.cluster.address().to_owned()
     }
 
     /// A node showed up: the time until its next heartbeat.

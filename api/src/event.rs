@@ -132,6 +132,12 @@ impl EventHub {
         }
     }
 
+    /// The state was replaced by another server's, as it was at `index`: what led there never comes here. Streams end, and who comes back
+    /// with an index before it is told a gap.
+    pub fn begin_after(&self, index: u64) {
+        self.shared.inbox.push(index, Item::Entry { index, kind: Kind::Restore, changes: Arc::default() });
+    }
+
     /// Index of the newest entry whose events, if it had any, can be read.
     pub fn settled(&self) -> u64 {
         self.shared.settled()

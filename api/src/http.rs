@@ -47,6 +47,7 @@ mod scaling;
 mod search;
 mod services;
 mod sso;
+mod task;
 mod variables;
 mod work;
 mod workers;
@@ -97,6 +98,9 @@ struct Target<S> {
     /// Decoded.
     path: String,
 }
+
+/// What a server still answers that knows of itself that its state is wrong.
+const HEALTH: &str = "/v1/agent/health";
 
 impl<S> Clone for Api<S> {
     fn clone(&self) -> Self {
@@ -217,6 +221,10 @@ impl<S: Server> Api<S> {
         let query = uri.query().unwrap_or_default();
         let mut response = match self.shared.mux.find(&parts.method, &path, query) {
             Found::Handler { handler, id, capability, answered_by } => {
+                if let Some(why) = self.server.fenced().filter(|_| path != HEALTH) {
+                    let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
+                    return compress::apply(error_response(&*self.server, error), encoding);
+                }
                 let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
                 let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
                 let target = Target { handler, id, capability, path };
@@ -273,6 +281,7 @@ impl<S: Server> Api<S> {
             forward_key: parts.extensions.get::<PassedOn>().and_then(|passed| passed.key.clone()),
             past: None,
             stalled: parts.extensions.get().cloned(),
+            peer: parts.extensions.get().copied(),
             upgrade: parts.extensions.get().cloned(),
         };
         once::run(target.handler, call).await

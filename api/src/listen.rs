@@ -3,6 +3,7 @@
 mod pace;
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -12,13 +13,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use songline_rpc::port::Conn;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,6 +34,9 @@ use crate::server::Server;
 
 use pace::Paced;
 pub(crate) use pace::TooSlow;
+
+/// Connections that one task may have at a time.
+const TASK_CONNECTIONS_MAX: usize = 64;
 
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
@@ -57,9 +65,46 @@ impl Default for Limits {
     }
 }
 
+/// What answers the requests of connections.
+pub trait Answer: Clone + Send + Sync + 'static {
+    /// Answers one request. Never fails: an error is an answer, too.
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
+impl<S: Server> Answer for Api<S> {
+    async fn answer(&self, request: Request) -> Response {
+        Api::answer(self, request).await
+    }
+}
+
+/// The API as tasks have it: only for those that are known.
+struct ForTask<S: Server>(Api<S>);
+
+impl<S: Server> Clone for ForTask<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Server> Answer for ForTask<S> {
+    async fn answer(&self, request: Request) -> Response {
+        match self.0.refuse_stranger(&request) {
+            Some(refused) => refused,
+            None => Api::answer(&self.0, request).await,
+        }
+    }
+}
+
+/// Makes a connection safe before anything is said over it, or fails.
+pub type Secure = Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = io::Result<Conn>> + Send>> + Send + Sync>;
+
 /// Answers requests on `listener` until `shutdown`, then lets those under way end.
 pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Limits, shutdown: CancellationToken) {
-    let api = Api::new(server);
+    serve_with(listener, Api::new(server), None, limits, shutdown).await;
+}
+
+/// The same for anything that answers, over connections that are made safe first if `secure` is there.
+pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option<Secure>, limits: Limits, shutdown: CancellationToken) {
     let clients = Arc::new(Clients::default());
     let tasks = TaskTracker::new();
     loop {
@@ -79,12 +124,18 @@ pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Lim
             tasks.spawn(refuse(stream));
             continue;
         };
-        let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
+        let (api, secure, limits, shutdown) = (api.clone(), secure.clone(), limits.clone(), shutdown.clone());
         tasks.spawn(async move {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%peer, error = &error as &dyn std::error::Error, "setting TCP_NODELAY");
             }
-            connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await;
+            match secure {
+                None => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
+                Some(secure) => match secure(stream).await {
+                    Ok(stream) => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
+                    Err(error) => tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a TLS handshake failed"),
+                },
+            }
             drop(place);
         });
     }
@@ -102,6 +153,36 @@ where
     connection(stream, peer, Speaker::Agent, api, limits, shutdown).await;
 }
 
+/// Answers what a task asks on its own socket, until `shutdown`. A request without the identity of a task, or a token, is refused.
+pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: Limits, shutdown: CancellationToken) {
+    let places = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
+    loop {
+        // Those that find no place wait in the socket's own queue.
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = shutdown.cancelled() => return,
+            accepted = accepted => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "accepting a connection of a task");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+            connection(stream, nowhere, Speaker::Task, ForTask(api), &limits, shutdown).await;
+            drop(place);
+        });
+    }
+}
+
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
@@ -109,9 +190,11 @@ enum Speaker {
     Caller,
     /// Another agent, which speaks for its callers.
     Agent,
+    /// Whoever is in a task.
+    Task,
 }
 
-async fn connection<S: Server, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
+async fn connection<A: Answer, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: A, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -121,12 +204,16 @@ where
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
         request.extensions_mut().insert(stalled.clone());
-        if speaker == Speaker::Agent {
-            let (passed, from) = passed::take(request.headers_mut(), peer.ip());
-            request.extensions_mut().insert(passed);
-            request.extensions_mut().insert(from);
-        } else {
-            request.extensions_mut().insert(Peer(peer.ip()));
+        match speaker {
+            Speaker::Agent => {
+                let (passed, from) = passed::take(request.headers_mut(), peer.ip());
+                request.extensions_mut().insert(passed);
+                request.extensions_mut().insert(from);
+            }
+            Speaker::Caller => {
+                request.extensions_mut().insert(Peer(peer.ip()));
+            }
+            Speaker::Task => {}
         }
         async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await) }
     });

@@ -143,6 +143,21 @@ pub trait Server: Send + Sync + 'static {
     /// `host:port` of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
 
+    /// Every server of the cluster, this one among them, in the order of their ids.
+    fn members(&self) -> Vec<Member>;
+
+    /// How the servers fare. Only the leader knows of the others.
+    fn cluster_health(&self) -> ClusterHealth;
+
+    /// Makes this server and the one at `host:port` known to each other; whichever belongs to no cluster joins the other's.
+    fn join(&self, address: &str) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Takes a server out of the cluster. Only the leader can.
+    fn remove_member(&self, id: &str) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// Lets another server lead: this one, or whichever is best fit for it. Only the leader can.
+    fn transfer_leadership(&self, id: Option<&str>) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
     /// The scheduler workers of this server.
     fn scheduler_pool(&self) -> SchedulerPool;
 
@@ -151,6 +166,11 @@ pub trait Server: Send + Sync + 'static {
 
     /// What this server knows of its past; `None`: nothing.
     fn past(&self) -> Option<&dyn Past> {
+        None
+    }
+
+    /// Why this server serves nothing any more, if so.
+    fn fenced(&self) -> Option<String> {
         None
     }
 
@@ -336,6 +356,65 @@ pub struct PlannedJob {
     pub failed_tg_allocs: BTreeMap<Str, AllocMetric>,
     /// Evaluations that it would make.
     pub created_evals: Vec<Evaluation>,
+}
+
+/// A server of the cluster.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its number as a UUID.
+    pub id: String,
+    /// Its name among servers, such as `host.global`; empty while it was not heard of.
+    pub name: String,
+    /// `host:port` that other servers use.
+    pub address: String,
+    /// Port of membership.
+    pub serf_port: u16,
+    /// What it tells of itself, in the words of the reference.
+    pub tags: BTreeMap<String, String>,
+    /// The reference's version whose interface it has.
+    pub version: String,
+    /// Whether it was heard of a short while ago.
+    pub alive: bool,
+    /// Whether it votes.
+    pub voter: bool,
+    /// Whether it leads.
+    pub leader: bool,
+    /// Whether it is the one that was asked.
+    pub own: bool,
+}
+
+impl Member {
+    /// The host of its address.
+    pub fn host(&self) -> &str {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+}
+
+/// How the servers of a cluster fare.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterHealth {
+    /// Whether all are well.
+    pub healthy: bool,
+    /// How many of those that vote may fail before nothing can be written.
+    pub failure_tolerance: u64,
+    /// Each of them, by its id.
+    pub servers: BTreeMap<String, MemberHealth>,
+}
+
+/// How one server fares, as the leader sees it.
+#[derive(Debug, Clone)]
+pub struct MemberHealth {
+    /// Whether it is well.
+    pub healthy: bool,
+    /// Since when it was not heard of.
+    pub last_contact: Duration,
+    /// The term that it is in.
+    pub last_term: u64,
+    /// The last entry of its log.
+    pub last_index: u64,
+    /// Since when it is as well as it is.
+    pub stable_since: Time,
 }
 
 /// What does not change while an agent runs.

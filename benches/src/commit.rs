@@ -12,6 +12,13 @@ pub struct Options {
     /// The agent, as `http://127.0.0.1:4646`.
     #[arg(long)]
     addr: String,
+    #[command(flatten)]
+    writes: Writes,
+}
+
+/// What is written.
+#[derive(Args, Clone)]
+pub struct Writes {
     /// How many connections write at a time.
     #[arg(long, default_value_t = 64)]
     connections: usize,
@@ -27,14 +34,19 @@ pub struct Options {
 }
 
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(options.seconds);
+    write("commit", &options.addr, &options.writes).await
+}
+
+/// Writes to one agent and prints what came of it.
+pub async fn write(what: &str, addr: &str, writes: &Writes) -> anyhow::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(writes.seconds);
     let started = Instant::now();
     let mut writers = Vec::new();
-    for n in 0..options.connections {
-        let mut connection = Connection::open(&options.addr).await?;
-        let description = "x".repeat(options.bytes.min(256));
+    for n in 0..writes.connections {
+        let mut connection = Connection::open(addr).await?;
+        let description = "x".repeat(writes.bytes.min(256));
         let bodies: Vec<_> =
-            (0..options.names.max(1)).map(|i| format!(r#"{{"Name":"load-{n}-{i}","Description":"{description}"}}"#).into_bytes()).collect();
+            (0..writes.names.max(1)).map(|i| format!(r#"{{"Name":"load-{n}-{i}","Description":"{description}"}}"#).into_bytes()).collect();
         writers.push(tokio::spawn(async move {
             let mut latencies = Latencies::new();
             for body in bodies.iter().cycle() {
@@ -52,6 +64,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     for writer in writers {
         all.merge(&writer.await??);
     }
-    all.print(&format!("commit, {} connections, {} bytes", options.connections, options.bytes), started.elapsed());
+    all.print(&format!("{what}, {} connections, {} bytes", writes.connections, writes.bytes), started.elapsed());
     Ok(())
 }

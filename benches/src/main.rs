@@ -1,13 +1,16 @@
 //! The load tool: puts work on an agent that speaks this HTTP API and prints rates and latencies.
 //!
 //! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` work against any agent by `--addr`; `place` and `variables` without one
-//! start a server in their own process, as `evals`, `lists` and `archive` always do; `memory` needs no server. Nothing is asserted: what it prints is read by people.
+//! start a server in their own process, as `evals`, `lists` and `archive` always do; `commit3` and `failover` start three processes;
+//! `memory` needs no server. Nothing is asserted: what it prints is read by people.
 
 mod archive;
 mod blocking;
 mod catchup;
+mod cluster;
 mod commit;
 mod evals;
+mod failover;
 mod fanout;
 mod frames;
 mod http;
@@ -34,6 +37,10 @@ struct Args {
 enum Load {
     /// Durable writes: namespaces, over keep-alive connections.
     Commit(commit::Options),
+    /// The same on three servers of this machine: through the leader, then through one that follows.
+    Commit3(cluster::Options),
+    /// How long nobody can write on three servers when the leader is killed.
+    Failover(failover::Options),
     /// Jobs until all their allocations are placed.
     Place(place::Options),
     /// Many subscribers of the event stream while jobs are written.
@@ -58,6 +65,8 @@ enum Load {
 async fn main() -> anyhow::Result<()> {
     match Args::parse().load {
         Load::Commit(options) => commit::run(options).await,
+        Load::Commit3(options) => cluster::run(options).await,
+        Load::Failover(options) => failover::run(options).await,
         Load::Place(options) => place::run(options).await,
         Load::Evals(options) => evals::run(options).await,
         Load::Memory(options) => memory::run(&options),

@@ -320,7 +320,8 @@ impl<S: Servers> Inner<S> {
             }
             Err(error) => {
                 tracing::warn!(%error, "registering the node");
-                beats.on_register_failed(self.now(), error.to_string().contains("no servers"));
+                let away = matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
+                beats.on_register_failed(self.now(), away);
             }
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
+
+use crate::task_api::TaskApi;
 
 /// Configuration of a node agent.
 #[derive(Debug, Clone)]
@@ -62,6 +65,8 @@ pub struct ClientConfig {
     pub disable_remote_exec: bool,
     /// The program that supervises tasks, with its first arguments; empty is this program and `executor`.
     pub executor: Vec<PathBuf>,
+    /// Answers what tasks ask over the socket in their secrets. `None`: they have no such socket.
+    pub task_api: Option<Arc<dyn TaskApi>>,
 }
 
 impl Default for ClientConfig {
@@ -94,6 +99,7 @@ impl Default for ClientConfig {
             gc_disk_usage_percent: 80.0,
             disable_remote_exec: false,
             executor: Vec::new(),
+            task_api: None,
         }
     }
 }

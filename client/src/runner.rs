@@ -11,7 +11,7 @@ use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, St
 use songline_rpc::AllocUpdate;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::allocdir::AllocDir;
@@ -22,6 +22,7 @@ use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
 use crate::services::{self, Announcer, Registrar};
 use crate::state::StateDb;
 use crate::stats::TaskUsage;
+use crate::task_api;
 
 /// How often stopping a task is tried before it counts as gone.
 const KILL_TRIES: u32 = 5;
@@ -420,9 +421,11 @@ impl Shell {
         let Some(driver) = self.driver(&task) else {
             return send(&back, Input::Recovered { task, found: Err("the task's driver is not there any more".into()) });
         };
+        let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
         self.spawn(async move {
             match driver.recover(id, handle).await {
                 Ok(Some(process)) => {
+                    let _socket = socket(&shared, &dir, &task, owner);
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Recovered { task: task.clone(), found: Ok(Some(process.handle())) });
                     let exit = process.wait().await;
@@ -459,7 +462,9 @@ impl Shell {
             let outcome = Err(StartFailure { error: "the task was not set up".into(), recoverable: true });
             return send(&back, Input::Started { task, run, outcome });
         };
+        let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
         self.spawn(async move {
+            let _socket = socket(&shared, &dir, &task, owner);
             match driver.start(TaskConfig { id, ..config }).await {
                 Ok(process) => {
                     processes.put(&task, Arc::clone(&process));
@@ -519,10 +524,23 @@ impl Shell {
         let _ = self.shared.news.send(News::Ended);
     }
 
+    /// Whose a task's secrets are, where it does not run as the agent's own user.
+    fn owner(&self, task: &str) -> Option<(u32, u32)> {
+        setup::owner(self.machine.alloc().group()?.task(task)?, &*self.driver(task)?)
+    }
+
     fn driver(&self, task: &str) -> Option<Arc<dyn Driver>> {
         let driver = &self.machine.alloc().group()?.task(task)?.driver;
         self.shared.drivers.get(driver).cloned()
     }
+}
+
+/// Opens the socket on which a task asks the API. A task can do without one.
+fn socket(shared: &Shared, dir: &AllocDir, task: &str, owner: Option<(u32, u32)>) -> Option<DropGuard> {
+    let api = shared.config.task_api.as_deref()?;
+    task_api::serve(api, dir, task, owner)
+        .inspect_err(|error| tracing::warn!(dir = %dir.root().display(), task, error = error as &dyn std::error::Error, "opening a task's socket of the API"))
+        .ok()
 }
 
 /// The answer of something that was started; nobody may be there to hear it any more.

@@ -5,6 +5,8 @@ pub mod jwt;
 pub mod lang;
 pub mod paths;
 
+#[cfg(feature = "rpc")]
+pub mod rpc;
 #[cfg(feature = "tables")]
 pub mod tables;
 

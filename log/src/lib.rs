@@ -30,7 +30,7 @@ pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
 pub use members::{Members, NodeId};
 pub use past::PastBounds;
 pub use position::{Edge, Position};
-pub use raft::seed_this_thread;
+pub use raft::{Alone, seed_this_thread, stand_alone};
 pub use reader::{Reader, Report};
 pub use record::{Kind, PAYLOAD_BYTES_MAX, Record};
 pub use recovery::Recovery;

@@ -2,6 +2,7 @@
 //! the library can be replaced without anybody noticing.
 
 mod adapt;
+mod alone;
 mod incoming;
 mod machine;
 mod message;
@@ -13,6 +14,7 @@ mod storage;
 mod tests;
 mod types;
 
+pub use alone::{Alone, stand_alone};
 pub(crate) use machine::{Machine, Progress};
 pub(crate) use network::Network;
 pub(crate) use node::{Node, ReadyError, applied};

@@ -27,7 +27,7 @@ impl EachTable for Digests<'_> {
     fn table<T: TableType>(&mut self) -> Result<(), Self::Error> {
         let mut sum = Digest::ZERO;
         for (key, entry) in &T::rows(self.0).0 {
-            let row = entry.kept.row(key);
+            let row = entry.kept.row(self.0, key);
             assert!(*key == T::key(&row), "{}: a row is below its own key", T::TABLE.name());
             let hash = digest::row::<T>(key, &row, &mut Vec::new());
             assert_eq!(hash, entry.hash, "{}: the hash is that of the row", T::TABLE.name());

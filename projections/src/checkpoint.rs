@@ -16,7 +16,7 @@ use songline_model::{Job, Time};
 
 use crate::digest::{self, Digest};
 use crate::state::State;
-use crate::table::{EachTable, Table, TableType};
+use crate::table::{EachTable, Rows, Table, TableType};
 pub use ahead::{Ahead, Done, Piece};
 use ahead::{EncodedRows, InTurn};
 
@@ -277,7 +277,7 @@ impl EachTable for WriteJobs<'_, '_> {
 
     fn table<T: TableType>(&mut self) -> io::Result<()> {
         let state = self.0.state;
-        T::rows(state).rows().try_for_each(|row| T::job(&row).map_or(Ok(()), |job| self.0.add_job(job)))
+        Rows::<T>::rows(state).try_for_each(|row| T::job(&row).map_or(Ok(()), |job| self.0.add_job(job)))
     }
 }
 
@@ -290,7 +290,7 @@ impl EachTable for WriteRows<'_, '_> {
         let writer = &mut *self.0;
         let state = writer.state;
         let name = T::TABLE.name();
-        for row in T::rows(state).rows() {
+        for row in Rows::<T>::rows(state) {
             let row = &row;
             if writer.block.is_empty() {
                 writer.block.push(u8::try_from(name.len()).map_err(io::Error::other)?);

@@ -27,7 +27,7 @@ pub(crate) use delete::{Scan, is_paused};
 pub use list::EvalList;
 #[cfg(test)]
 pub(crate) use packed::PACKED_BYTES;
-pub(crate) use packed::PackedEval;
+pub(crate) use packed::{EvalPlace, PackedEval};
 
 fn job_key(eval: &Evaluation) -> JobKey {
     JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }
@@ -39,14 +39,14 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
+        let packed = after.map(|row| PackedEval::new(state, row));
         let by = &mut state.by;
         let created = |row: &Arc<Evaluation>| (row.create_index, row.id);
         if let Some(gone) = before.map(created).filter(|key| after.map(created) != Some(*key)) {
             by.evals_by_create.remove(&gone);
         }
-        if let Some(row) = after {
-            let packed = state.tables.evals.get(&row.id).expect("a row is in its table before it is in an index");
-            by.evals_by_create.insert(created(row), packed.clone());
+        if let (Some(row), Some(packed)) = (after, packed) {
+            by.evals_by_create.insert(created(row), packed);
         }
         let (left, entered) = (before.map(|row| (row.status, created(row))), after.map(|row| (row.status, created(row))));
         if left != entered {
@@ -61,6 +61,8 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     }
 
     fn index_row(state: &mut State, row: &Arc<Evaluation>) {
+        let packed = PackedEval::new(state, row);
+        state.by.evals_loaded.push(((row.create_index, row.id), packed));
         reindex_links(&mut state.by, None, Some(row));
     }
 }
@@ -68,8 +70,7 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
 /// Builds the indexes in the order of creation from all rows that a checkpoint had: its rows come in another order, and each of them would
 /// rebuild a run.
 pub(crate) fn index_loaded(state: &mut State) {
-    let mut created: Vec<((u64, EvalId), PackedEval)> =
-        state.tables.evals.0.iter().map(|(id, entry)| ((entry.kept.create_index(), *id), entry.kept.clone())).collect();
+    let mut created = std::mem::take(&mut state.by.evals_loaded);
     created.sort_unstable_by_key(|(key, _)| *key);
     for &status in EvalStatus::ALL {
         let of_status: Vec<_> = created.iter().filter(|(_, packed)| packed.status() == status).map(|(key, _)| (*key, ())).collect();
@@ -138,7 +139,13 @@ fn enter_job(by_job: &mut ByJob, job: &JobKey, key: (u64, EvalId)) {
 impl State {
     /// The evaluation with this id.
     pub fn eval(&self, id: EvalId) -> Option<Arc<Evaluation>> {
-        self.tables.evals.get(&id).map(|packed| packed.row(&id))
+        self.packed_eval(id).map(|packed| packed.row(&id))
+    }
+
+    /// The evaluation with this id, packed.
+    pub(crate) fn packed_eval(&self, id: EvalId) -> Option<&PackedEval> {
+        let place = self.tables.evals.get(&id)?;
+        self.by.evals_by_create.get(&(place.create_index(), id))
     }
 
     /// Whether there is an evaluation with this id.
@@ -181,7 +188,7 @@ impl State {
     /// The evaluations whose id begins so, by id.
     pub fn evals_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'s> {
         let (low, high) = prefix.bounds();
-        self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(id))
+        self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(self, id))
     }
 }
 
@@ -208,7 +215,7 @@ fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
     let key = job_key(eval);
     // A token has no place in the tables: whatever came with one is stored without.
     let mut row = Evaluation { modify_index: tx.index(), leader_acl: Secret::default(), ..eval.clone() };
-    row.create_index = tx.tables.evals.get(&eval.id).map_or(tx.index(), PackedEval::create_index);
+    row.create_index = tx.tables.evals.get(&eval.id).map_or(tx.index(), EvalPlace::create_index);
     if let Some(queued) = &row.queued_allocations {
         summary::set_queued(tx, &key, queued);
     }
@@ -247,8 +254,8 @@ pub(crate) fn reap(tx: &mut Tx<'_>, cmd: &ReapEvals) -> Result<(), Rejected> {
     }
     let mut jobs = BTreeSet::new();
     for id in &cmd.evals {
-        if let Some(row) = tx.tables.evals.get(id) {
-            jobs.insert(row.job().clone());
+        if let Some(row) = tx.packed_eval(*id) {
+            jobs.insert(JobKey::clone(row.job()));
             tx.delete::<tables::Evals>(id);
         }
     }

@@ -34,7 +34,7 @@ struct Pager<'a> {
 impl Pager<'_> {
     fn take<T: TableType>(&mut self, from: Bound<T::Key>) {
         let rows = T::rows(self.state).0.range((from, Bound::Unbounded)).take(self.rows_max);
-        self.found = rows.map(|(key, entry)| T::change(None, Some(entry.kept.row(key)))).collect();
+        self.found = rows.map(|(key, entry)| T::change(None, Some(entry.kept.row(self.state, key)))).collect();
     }
 }
 

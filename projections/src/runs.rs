@@ -100,6 +100,13 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         self.runs.insert(key, run);
     }
 
+    /// What is at a key.
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        let (_, run) = self.runs.get_prev(key)?;
+        let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
+        Some(&run[at].1)
+    }
+
     /// Takes an entry out, if it is there.
     pub(crate) fn remove(&mut self, key: &K) {
         let Some((floor, run)) = self.runs.get_prev_mut(key) else { return };
@@ -164,6 +171,7 @@ mod tests {
         assert!(runs.iter().map(pair).eq(model.iter().map(same)));
         assert!(runs.iter().rev().map(pair).eq(model.iter().rev().map(same)));
         let (low, high) = (from.min(to), from.max(to));
+        assert_eq!(runs.get(&from), model.get(&from));
         assert!(runs.range(low..high).map(pair).eq(model.range(low..high).map(same)));
         assert!(runs.range(low..=high).rev().map(pair).eq(model.range(low..=high).rev().map(same)));
         let after = (Bound::Excluded(low), Bound::Unbounded);

@@ -48,6 +48,8 @@ pub(crate) struct Indexes {
     pub(crate) nodes_by_secret: OrdSet<(Str, NodeId)>,
     /// With the rows: lists walk over very many of them in this order.
     pub(crate) evals_by_create: Runs<(u64, EvalId), PackedEval>,
+    /// Those of a checkpoint that is being read: put in order when all have come.
+    pub(crate) evals_loaded: Vec<((u64, EvalId), PackedEval)>,
     pub(crate) evals_by_status: [Runs<(u64, EvalId)>; EvalStatus::ALL.len()],
     /// By id: the few of a node are put in order by who wants them so.
     pub(crate) evals_by_node: OrdMap<NodeId, KeySet<EvalId>>,

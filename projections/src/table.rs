@@ -23,9 +23,9 @@ use crate::operator::ClusterMetadata;
 use crate::state::State;
 use crate::work::Work;
 
-/// How a table keeps its rows: shared as they are, unless there are so many that they are packed.
+/// How a table keeps its rows: shared as they are, unless there are so many that they are packed and stand elsewhere.
 macro_rules! kept {
-    (Evals, $row:ty) => { crate::eval::PackedEval };
+    (Evals, $row:ty) => { crate::eval::EvalPlace };
     ($table:ident, $row:ty) => { Arc<$row> };
 }
 
@@ -248,8 +248,8 @@ pub(crate) trait Kept<K, R>: Clone {
     /// The form of a row.
     fn keep(state: &State, row: &Arc<R>) -> Self;
 
-    /// The row that is kept below `key`.
-    fn row(&self, key: &K) -> Arc<R>;
+    /// The row that is kept below `key`, as long as the indexes have it.
+    fn row(&self, state: &State, key: &K) -> Arc<R>;
 }
 
 impl<K, R> Kept<K, R> for Arc<R> {
@@ -257,7 +257,7 @@ impl<K, R> Kept<K, R> for Arc<R> {
         Arc::clone(row)
     }
 
-    fn row(&self, _key: &K) -> Arc<R> {
+    fn row(&self, _state: &State, _key: &K) -> Arc<R> {
         Arc::clone(self)
     }
 }
@@ -298,7 +298,11 @@ impl<T: TableType> Rows<T> {
     }
 
     /// All rows, whatever form they are kept in.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Arc<T::Row>> {
-        self.0.iter().map(|(key, entry)| entry.kept.row(key))
+    pub(crate) fn rows<'a>(state: &'a State) -> impl Iterator<Item = Arc<T::Row>>
+    where
+        T: 'a,
+        T::Kept: 'a,
+    {
+        T::rows(state).0.iter().map(|(key, entry)| entry.kept.row(state, key))
     }
 }

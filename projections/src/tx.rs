@@ -112,7 +112,7 @@ impl<'a> Tx<'a> {
     fn wrote<T: TableType>(&mut self, key: &T::Key, old: Option<Entry<T::Kept>>, after: Option<Arc<T::Row>>) {
         self.touched[T::TABLE as usize] = true;
         let (old, old_hash) = match old {
-            Some(entry) => (Some(entry.kept.row(key)), entry.hash),
+            Some(entry) => (Some(entry.kept.row(self.state, key)), entry.hash),
             None => (None, Digest::ZERO),
         };
         T::reindex(self.state, old.as_ref(), after.as_ref());

@@ -2,6 +2,7 @@
 //!
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
+pub mod agent_wire;
 mod exec;
 pub mod message;
 pub mod msgpack;
@@ -10,8 +11,6 @@ mod node;
 pub mod port;
 mod server;
 pub mod servers_wire;
-pub mod servers_wire;
-pub mod yamux;
 pub mod yamux;
 
 pub use exec::*;

@@ -1,4 +1,4 @@
-//! What is said over the node RPC: headers, and a request and an answer for each method, with the wire's names. How they travel, who may
+//! What is said over the node RPC: a request and an answer for each method, with the wire's names. How they travel, who may
 //! say them and what they do is elsewhere.
 //!
 //! Every request carries its caller's metadata beside its own fields, as the wire has it. Rows of ours stand in them as they are; where the

@@ -1,10 +1,15 @@
 //! The one port of servers: what a connection's first byte says it is, dialling and accepting. What is spoken then is not here.
 
+mod counts;
 mod dial;
 mod listen;
+#[cfg(test)]
+mod tests;
+mod tls;
 
 pub use dial::{Conn, Dialer, Duplex};
 pub use listen::{Accept, PortLimits, serve};
+pub use tls::{Tls, TlsError, TlsSettings};
 
 /// The first byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,8 +20,14 @@ impl Cluster {
     /// Starts a server in a temporary directory and lets `nodes` nodes join it.
     pub async fn start(nodes: usize) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
-        let mut config =
-            AgentConfig { http_port: 0, data_dir: Some(dir.path().to_owned()), http_max_conns_per_client: 100_000, ..AgentConfig::dev() };
+        let mut config = AgentConfig {
+            http_port: 0,
+            rpc_port: 0,
+            serf_port: 0,
+            data_dir: Some(dir.path().to_owned()),
+            http_max_conns_per_client: 100_000,
+            ..AgentConfig::dev()
+        };
         config.client = None;
         let agent = Agent::start(config).await?;
         let stop = CancellationToken::new();

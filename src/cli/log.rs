@@ -1,4 +1,6 @@
-//! `log inspect` and `log verify`: the log of a server that is not running, read only.
+//! `log inspect` and `log verify`: the log of a server that is not running, read only. What writes to one is in `log/alone.rs`.
+
+mod alone;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,13 +35,26 @@ pub(crate) enum Command {
         /// The agent's data directory.
         #[arg(long)]
         data_dir: PathBuf,
+        /// Replay no further than this entry.
+        #[arg(long)]
+        until: Option<u64>,
+    },
+    /// Make the server of this directory, which does not run, the only one of its cluster: the others are lost for good.
+    GoAlone {
+        /// The agent's data directory.
+        #[arg(long)]
+        data_dir: PathBuf,
+        /// That the other servers will never be started with what they have now.
+        #[arg(long)]
+        others_are_lost: bool,
     },
 }
 
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Inspect { data_dir, from, limit } => inspect(&data_dir, from, limit),
-        Command::Verify { data_dir } => verify(&data_dir),
+        Command::Verify { data_dir, until } => verify(&data_dir, until),
+        Command::GoAlone { data_dir, others_are_lost } => alone::run(&data_dir, others_are_lost),
     }
 }
 
@@ -74,7 +89,7 @@ fn describe(entry: &Committed) -> serde_json::Value {
     }
 }
 
-fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
+fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> {
     let reader = open(data_dir)?;
     let report = reader.report()?;
     println!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
@@ -97,7 +112,8 @@ fn verify(data_dir: &std::path::Path) -> anyhow::Result<()> {
     }
     let mut comparison = Comparison::new(&state);
     let mut agreeing = 0;
-    for entry in reader.entries(state.raft_index() + 1..u64::MAX)? {
+    let end = until.map_or(u64::MAX, |until| until.saturating_add(1));
+    for entry in reader.entries(state.raft_index() + 1..end.max(state.raft_index() + 1))? {
         let entry = entry?;
         let kind = server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
         comparison.replayed(&state);

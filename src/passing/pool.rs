@@ -15,10 +15,13 @@ const KEPT_MAX: usize = 512;
 /// How long a connection waits. Shorter than the other side waits, so that it is not the other side that ends it.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
+/// A connection, and since when it waits.
+type Waiting = (Sender, Instant);
+
 /// Connections without a request, by address. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Pool {
-    kept: Arc<Mutex<BTreeMap<Box<str>, Vec<(Sender, Instant)>>>>,
+    kept: Arc<Mutex<BTreeMap<Box<str>, Vec<Waiting>>>>,
 }
 
 impl Pool {

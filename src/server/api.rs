@@ -11,8 +11,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, Leader, PassFailure, Past, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport,
-    SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError,
+    RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Str, Time};
@@ -21,10 +21,10 @@ use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Core, LocalNode, timing, workers};
+use super::{AnyNode, Core, timing, workers};
 
 impl Server for Core {
-    type Node = LocalNode;
+    type Node = AnyNode;
 
     fn view(&self) -> Arc<State> {
         Core::view(self)
@@ -103,8 +103,8 @@ impl Server for Core {
         text.trim().parse().unwrap_or(0)
     }
 
-    fn node_agent(&self, node: NodeId) -> Option<Arc<LocalNode>> {
-        self.local_nodes().get(&node).cloned()
+    fn node_agent(&self, node: NodeId) -> Option<Arc<AnyNode>> {
+        self.any_node(node)
     }
 
     fn local_node(&self) -> Option<NodeId> {
@@ -157,6 +157,9 @@ impl Server for Core {
     fn agent_self(&self) -> AgentSelf {
         let view = Core::view(self);
         let leadership = *self.log().leadership().borrow();
+        let members = self.cluster_members();
+        let voters = members.iter().filter(|member| member.voter).count();
+        let failed = members.iter().filter(|member| !member.alive).count();
         let text = |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let mut stats: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         stats.insert(
@@ -165,7 +168,7 @@ impl Server for Core {
                 ("server", "true".into()),
                 ("leader", leadership.is_leader.to_string()),
                 ("leader_addr", self.leader_addr()),
-                ("bootstrap", "true".into()),
+                ("bootstrap", (self.config.bootstrap_expect <= 1).to_string()),
                 ("known_regions", "1".into()),
             ]),
         );
@@ -177,10 +180,13 @@ impl Server for Core {
                 ("last_log_index", (view.applied_index() + self.log().unapplied()).to_string()),
                 ("state", if leadership.is_leader { "Leader" } else { "Follower" }.into()),
                 ("term", leadership.term.to_string()),
-                ("num_peers", "0".into()),
+                ("num_peers", voters.saturating_sub(1).to_string()),
             ]),
         );
-        stats.insert("serf".into(), text(&[("members", "1".into()), ("failed", "0".into()), ("left", "0".into())]));
+        stats.insert(
+            "serf".into(),
+            text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]),
+        );
         stats.insert(
             "runtime".into(),
             text(&[
@@ -193,23 +199,14 @@ impl Server for Core {
             let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
             stats.insert(
                 "client".into(),
-                text(&[("node_id", id.to_string()), ("known_servers", self.rpc_addr()), ("num_allocations", allocs.to_string())]),
+                text(&[
+                    ("node_id", id.to_string()),
+                    ("known_servers", self.server_addresses().join(",")),
+                    ("num_allocations", allocs.to_string()),
+                ]),
             );
         }
-        let cluster = view.cluster_metadata().map_or_else(String::new, |cluster| cluster.cluster_id.to_string());
-        let tags = text(&[
-            ("bootstrap", "1".into()),
-            ("build", self.info.version.clone()),
-            ("dc", self.info.datacenter.clone()),
-            ("expect", "1".into()),
-            ("id", cluster),
-            ("port", self.rpc_port.to_string()),
-            ("raft_vsn", "3".into()),
-            ("region", self.info.region.clone()),
-            ("role", "nomad".into()),
-            ("rpc_addr", self.info.server_ip.clone()),
-            ("vsn", "1".into()),
-        ]);
+        let tags = self.own_tags();
         AgentSelf { config: self.agent_config.clone(), stats, tags }
     }
 
@@ -227,17 +224,39 @@ impl Server for Core {
 
     fn health(&self) -> Health {
         let known = self.log().leadership().borrow().leader.is_some();
-        let server = Wellness { ok: known, message: if known { "ok" } else { "no leader" }.into() };
+        let wrong = self.fence.why().or_else(|| self.room.check().err().map(|error| error.to_string()));
+        let wrong = wrong.or_else(|| (!known).then(|| "no leader".to_owned()));
+        let server = Wellness { ok: wrong.is_none(), message: wrong.unwrap_or_else(|| "ok".to_owned()) };
         let client = self.local_node().map(|_| Wellness { ok: true, message: "ok".into() });
         Health { client, server: Some(server) }
     }
 
     fn leader_addr(&self) -> String {
-        if self.log().leadership().borrow().leader.is_some() { self.rpc_addr() } else { String::new() }
+        self.leader_address().unwrap_or_default()
     }
 
     fn peer_addrs(&self) -> Vec<String> {
-        vec![self.rpc_addr()]
+        self.server_addresses()
+    }
+
+    fn members(&self) -> Vec<Member> {
+        self.cluster_members()
+    }
+
+    fn cluster_health(&self) -> ClusterHealth {
+        self.servers_health()
+    }
+
+    async fn join(&self, address: &str) -> Result<(), String> {
+        self.meet(address).await
+    }
+
+    async fn remove_member(&self, id: &str) -> Result<(), ProposeError> {
+        self.remove_server(id).await
+    }
+
+    async fn transfer_leadership(&self, id: Option<&str>) -> Result<(), ProposeError> {
+        self.hand_over(id).await
     }
 
     fn past(&self) -> Option<&dyn Past> {
@@ -254,6 +273,10 @@ impl Server for Core {
             // Those that wait are to see that there is no place for them any more.
             self.work.notify_waiters();
         }
+    }
+
+    fn fenced(&self) -> Option<String> {
+        self.fence.why()
     }
 
     fn stable_since(&self) -> Time {

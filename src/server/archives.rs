@@ -74,6 +74,7 @@ impl Core {
         }
         // The entry is applied here in a moment: its state need not be read a second time while everybody waits.
         free(lock(&self.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
+        self.spread_archive(&digest).await?;
         let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
         let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
         free(lock(&self.read_archive).take());
@@ -85,13 +86,24 @@ impl Core {
     pub(super) fn archive(&self, digest: &str) -> Option<Archive> {
         match lock(&self.read_archive).take_if(|read| read.digest == digest) {
             Some(read) => Some(Archive::Read(read.state)),
-            None => self.load_archive(digest).map(Archive::Content),
+            None => self.load_archive(digest).or_else(|| self.fetched_archive(digest)).map(Archive::Content),
         }
+    }
+
+    fn fetched_archive(&self, digest: &str) -> Option<Vec<u8>> {
+        self.own.upgrade()?.await_archive(digest)?;
+        self.load_archive(digest)
     }
 
     /// The content of an archive that an entry names.
     pub(crate) fn load_archive(&self, digest: &str) -> Option<Vec<u8>> {
         load(&self.dir, digest)
+    }
+
+    /// Where the content of an archive is, or would be; `None` for what cannot be a digest.
+    pub(super) fn archive_path(&self, digest: &str) -> Option<PathBuf> {
+        let is_digest = !digest.is_empty() && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_digest.then(|| self.archives_dir().join(format!("{digest}.state")))
     }
 
     fn archives_dir(&self) -> PathBuf {

@@ -198,7 +198,7 @@ impl Core {
             index,
             eligibility: node.scheduling_eligibility,
             nodes: u32::try_from(view.table_len(songline_projections::Table::Nodes)).unwrap_or(u32::MAX),
-            servers: vec![self.rpc_addr().into()],
+            servers: self.server_addresses().into_iter().map(Into::into).collect(),
         })
     }
 }

@@ -2,7 +2,6 @@
 //! Which requests those are, and when one is asked again, is `api`'s business.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
@@ -18,8 +17,6 @@ use crate::passing::{PassError, Passing};
 pub(super) struct Forward {
     passing: Passing,
     shared: OnceLock<Shared<Core>>,
-    /// The last term in which this server, leading, had applied all that leaders before it acknowledged.
-    caught_up_in: AtomicU64,
 }
 
 impl Forward {
@@ -64,15 +61,16 @@ impl Core {
         }
     }
 
-    /// Returns once this leader may judge by its view: it has applied what leaders before it acknowledged.
+    /// Returns once this leader may judge by its view: what leaders before it acknowledged is applied, and its reign has begun.
     pub(super) async fn ready_to_lead(&self) -> Result<(), ProposeError> {
-        let term = self.log().leadership().borrow().term;
-        if self.forward.caught_up_in.load(Ordering::Acquire) == term {
+        if self.reign().is_some() {
             return Ok(());
         }
-        self.log().read_barrier().await.map_err(super::propose_error)?;
-        self.forward.caught_up_in.store(term, Ordering::Release);
-        Ok(())
+        let mut reign = self.reign.subscribe();
+        tokio::select! {
+            Ok(_) = reign.wait_for(Option::is_some) => Ok(()),
+            () = self.leader_other_than(&Leader::Here) => Err(ProposeError::NoLeader),
+        }
     }
 
     /// Sends a request to the server whose port is at `address`.
@@ -83,3 +81,6 @@ impl Core {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,7 @@ pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), Pro
 pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
     lock(&core.heartbeats).clear();
+    lock(&core.server_health).servers.clear();
 }
 
 impl Leader {

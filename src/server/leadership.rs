@@ -65,10 +65,18 @@ impl Reign {
 
 /// Follows leadership from now on. Returns at once, unless this server leads already: then once it has begun to.
 pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
-    let leads = core.log().is_leader();
+    // One of several that led when it went down takes itself for the leader until it hears of a later one.
+    let leads = core.log().is_leader() && core.log().members().borrow().addresses.len() <= 1;
     let (told, begun) = oneshot::channel();
     tokio::spawn(follow(Arc::clone(core), reactions, Some(told)));
-    if leads { begun.await.unwrap_or(Err(ProposeError::NoLeader)) } else { Ok(()) }
+    if !leads {
+        return Ok(());
+    }
+    match begun.await.unwrap_or(Err(ProposeError::NoLeader)) {
+        // It was elected while it started, and another was before it could begin: that is how elections go.
+        Err(ProposeError::NoLeader) => Ok(()),
+        begun => begun,
+    }
 }
 
 /// Tells, once, how the first reign began.
@@ -140,6 +148,7 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
     let leader = lead::Leader::begin(core, reign);
     super::work::start(core, reign);
     super::keyring::start(core, reign);
+    super::cluster::autopilot::start(core, reign);
     core.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;
@@ -178,3 +187,6 @@ impl Core {
         reign.proposals.track_future(write).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,11 +115,17 @@ impl StateMachine for Machine {
                 continue;
             };
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
-                panic!(
+                let why = format!(
                     "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads; \
                      `songline log verify` names the table",
                     applied.index
                 );
+                if let Some(core) = self.core.upgrade() {
+                    core.fence.set(why.clone());
+                }
+                // Nothing behind this entry is applied: the log takes it for a panic and stops. It is no defect of this program, so nothing
+                // is printed as of one.
+                std::panic::resume_unwind(Box::new(why));
             }
             let took = started.elapsed();
             let Applied { index, result, changes, repeated } = applied;
@@ -142,10 +148,18 @@ impl StateMachine for Machine {
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
         self.state = crate::ahead::read_state(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
-        if let Some(core) = self.core.upgrade() {
+        let core = self.core.upgrade();
+        if let Some(core) = &core {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
         }
+        // A server that was running has people who wait, and who follow what happens.
+        let running = core.filter(|core| core.events.get().is_some());
         self.publish(Vec::new());
+        if let Some(core) = running {
+            core.events().begin_after(self.state.applied_index());
+            core.keyring.follow(&[Change::Restored]);
+            core.watches.wake_all();
+        }
         Ok(())
     }
 }

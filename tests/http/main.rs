@@ -19,6 +19,7 @@ mod http;
 mod jobs;
 mod login;
 mod monitor;
+mod nodes;
 mod openapi;
 mod planted;
 #[path = "../support/process.rs"]
@@ -30,3 +31,4 @@ mod secrets;
 mod shapes;
 mod snapshots;
 mod story;
+mod task_api;

@@ -1,6 +1,8 @@
 //! Secrets that are planted in a whole run, and then looked for wherever a run leaves traces: answers, events, audit and history, what the
 //! agent writes about itself at its most talkative, saved archives, files. `docs/secrets.md` says where each may be.
 
+mod callers;
+
 use std::io::Read;
 use std::path::Path;
 use std::time::Instant;

@@ -82,6 +82,12 @@ impl Agent {
         Self::start_with(setup, &config)
     }
 
+    /// One with this configuration, and data of its own where the configuration says so: a server, a node, whatever that names.
+    pub fn start_as(content: &Value) -> Result<Agent> {
+        let data_dir = content["data_dir"].as_str().map(PathBuf::from);
+        Self::start_with(&Setup { acl: false, data_dir }, content)
+    }
+
     fn start_with(setup: &Setup, content: &Value) -> Result<Agent> {
         let dir = tempfile::tempdir().context("making a folder for an agent")?;
         let config = dir.path().join("agent.json");

@@ -36,7 +36,14 @@ pub struct Fleet {
 impl Fleet {
     pub fn begin() -> Result<Fleet> {
         let dir = tempfile::tempdir()?;
-        let mut config = AgentConfig { http_port: 0, data_dir: Some(dir.path().to_owned()), client: None, ..AgentConfig::dev() };
+        let mut config = AgentConfig {
+            http_port: 0,
+            rpc_port: 0,
+            serf_port: 0,
+            data_dir: Some(dir.path().to_owned()),
+            client: None,
+            ..AgentConfig::dev()
+        };
         let server = config.server.get_or_insert_default();
         server.heartbeats.min_ttl = HEARTBEAT;
         server.heartbeats.grace = HEARTBEAT;

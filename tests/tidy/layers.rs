@@ -78,7 +78,9 @@ fn forbidden_imports(package: &Package) -> Vec<String> {
     let mut complaints = Vec::new();
     for dependency in &package.dependencies {
         let name = dependency.name.as_str();
-        if ours(name) && !allowed.contains(name) {
+        // The tests of the whole judge histories with the checkers of the simulation.
+        let checkers = folder == "src" && name == "songline-sim" && dependency.kind.as_deref() == Some("dev");
+        if ours(name) && !allowed.contains(name) && !checkers {
             complaints.push(format!("{folder} may not use {name}"));
         }
         let shipped = dependency.kind.as_deref() != Some("dev");

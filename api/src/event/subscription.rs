@@ -228,6 +228,10 @@ impl Subscription {
 
     /// Nothing up to `settled` is left to be read.
     fn caught_up(&mut self, settled: u64) -> Next {
+        if settled < self.cursor {
+            // The reader comes from a server that is ahead of this one: what it has seen is still to come here.
+            return Next::Waiting;
+        }
         self.cursor = self.cursor.max(settled);
         if !self.lens.dialect.has_marks() || self.caught_up {
             return Next::Waiting;
@@ -243,6 +247,9 @@ impl Subscription {
             return None;
         }
         let settled = self.hub.settled();
+        if settled < self.cursor {
+            return None;
+        }
         if matches!(self.shared().tail.lock().after(self.cursor, 1), Read::Nothing) {
             self.cursor = self.cursor.max(settled);
         }

@@ -1,6 +1,7 @@
 //! Stories of the event hub: what readers get who come early, late, slowly, or after a restart.
 
 mod readers;
+mod servers;
 mod sweeps;
 
 use std::sync::Arc;

@@ -43,15 +43,22 @@ struct Member {
 }
 
 impl Member {
-    /// This server; there are no others yet.
+    /// This server, as the others see it.
     fn this<S: Server>(server: &S) -> Self {
         let info = server.info();
+        let known = server.members().into_iter().find(|member| member.own).map(Self::from);
+        // One that belongs to no cluster yet is known to nobody.
+        let alone = || Self::new(info.name.clone(), info.server_ip.clone(), info.serf_port, server.agent_self().tags, true);
+        known.unwrap_or_else(alone)
+    }
+
+    fn new(name: String, addr: String, port: u16, tags: BTreeMap<String, String>, alive: bool) -> Self {
         Member {
-            name: info.name.clone(),
-            addr: info.server_ip.clone(),
-            port: info.serf_port,
-            tags: server.agent_self().tags,
-            status: "alive",
+            name,
+            addr,
+            port,
+            tags,
+            status: if alive { "alive" } else { "failed" },
             protocol_min: 1,
             protocol_max: 5,
             protocol_cur: 2,
@@ -59,6 +66,13 @@ impl Member {
             delegate_max: 5,
             delegate_cur: 4,
         }
+    }
+}
+
+impl From<crate::server::Member> for Member {
+    fn from(member: crate::server::Member) -> Self {
+        let host = member.host().to_owned();
+        Self::new(member.name, host, member.serf_port, member.tags, member.alive)
     }
 }
 
@@ -86,11 +100,16 @@ struct MembersResponse {
 
 async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let info = call.server.info();
+    let mut members: Vec<Member> = call.server.members().into_iter().filter(|member| !member.name.is_empty()).map(Member::from).collect();
+    if members.is_empty() {
+        members.push(Member::this(&*call.server));
+    }
+    members.sort_by(|a, b| a.name.cmp(&b.name));
     let answer = MembersResponse {
         server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).to_owned(),
         server_region: info.region.clone(),
         server_dc: info.datacenter.clone(),
-        members: vec![Member::this(&*call.server)],
+        members,
     };
     call.plain(&answer)
 }

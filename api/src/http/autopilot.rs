@@ -12,8 +12,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::cas;
-use crate::http::raft::RaftServer;
-use crate::server::Server;
+use crate::server::{Member, MemberHealth, Server};
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -154,24 +153,21 @@ struct ServerHealth {
 }
 
 impl ServerHealth {
-    /// This server; there are no others yet.
-    fn this<S: Server>(server: &S) -> Self {
-        let stats = server.agent_self().stats;
-        let number = |name: &str| stats.get("raft").and_then(|raft| raft.get(name)).and_then(|text| text.parse().ok()).unwrap_or(0);
-        let raft = RaftServer::this(server);
+    fn new(member: Member, health: &MemberHealth) -> Self {
         ServerHealth {
-            last_contact: Dur::from(server.contact().last_contact).to_string(),
-            id: raft.id,
-            name: raft.node,
-            address: raft.address,
-            serf_status: "alive",
-            version: server.info().version.clone(),
-            leader: raft.leader,
-            last_term: number("term"),
-            last_index: number("last_log_index"),
-            healthy: server.health().server.is_some_and(|server| server.ok),
-            voter: raft.voter,
-            stable_since: Time::from_secs(server.stable_since().secs()),
+            // Finer than that is nobody's business.
+            last_contact: Dur::from_millis(i64::try_from(health.last_contact.as_millis()).unwrap_or(i64::MAX)).to_string(),
+            serf_status: if member.alive { "alive" } else { "failed" },
+            leader: member.leader,
+            last_term: health.last_term,
+            last_index: health.last_index,
+            healthy: health.healthy,
+            voter: member.voter,
+            stable_since: Time::from_secs(health.stable_since.secs()),
+            id: member.id,
+            name: member.name,
+            address: member.address,
+            version: member.version,
         }
     }
 }
@@ -179,9 +175,13 @@ impl ServerHealth {
 /// 429 with the same body when not all is well: a monitor needs the code alone.
 async fn read_health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
-    let server = ServerHealth::this(&*call.server);
-    // Of one server none may fail.
-    let reply = HealthReply { failure_tolerance: 0, healthy: server.healthy, servers: vec![server] };
+    let health = call.server.cluster_health();
+    let members = call.server.members().into_iter();
+    let servers = members.filter_map(|member| {
+        let known = health.servers.get(&member.id)?;
+        Some(ServerHealth::new(member, known))
+    });
+    let reply = HealthReply { failure_tolerance: health.failure_tolerance, healthy: health.healthy, servers: servers.collect() };
     let mut response = call.plain(&reply)?;
     if !reply.healthy {
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

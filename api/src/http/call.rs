@@ -21,6 +21,7 @@ use crate::error::ApiError;
 use crate::http::gate::Credentials;
 use crate::http::once::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
+use crate::http::passed::Peer;
 use crate::http::past::PastView;
 use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
@@ -57,6 +58,8 @@ pub struct Call<S> {
     pub past: Option<Arc<PastView>>,
     /// Tells that the caller's connection was given up.
     pub(crate) stalled: Option<Stalled>,
+    /// Where it comes from. `None`: from inside.
+    pub(crate) peer: Option<Peer>,
     /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
 }

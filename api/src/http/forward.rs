@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::error::{ApiError, Leaderless};
 use crate::http::call::read_body;
-use crate::http::params::Query;
+use crate::http::params::{Query, WAIT_MAX};
 use crate::http::passed::{self, PassedOn};
 use crate::http::{Api, Target, answered_by, once};
 use crate::server::{Leader, PassFailure, Server};
@@ -26,6 +26,8 @@ use crate::server::{Leader, PassFailure, Server};
 const HOLD: Duration = Duration::from_secs(5);
 /// How long at least and at most until the leader is asked again, when nobody says that it is another.
 const POLL_MS: std::ops::Range<u64> = 20..80;
+/// How long the leader may take for an answer that waits for nothing.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Largest body that is kept to be sent again, in bytes. A larger one, or one of unknown length, is sent once.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 
@@ -67,7 +69,7 @@ impl<S: Server> Api<S> {
         let passed = parts.extensions.get::<PassedOn>().cloned().unwrap_or_default();
         let is_read = answered_by::is_read(&parts.method, &target.path);
         let of_caller = parts.headers.contains_key(once::HEADER);
-        let mut key = passed.key.filter(|_| !is_read && !of_caller);
+        let mut key = passed.key.clone().filter(|_| !is_read && !of_caller);
         let mut whole = Whole { parts, body: Held::Unread(body) };
         let mut hold = Hold::default();
         loop {
@@ -85,7 +87,11 @@ impl<S: Server> Api<S> {
                                 return Answered::Own(Err(error));
                             }
                             let again = whole.is_kept();
-                            let Some((parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                            let Some((mut parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                            // A leader before this one may have written it under the key that it was passed on with.
+                            if key.is_some() {
+                                parts.extensions.insert(PassedOn { key: key.clone(), ..passed.clone() });
+                            }
                             let answer = self.here(target, parts, body);
                             let answer = if is_read {
                                 tokio::select! {
@@ -107,6 +113,7 @@ impl<S: Server> Api<S> {
                         return Answered::Own(Err(error));
                     }
                     let again = whole.is_kept();
+                    let patience = patience(&whole.parts, &target.path);
                     if again && !is_read && !of_caller && key.is_none() {
                         key = Some(Str::from(server.fresh_uuid().simple().to_string()));
                     }
@@ -121,6 +128,7 @@ impl<S: Server> Api<S> {
                                 hold.until.get_or_insert(since + HOLD);
                                 Err(PassFailure::Lost(format!("{address} leads no longer")))
                             }
+                            () = tokio::time::sleep(patience) => Err(PassFailure::Lost(format!("{address} does not answer"))),
                         }
                     } else {
                         attempt.await
@@ -243,6 +251,14 @@ fn no_leader(fate: Leaderless) -> ApiError {
         Leaderless::Unknown => "leadership was lost before the outcome was known",
     };
     ApiError { leaderless: Some(fate), ..ApiError::internal(text) }
+}
+
+/// How long an answer is waited for. A leader whose words come through and who does not hear this server is never replaced; asking it again
+/// makes a new connection, which tells.
+fn patience(parts: &Parts, path: &str) -> Duration {
+    let takes_its_time = path.starts_with("/v1/system/") || path.starts_with("/v1/operator/snapshot");
+    let waits = Query(parts.uri.query().unwrap_or_default()).get("index").is_some_and(|index| !index.is_empty() && index != "0");
+    if takes_its_time || waits { WAIT_MAX + WAIT_MAX / 16 + ANSWER_WITHIN } else { ANSWER_WITHIN }
 }
 
 /// Returns when another than `known` leads, or nobody has for too long: whoever waits for an answer of `known` may wait for ever. The answer

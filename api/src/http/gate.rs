@@ -35,7 +35,7 @@ const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse
 /// Lets a request through to its handler, or refuses it.
 pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
-    rates::count(&*call.server, &call.method, &call.path, &caller);
+    rates::count(call, &caller);
     admit(call, caller)
 }
 

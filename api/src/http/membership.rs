@@ -1,6 +1,6 @@
 //! Membership among servers: joining, forcing a failed one out, the keys of gossip.
 //!
-//! A server is alone so far: nothing gossips, so there is nobody to join, nobody else to force out, and no keyring.
+//! Servers greet each other and do not gossip, so there is no keyring of gossip.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -55,16 +55,20 @@ async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let mut errors = Vec::with_capacity(addresses.len());
     for address in &addresses {
-        let why = dial(&with_port(address, call.server.info().serf_port)).await;
-        errors.push(format!("Failed to join {address}: {why}"));
+        if let Err(why) = meet(&*call.server, &with_port(address, call.server.info().serf_port)).await {
+            errors.push(format!("Failed to join {address}: {why}"));
+        }
     }
-    call.plain(&JoinResponse { num_joined: 0, error: multi_error(&errors) })
+    // Some of them are enough.
+    let num_joined = addresses.len() - errors.len();
+    let error = if num_joined > 0 { String::new() } else { multi_error(&errors) };
+    call.plain(&JoinResponse { num_joined, error })
 }
 
 /// Why nobody can be joined there.
-async fn dial(address: &str) -> String {
+async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
     let error = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => return "this server can not be part of a cluster of several yet".to_owned(),
+        Ok(Ok(_)) => return server.join(address).await,
         Ok(Err(error)) => error,
         Err(elapsed) => elapsed.into(),
     };
@@ -74,7 +78,7 @@ async fn dial(address: &str) -> String {
         ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
         _ => error.to_string(),
     };
-    format!("dial tcp {address}: {reason}")
+    Err(format!("dial tcp {address}: {reason}"))
 }
 
 fn with_port(address: &str, port: u16) -> String {
@@ -87,7 +91,7 @@ fn with_port(address: &str, port: u16) -> String {
     }
 }
 
-/// The only member is this server. It lives, and who lives is not forced out; others are not known.
+/// A server that does not answer is taken out at once; one that lives stays. Others are not known.
 async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     if query.text("node").is_empty() {
@@ -96,6 +100,11 @@ async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let prune = query.text("prune");
     if !prune.is_empty() && parse_bool(&prune).is_none() {
         return Err(ApiError::bad_request("invalid prune value"));
+    }
+    let node = query.text("node");
+    let dead = call.server.members().into_iter().find(|member| !member.alive && member.name == *node);
+    if let Some(member) = dead {
+        call.server.remove_member(&member.id).await?;
     }
     Ok(empty())
 }

@@ -73,6 +73,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         body: Mutex::new(Body::from(body.clone())),
         once: Some(once.anew()),
         stalled: call.stalled.clone(),
+        peer: call.peer,
         upgrade: call.upgrade.clone(),
         forward_key: None,
         past,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use songline_model::Str;
 
@@ -47,6 +48,16 @@ pub(crate) fn put(headers: &mut HeaderMap, from: Option<Peer>, key: Option<&Str>
     set(headers, HOP, Some(HeaderValue::from_static("server")));
     set(headers, KEY, key.and_then(|key| HeaderValue::from_str(key).ok()));
     set(headers, FROM, from.and_then(|Peer(from)| HeaderValue::from_str(&from.to_string()).ok()));
+}
+
+/// Makes a request that came to an agent without a server one that it passes on: with its caller's address, and nothing that the caller
+/// has made up.
+pub fn speak_for(request: &mut Request) {
+    let from = request.extensions_mut().remove::<Peer>();
+    let headers = request.headers_mut();
+    put(headers, from, None);
+    // Whoever is asked may know better who leads.
+    headers.remove(HOP);
 }
 
 /// Tells the one who passed a request on that another leader may be asked.

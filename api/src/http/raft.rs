@@ -1,20 +1,21 @@
-//! Who takes part in the log's replication, and taking a server out of it.
+//! Who takes part in the log's replication, taking a server out of it, and having another lead.
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
 use crate::error::ApiError;
-use crate::http::call::Call;
+use crate::http::call::{Call, empty};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::quote;
-use crate::server::Server;
+use crate::server::{Member, Server};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/operator/raft/";
     // What follows the word does not count.
     mux.add(Methods::Any, root, "configuration{}", Capability::Management, |call| Box::pin(configuration(call)));
     mux.add(Methods::Any, root, "peer{}", Capability::Management, |call| Box::pin(remove_peer(call)));
+    mux.add(Methods::Any, root, "transfer-leadership{}", Capability::Management, |call| Box::pin(transfer_leadership(call)));
     mux.add(Methods::Any, root, "{}", Capability::Management, |_| Box::pin(std::future::ready(Err(no_such_method()))));
 }
 
@@ -44,19 +45,16 @@ pub(super) struct RaftServer {
     raft_protocol: String,
 }
 
-impl RaftServer {
-    /// This server; there are no others yet.
-    pub(super) fn this<S: Server>(server: &S) -> Self {
-        let mut tags = server.agent_self().tags;
-        let leader = server.leader_addr();
-        let address = server.peer_addrs().into_iter().next().unwrap_or_default();
+impl From<Member> for RaftServer {
+    fn from(mut member: Member) -> Self {
         RaftServer {
-            id: tags.remove("id").unwrap_or_default(),
-            node: server.info().name.clone(),
-            leader: leader == address,
-            address,
-            voter: true,
-            raft_protocol: tags.remove("raft_vsn").unwrap_or_else(|| "unknown".to_owned()),
+            id: member.id,
+            // Nobody has told who is at this address.
+            node: if member.name.is_empty() { "(unknown)".to_owned() } else { member.name },
+            leader: member.leader,
+            address: member.address,
+            voter: member.voter,
+            raft_protocol: member.tags.remove("raft_vsn").unwrap_or_else(|| "unknown".to_owned()),
         }
     }
 }
@@ -66,7 +64,7 @@ async fn configuration<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
     }
     call.read_params()?;
-    call.plain(&ConfigurationResponse { servers: vec![RaftServer::this(&*call.server)], index: 0 })
+    call.plain(&ConfigurationResponse { servers: call.server.members().into_iter().map(RaftServer::from).collect(), index: 0 })
 }
 
 async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -74,20 +72,44 @@ async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(no_such_method());
     }
     call.write_namespace()?;
-    let query = call.query();
-    let known = RaftServer::this(&*call.server);
-    let (word, asked, known) = match (query.get("id"), query.get("address")) {
-        (None, None) => {
-            let text = "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove";
-            return Err(ApiError::bad_request(text));
-        }
-        (Some(_), Some(_)) => return Err(ApiError::bad_request("Must specify only one of ?id or ?address")),
-        (Some(id), None) => ("id", id, known.id),
-        (None, Some(address)) => ("address", address, known.address),
-    };
-    if asked.is_empty() || *asked != known {
-        return Err(ApiError::internal(format!("{word} {} was not found in the Raft configuration", quote(&asked))));
+    let member = named(&call, "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove")?;
+    let voters = call.server.members().iter().filter(|other| other.voter && other.id != member.id).count();
+    if voters == 0 {
+        return Err(ApiError::internal("need at least one voter in configuration"));
     }
-    // It is the only one that votes.
-    Err(ApiError::internal("need at least one voter in configuration"))
+    call.server.remove_member(&member.id).await?;
+    Ok(empty())
+}
+
+/// The member that `id` or `address` names.
+fn named<S: Server>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
+    let query = call.query();
+    let mut members = call.server.members().into_iter();
+    let (word, asked, found) = match (query.get("id"), query.get("address")) {
+        (None, None) => return Err(ApiError::bad_request(neither.to_owned())),
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("Must specify only one of ?id or ?address")),
+        (Some(id), None) => ("id", id.clone(), members.find(|member| member.id == *id)),
+        (None, Some(address)) => ("address", address.clone(), members.find(|member| member.address == *address)),
+    };
+    found.ok_or_else(|| ApiError::internal(format!("{word} {} was not found in the Raft configuration", quote(&asked))))
+}
+
+/// Without a name it is left to the leader who is next; later versions of the reference ask for one.
+async fn transfer_leadership<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.method != Method::PUT && call.method != Method::POST {
+        return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
+    }
+    call.write_namespace()?;
+    let query = call.query();
+    let wanted = match (query.get("id"), query.get("address")) {
+        (None, None) => None,
+        _ => Some(named(&call, "")?),
+    };
+    if let Some(member) = wanted.as_ref().filter(|member| !member.voter) {
+        return Err(ApiError::internal(format!("server {} does not vote, so it cannot lead", quote(&member.id))));
+    }
+    if wanted.as_ref().is_none_or(|member| !member.leader) {
+        call.server.transfer_leadership(wanted.as_ref().map(|member| member.id.as_str())).await?;
+    }
+    Ok(empty())
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use axum::http::Method;
 
 use crate::caller::{AuthError, Caller, Identity};
+use crate::http::call::Call;
+use crate::http::passed::Peer;
 use crate::server::{Served, Server};
 
 /// What a call does to what it is about.
@@ -95,8 +97,9 @@ fn endpoint(method: &Method, path: &str) -> Option<(&'static str, RateOp)> {
     Some((endpoint, op))
 }
 
-/// Who made a call, as the label of a counter has it. Nobody is named where ACLs are off, and where the token could not be made out.
-fn identity(caller: &Result<Caller, AuthError>) -> Option<String> {
+/// Who made a call, as the label of a counter has it: of somebody unknown it is known where he is. Nobody is named where ACLs are off, and
+/// where the token could not be made out.
+fn identity(caller: &Result<Caller, AuthError>, peer: Option<Peer>) -> Option<String> {
     match caller {
         Ok(caller) => match caller.identity() {
             Identity::AclsOff => None,
@@ -105,22 +108,32 @@ fn identity(caller: &Result<Caller, AuthError>) -> Option<String> {
             Identity::Workload(workload) => Some(format!("alloc:{}", workload.claims.alloc_id)),
             Identity::Node(node) => Some(format!("client:{node}")),
         },
-        Err(AuthError::Unknown) => Some("unauthenticated".to_owned()),
+        Err(AuthError::Unknown) => Some(peer.map_or_else(|| "unauthenticated".to_owned(), |Peer(ip)| format!(":{ip}"))),
         Err(AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => None,
     }
 }
 
 /// Counts a request, whatever comes of it.
-pub(super) fn count<S: Server>(server: &S, method: &Method, path: &str, caller: &Result<Caller, AuthError>) {
-    if let Some((endpoint, op)) = endpoint(method, path) {
-        server.count_served(Served { endpoint, op, identity: identity(caller) });
+pub(super) fn count<S: Server>(call: &Call<S>, caller: &Result<Caller, AuthError>) {
+    if let Some((endpoint, op)) = endpoint(&call.method, &call.path) {
+        call.server.count_served(Served { endpoint, op, identity: identity(caller, call.peer) });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RateOp, endpoint};
+    use super::{Peer, RateOp, endpoint, identity};
+    use crate::caller::AuthError;
     use axum::http::Method;
+
+    #[test]
+    fn of_somebody_unknown_it_is_known_where_he_is() {
+        let label = |error, peer| identity(&Err(error), peer);
+        let peer = Some(Peer([10, 0, 0, 1].into()));
+        assert_eq!(label(AuthError::Unknown, peer).as_deref(), Some(":10.0.0.1"));
+        assert_eq!(label(AuthError::Unknown, None).as_deref(), Some("unauthenticated"));
+        assert_eq!(label(AuthError::Expired, peer), None);
+    }
 
     #[test]
     fn requests_are_the_calls_of_the_reference() {

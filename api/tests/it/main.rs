@@ -4,6 +4,7 @@ mod acl;
 mod auth_methods;
 mod autopilot;
 mod blocking;
+mod bounded;
 mod callers;
 mod cluster;
 #[path = "../../../fuzz/src/corpus.rs"]
@@ -11,6 +12,7 @@ mod corpus;
 mod csi;
 mod evals;
 mod every_list;
+mod forward;
 #[path = "../../../fuzz/src/frames.rs"]
 mod frames;
 mod hostile;
@@ -24,6 +26,7 @@ mod login;
 mod matrix;
 mod namespaces;
 mod periodic;
+mod place;
 mod provider;
 mod routes;
 mod search;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -18,8 +17,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, Contact, Health, PlannedJob, Proposal, ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive,
-    SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError,
+    RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -32,6 +31,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::place::Place;
 use crate::shapes::Document;
 
 /// Nobody can be asked.
@@ -133,7 +133,9 @@ impl Fetch for Nobody {
 
 /// A server that applies commands as they come.
 pub struct Memory {
-    state: Mutex<Arc<State>>,
+    state: Arc<Mutex<Arc<State>>>,
+    /// Its place among several servers.
+    pub place: Place,
     watches: Watches,
     events: Arc<EventHub>,
     last_actor: Mutex<Actor>,
@@ -184,7 +186,8 @@ impl Memory {
         pass(&mut state, 1);
         let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
         Arc::new(Self {
-            state: Mutex::new(Arc::new(state)),
+            state: Arc::new(Mutex::new(Arc::new(state))),
+            place: Place::default(),
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
@@ -213,7 +216,8 @@ impl Memory {
         let state = self.view();
         let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
         Arc::new(Self {
-            state: Mutex::new(state),
+            state: Arc::new(Mutex::new(state)),
+            place: Place::default(),
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
@@ -225,6 +229,13 @@ impl Memory {
             bootstrap_reset: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         })
+    }
+
+    /// Another server with the same log: what one applies, both have.
+    pub fn sibling(&self) -> Arc<Self> {
+        let mut sibling = Arc::into_inner(self.twin()).expect("nobody else has it");
+        sibling.state = Arc::clone(&self.state);
+        Arc::new(sibling)
     }
 
     /// Applies a command as if a loop of the leader had proposed it.
@@ -270,13 +281,48 @@ impl Server for Memory {
         Arc::clone(&self.state.lock())
     }
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
-        self.apply(proposal)
+        self.place.propose(|| self.apply(proposal))
     }
     async fn read_barrier(&self) -> Result<(), ProposeError> {
-        Ok(())
+        if self.leader() == Leader::Here { Ok(()) } else { Err(ProposeError::NoLeader) }
+    }
+    fn leader(&self) -> Leader {
+        self.place.leader()
+    }
+    async fn leader_other_than(&self, known: &Leader) {
+        self.place.leader_other_than(known).await;
+    }
+    async fn pass_on(&self, address: &str, request: axum::extract::Request) -> Result<axum::response::Response, PassFailure> {
+        self.place.pass_on(address, request).await
+    }
+    fn members(&self) -> Vec<Member> {
+        vec![Member {
+            id: "00000000-0000-0001-0000-000000000001".into(),
+            name: "memory.global".into(),
+            address: "127.0.0.1:4647".into(),
+            serf_port: 4648,
+            tags: BTreeMap::new(),
+            version: "1.6.5".into(),
+            alive: true,
+            voter: true,
+            leader: self.leader() == Leader::Here,
+            own: true,
+        }]
+    }
+    fn cluster_health(&self) -> ClusterHealth {
+        ClusterHealth { healthy: true, failure_tolerance: 0, servers: BTreeMap::new() }
+    }
+    async fn join(&self, address: &str) -> Result<(), String> {
+        Err(format!("{address} does not answer"))
+    }
+    async fn remove_member(&self, _: &str) -> Result<(), ProposeError> {
+        Err(ProposeError::NoLeader)
+    }
+    async fn transfer_leadership(&self, _: Option<&str>) -> Result<(), ProposeError> {
+        Err(ProposeError::NoLeader)
     }
     fn contact(&self) -> Contact {
-        Contact { known_leader: true, last_contact: Duration::ZERO }
+        self.place.contact()
     }
     fn watches(&self) -> &Watches {
         &self.watches

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, Dur, TaskRunState, Time};
-use songline_rpc::{AllocUpdate, BlockingQuery, Servers};
+use songline_rpc::{AllocUpdate, BlockingQuery, RpcError, Servers};
 
 use super::{DEV_RETRY, Inner, WATCH_RETRY, lock};
 use crate::core::{AllocRunner, AllocRunnerConfig, Input, changes, is_reconnect, wanted};
@@ -14,6 +14,8 @@ use crate::state::Left;
 
 /// Wait after an answer that lacked allocations, and up to once more.
 const MISSING_RETRY: Dur = Dur::from_secs(2);
+/// Wait while servers are away, and up to once more: new allocations should not wait longer for a server that has come back than it took.
+const AWAY_RETRY: Dur = Dur::from_secs(1);
 /// Wait this long before the next round.
 struct Pause(Duration);
 
@@ -39,7 +41,7 @@ impl<S: Servers> Inner<S> {
             if error.to_string().contains("node secret ID does not match") {
                 self.register_again.notify_one();
             }
-            Pause(self.retry_wait(WATCH_RETRY))
+            Pause(self.retry_wait(after(&error)))
         })?;
         let here: BTreeMap<AllocId, u64> =
             self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
@@ -53,7 +55,7 @@ impl<S: Servers> Inner<S> {
         if !wanted.pull.is_empty() {
             let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(|error| {
                 tracing::warn!(%error, "fetching allocations");
-                Pause(self.retry_wait(WATCH_RETRY))
+                Pause(self.retry_wait(after(&error)))
             })?;
             pulled = fetched.into_iter().map(|alloc| (alloc.id, alloc)).collect();
             let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
@@ -185,5 +187,13 @@ fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
         task_states,
         deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
         network_status: None,
+    }
+}
+
+/// How long a round waits after this error.
+fn after(error: &RpcError) -> Dur {
+    match error {
+        RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
+        RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
     }
 }

@@ -82,7 +82,7 @@ pub(super) async fn set_up_task(
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
     }
     let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
-    let owner = (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid));
+    let owner = owner(task, driver);
     let (building, built_for) = (dir.clone(), name.clone());
     let built = tokio::task::spawn_blocking(move || building.build().and_then(|()| building.build_task(&built_for, owner))).await;
     built
@@ -131,6 +131,12 @@ pub(super) async fn set_up_task(
         cores: resources.cpu.reserved_cores.unwrap_or_default(),
         mounts,
     })
+}
+
+/// Whose a task's secrets are: its user's, if there is such a user.
+pub(super) fn owner(task: &Task, driver: &dyn Driver) -> Option<(u32, u32)> {
+    let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
+    (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid))
 }
 
 /// Fetches what a task wants before it starts. Failing is no reason to give up while its restart policy allows more.

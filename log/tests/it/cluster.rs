@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use songline_log::{Config, Log, NodeId, Start, Timing, Transport, TransportError};
+use songline_log::{Config, Log, NodeId, Start, Timing, Transport, TransportError, stand_alone};
 
 use crate::machine::{Diary, config};
 
@@ -214,4 +214,27 @@ async fn leadership_moves_when_asked_and_members_go() {
     cluster.until_all_agree().await;
     let refused = cluster.log(by).transfer_leadership(Some(old)).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("server {old} has no vote"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
+    let mut cluster = Cluster::founded(3).await;
+    cluster.write("before").await;
+    cluster.until_all_agree().await;
+    for id in 1..=3 {
+        cluster.stop(id).await;
+    }
+    let dir = cluster.dirs[&2].path().to_owned();
+    let alone = stand_alone(&dir, 2, "server-2").unwrap();
+    assert_eq!(Some(alone.written.index - 1), alone.last.map(|last| last.index));
+    assert!(Some(alone.written.term) > alone.last.map(|last| last.term));
+    cluster.start(2).await;
+    assert!(cluster.has(2, "before"));
+    assert_eq!(cluster.write("after").await, 2);
+    assert_eq!(cluster.log(2).members().borrow().addresses.keys().copied().collect::<Vec<_>>(), [2]);
+    // Others begin anew, and it takes them in.
+    cluster.start(4).await;
+    cluster.log(2).add_learner(4, "server-4").await.unwrap();
+    cluster.until("the new one has everything", |it| it.has(4, "before") && it.has(4, "after")).await;
+    assert!(stand_alone(&dir, 2, "server-2").is_err(), "nobody does that to a log in use");
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use songline_commands::Slice;
 use songline_lang::bexpr::Filter;
@@ -84,10 +85,10 @@ impl Scan {
             scan.last = Some(*key);
             let id = key.1;
             if filter.matches_fields(&Looked::new(id, eval)).unwrap_or(false) && may_go(tx, id, eval) {
-                doomed.push(id);
+                doomed.push((id, Arc::clone(eval.job())));
             }
         }
-        doomed.iter().for_each(|id| scan.delete(tx, *id));
+        doomed.iter().for_each(|(id, job)| scan.delete(tx, *id, job));
         scan.settle(tx)
     }
 
@@ -97,19 +98,25 @@ impl Scan {
         let left = ids.get(usize::try_from(looked).unwrap_or(usize::MAX)..).unwrap_or_default();
         for id in left.iter().take(slice.rows_max as usize) {
             scan.looked += 1;
-            if tx.tables.evals.get(id).is_some_and(|eval| eval.create_index() <= through && may_go(tx, *id, eval)) {
-                scan.delete(tx, *id);
+            if tx.tables.evals.get(id).is_none_or(|place| place.create_index() > through) {
+                continue;
+            }
+            if let Some(eval) = tx.packed_eval(*id).filter(|eval| may_go(tx, *id, eval)) {
+                let job = Arc::clone(eval.job());
+                scan.delete(tx, *id, &job);
             }
         }
         scan.ended = scan.looked == left.len() as u64;
         scan.settle(tx)
     }
 
-    fn delete(&mut self, tx: &mut Tx<'_>, id: EvalId) {
-        if let Some(row) = tx.tables.evals.get(&id) {
-            self.jobs.insert(row.job().clone());
-            tx.delete::<tables::Evals>(&id);
+    fn delete(&mut self, tx: &mut Tx<'_>, id: EvalId, job: &Arc<JobKey>) {
+        // Several ids of a list may be the same.
+        if tx.delete::<tables::Evals>(&id) {
             self.deleted += 1;
+            if !self.jobs.contains(&**job) {
+                self.jobs.insert(JobKey::clone(job));
+            }
         }
     }
 

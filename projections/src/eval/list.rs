@@ -12,7 +12,6 @@ use crate::eval::packed::{Looked, PackedEval};
 use crate::key_set::KeySet;
 use crate::runs::Runs;
 use crate::state::State;
-use crate::table::Kept;
 
 /// What a list of evaluations asks for, by create index and id.
 #[derive(Clone, Copy)]
@@ -101,7 +100,7 @@ impl State {
             Some(from) if list.reverse => (Bound::Unbounded, Bound::Included((from, EvalId::from_bytes([0xff; 16])))),
             Some(from) => (Bound::Included((from, EvalId::NIL)), Bound::Unbounded),
         };
-        let row = |key: &Key| (*key, self.tables.evals.get(&key.1).expect("an index holds ids of rows"));
+        let row = |key: &Key| (*key, self.by.evals_by_create.get(key).expect("an index holds ids of rows"));
         match self.narrowest(list) {
             Source::All => walk(list, self.by.evals_by_create.range(range).map(|(key, packed)| (*key, packed))),
             Source::Keys(keys) => walk(list, keys.range(range).map(row)),

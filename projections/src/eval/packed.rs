@@ -79,32 +79,51 @@ mod tag {
     pub const PRIORITY: u8 = 17;
 }
 
-impl Kept<EvalId, Evaluation> for PackedEval {
-    fn keep(state: &State, row: &Arc<Evaluation>) -> Self {
+/// What the table keeps of an evaluation: where in the order of creation the packed row stands. A write copies the leaf of the table that a
+/// view shares; if its entries were counted references, every one of them would be counted up and down again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EvalPlace {
+    create_index: u64,
+}
+
+impl EvalPlace {
+    /// Index of the entry that made it.
+    pub(crate) fn create_index(&self) -> u64 {
+        self.create_index
+    }
+}
+
+impl Kept<EvalId, Evaluation> for EvalPlace {
+    fn keep(_state: &State, row: &Arc<Evaluation>) -> Self {
+        Self { create_index: row.create_index }
+    }
+
+    fn row(&self, state: &State, key: &EvalId) -> Arc<Evaluation> {
+        state.by.evals_by_create.get(&(self.create_index, *key)).expect("every row of the table has its place").row(key)
+    }
+}
+
+impl PackedEval {
+    /// Packs a row. The job's name is shared with other evaluations of the job.
+    pub(crate) fn new(state: &State, row: &Evaluation) -> Self {
         let key = super::job_key(row);
         let job = state.by.evals_by_job.get_key_value(&key).map_or_else(|| Arc::new(key), |(shared, _)| Arc::clone(shared));
         Self(Arc::new(Packed::new(row, job)))
     }
 
-    fn row(&self, key: &EvalId) -> Arc<Evaluation> {
+    /// The row again.
+    pub(crate) fn row(&self, key: &EvalId) -> Arc<Evaluation> {
         Arc::new(self.0.unpack(*key))
     }
-}
 
-impl PackedEval {
     /// The job's name.
-    pub(crate) fn job(&self) -> &JobKey {
+    pub(crate) fn job(&self) -> &Arc<JobKey> {
         &self.0.job
     }
 
     /// Its status.
     pub(crate) fn status(&self) -> EvalStatus {
         self.0.status
-    }
-
-    /// Index of the entry that made it.
-    pub(crate) fn create_index(&self) -> u64 {
-        self.0.create_index
     }
 }
 

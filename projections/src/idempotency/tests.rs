@@ -96,6 +96,10 @@ fn a_write_that_was_passed_on_and_asked_again_runs_once() {
          namespace upsert dev key=k at=219
          namespace upsert dev passed=k at=220",
         expect![[r#"
+            namespace upsert dev passed=k at=100: ok [+namespace:dev +key:k]
+            namespace upsert dev passed=k at=219: ok (as at 2)
+            namespace upsert dev key=k at=219: ok (as at 2)
+            namespace upsert dev passed=k at=220: ok [~namespace:dev ~key:k]
         "#]],
     );
 }
@@ -110,6 +114,12 @@ fn keys_of_servers_go_after_two_minutes_and_leave_those_of_callers() {
          namespace upsert dev passed=c at=300
          namespace upsert dev key=own at=301",
         expect![[r#"
+            namespace upsert dev key=own at=100: ok [+namespace:dev +key:own]
+            namespace upsert dev passed=a at=101: ok [~namespace:dev +key:a]
+            namespace upsert dev passed=b at=102: ok [~namespace:dev +key:b]
+            namespace upsert dev key=other at=300: ok [~namespace:dev +key:other]
+            namespace upsert dev passed=c at=300: ok [~namespace:dev +key:c -key:a -key:b]
+            namespace upsert dev key=own at=301: ok (as at 2)
         "#]],
     );
 }

@@ -1,5 +1,7 @@
 //! `Alloc`: whole allocations as nodes fetch them. Identities travel as tokens there, and as signatures in the rows.
 
+mod legacy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use songline_model::{AllocId, Allocation, Secret, Signature, Str, TaskIdentity, 
 
 use super::message;
 use crate::msgpack::{self, RawValue};
+use legacy::Legacy;
 
 message! {
     /// Asks for whole allocations.
@@ -91,20 +94,29 @@ message! {
 pub struct WireAlloc(pub Arc<Allocation>);
 
 /// What of an allocation has another shape on the wire.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Identities {
+    signed_identities: Option<BTreeMap<Str, Secret>>,
+}
+
+/// What stands on the wire beside the row's own fields.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Tokens {
+    #[serde(skip_serializing_if = "Option::is_none")]
     signed_identities: Option<BTreeMap<Str, Secret>>,
 }
 
 impl Serialize for WireAlloc {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let row = &self.0;
-        let Some(identities) = &row.signed_identities else { return row.serialize(s) };
-        let tokens = identities.iter().filter_map(|of| Some((of.task.clone(), row.identity_token(&of.task)?)));
-        let tokens = Identities { signed_identities: Some(tokens.collect()) };
+        let token = |of: &TaskIdentity| Some((of.task.clone(), row.identity_token(&of.task)?));
+        let tokens = row.signed_identities.as_ref().map(|all| all.iter().filter_map(token).collect());
         let bare = Allocation { signed_identities: None, ..Allocation::clone(row) };
-        msgpack::merged(&bare, &tokens).map_err(serde::ser::Error::custom)?.serialize(s)
+        let legacy = Legacy::of(row.allocated_resources.as_deref());
+        let whole = msgpack::merged(&bare, &Tokens { signed_identities: tokens }).and_then(|row| msgpack::merged(&row, &legacy));
+        whole.map_err(serde::ser::Error::custom)?.serialize(s)
     }
 }
 

@@ -1,51 +1,9 @@
-//! What precedes a request and an answer, and the errors of streams.
+//! What messages of streams are wrapped in, and the errors that end them. Headers are the business of `net`.
 
-use serde::{Deserialize, Serialize};
 use songline_model::{Blob, Str};
 
 use super::message;
 use crate::RpcError;
-
-/// What texts of errors begin with that carry a status for HTTP.
-const CODED: &str = "RPC Error:: ";
-
-/// What precedes a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct RequestHeader {
-    /// Counts up for each process; the answer carries it back.
-    pub seq: u64,
-    /// `Service.Method`.
-    pub service_method: Str,
-}
-
-/// What precedes an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ResponseHeader {
-    /// Why there is no answer; empty when there is one. An empty map follows an error.
-    pub error: Str,
-    /// Of the request.
-    pub seq: u64,
-    /// Of the request.
-    pub service_method: Str,
-}
-
-message! {
-    /// What a stream begins with.
-    plain StreamingRequest {
-        /// `Service.Method`.
-        method: Str,
-    }
-}
-
-message! {
-    /// What is answered to that, before the request itself is sent.
-    plain StreamOpened {
-        /// Why there will be no stream; empty when there is one.
-        error: Str,
-    }
-}
 
 message! {
     /// A message of a stream. An error ends it.
@@ -95,26 +53,5 @@ impl From<StreamError> for RpcError {
             Some(code) => RpcError::Coded { code, text: error.message.into() },
             None => RpcError::Remote(error.message.into()),
         }
-    }
-}
-
-/// An error as the header of an answer has it.
-pub fn error_text(error: &RpcError) -> String {
-    match error {
-        RpcError::Coded { code, text } => format!("{CODED}{code},{text}"),
-        RpcError::Remote(_) | RpcError::NoLeader | RpcError::Lost(_) => error.to_string(),
-    }
-}
-
-/// The error of a text that came in the header of an answer.
-pub fn error_of_text(text: &str) -> RpcError {
-    if text == RpcError::NoLeader.to_string() {
-        return RpcError::NoLeader;
-    }
-    // The callers on the way may have put something before it.
-    let coded = text.find(CODED).and_then(|at| text[at + CODED.len()..].split_once(','));
-    match coded.map(|(code, text)| (code.parse(), text)) {
-        Some((Ok(code), text)) => RpcError::Coded { code, text: text.to_owned() },
-        Some((Err(_), _)) | None => RpcError::remote(text),
     }
 }

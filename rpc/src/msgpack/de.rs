@@ -49,6 +49,9 @@ const GROWTH_FACTOR: usize = 16;
 /// About what a field of a struct takes, in bytes.
 const FIELD_BYTES: usize = 16;
 
+/// What a value that is kept as bytes counts as, in fields.
+const RAW_FIELDS: usize = 48;
+
 /// Fields that have another shape here than in the rows; the messages put them in (`message::alloc`).
 const OTHER_SHAPES: [(&str, &str); 1] = [("Allocation", "SignedIdentities")];
 
@@ -397,7 +400,11 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
         match name {
             form::ID => self.visit_text(visitor),
-            RAW => visitor.visit_borrowed_bytes(self.skip_value()?),
+            RAW => {
+                // Read on its own later, so its structs count here.
+                self.charge(RAW_FIELDS)?;
+                visitor.visit_borrowed_bytes(self.skip_value()?)
+            }
             _ => visitor.visit_newtype_struct(self),
         }
     }

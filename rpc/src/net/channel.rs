@@ -41,6 +41,13 @@ impl Channel {
         self.writer.send(value).await
     }
 
+    /// The same, where `value` comes next before all else.
+    #[must_use]
+    pub fn with_first(mut self, value: Bytes) -> Self {
+        self.reader.0.put_back(&value);
+        self
+    }
+
     /// Both directions on their own.
     pub fn split(self) -> (ChannelReader, ChannelWriter) {
         (self.reader, self.writer)

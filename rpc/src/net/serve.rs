@@ -33,7 +33,9 @@ pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, di
 /// Answers the streams that the other side opens, each of which begins with its own byte if they are `typed`, until the session ends.
 pub async fn serve_session<D: Dispatch>(session: Session, typed: bool, caller: Caller, dispatch: Arc<D>) {
     let caller = Caller { session: Some(session.clone()), ..caller };
-    while let Ok(stream) = session.accept().await {
+    // Streams hold the session, so one whose server goes would stay for as long as the other side does.
+    let session = EndsSession(session);
+    while let Ok(stream) = session.0.accept().await {
         let (caller, dispatch) = (caller.clone(), Arc::clone(&dispatch));
         tokio::spawn(async move {
             if typed {
@@ -42,6 +44,15 @@ pub async fn serve_session<D: Dispatch>(session: Session, typed: bool, caller: C
                 calls(Box::new(stream), &caller, dispatch.as_ref()).await;
             }
         });
+    }
+}
+
+/// Ends a session with the future that serves it.
+struct EndsSession(Session);
+
+impl Drop for EndsSession {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -46,6 +46,13 @@ impl<R: AsyncRead + Unpin> Values<R> {
         }
     }
 
+    /// Takes back a value that was given out.
+    pub(super) fn put_back(&mut self, value: &[u8]) {
+        let mut buffer = BytesMut::from(value);
+        buffer.extend_from_slice(&self.buffer);
+        (self.buffer, self.scan) = (buffer, None);
+    }
+
     /// How many bytes were given out as values.
     pub fn taken(&self) -> usize {
         self.taken

@@ -5,22 +5,28 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use super::counts::{Counted, Counts};
+use super::tls::Tls;
 use super::{Conn, FirstByte};
 
-/// What a connection may take.
+/// What a connection may take, and what it has to show.
 #[derive(Debug, Clone)]
 pub struct PortLimits {
-    /// How long a connection may keep silent before it says what it is.
+    /// How long a connection may keep silent before it says what it is, and how long a handshake of TLS may take.
     pub handshake_within: Duration,
+    /// How many connections one address may have; 0 is no bound.
+    pub connections_per_address_max: usize,
+    /// With what connections are made safe; `None`: not at all.
+    pub tls: Option<Tls>,
 }
 
 impl Default for PortLimits {
     fn default() -> Self {
-        Self { handshake_within: Duration::from_secs(5) }
+        Self { handshake_within: Duration::from_secs(5), connections_per_address_max: 100, tls: None }
     }
 }
 
@@ -28,10 +34,26 @@ impl Default for PortLimits {
 pub trait Accept: Send + Sync + 'static {
     /// Speaks over a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`.
     fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) -> impl Future<Output = ()> + Send;
+
+    /// The same with TLS below: `names` are those of the region that the caller's certificate has.
+    fn accept_named(
+        self: Arc<Self>,
+        first: FirstByte,
+        conn: Conn,
+        from: SocketAddr,
+        names: Arc<[String]>,
+    ) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        let _ = names;
+        self.accept(first, conn, from)
+    }
 }
 
 /// Accepts until `closing`. Connections end by themselves when their speakers are told to.
 pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, acceptor: Arc<A>, closing: CancellationToken) {
+    let counts = Counts::new(limits.connections_per_address_max);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -39,10 +61,15 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
         };
         match accepted {
             Ok((stream, from)) => {
+                // One more than may be is closed at once.
+                let Some(counted) = counts.count(from.ip()) else {
+                    tracing::warn!(%from, "too many connections from this address");
+                    continue;
+                };
                 let (limits, acceptor, closing) = (limits.clone(), Arc::clone(&acceptor), closing.clone());
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = welcome(stream, from, limits, acceptor) => {}
+                        () = welcome(stream, from, counted, limits, acceptor) => {}
                         () = closing.cancelled() => {}
                     }
                 });
@@ -56,14 +83,37 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
     }
 }
 
-async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, limits: PortLimits, acceptor: Arc<A>) {
+async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted: Counted, limits: PortLimits, acceptor: Arc<A>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%from, %error, "a connection went at once");
         return;
     }
-    let Ok(Ok(byte)) = tokio::time::timeout(limits.handshake_within, stream.read_u8()).await else { return };
-    match FirstByte::of(byte) {
-        Some(FirstByte::Tls | FirstByte::RaftOfReference) | None => tracing::warn!(%from, byte, "a connection that is not spoken here"),
-        Some(first) => acceptor.accept(first, Box::new(stream), from).await,
+    let Some(byte) = first_byte(&mut stream, limits.handshake_within).await else { return };
+    match (FirstByte::of(byte), &limits.tls) {
+        (Some(FirstByte::Tls), Some(tls)) => {
+            let (mut stream, names) = match tokio::time::timeout(limits.handshake_within, tls.accept(stream)).await {
+                Ok(Ok(shaken)) => shaken,
+                Ok(Err(error)) => return tracing::warn!(%from, %error, "a handshake of TLS"),
+                Err(_) => return tracing::warn!(%from, "a handshake of TLS took too long"),
+            };
+            let Some(byte) = first_byte(&mut stream, limits.handshake_within).await else { return };
+            match FirstByte::of(byte) {
+                Some(FirstByte::Tls | FirstByte::RaftOfReference) | None => not_spoken(from, byte),
+                Some(first) if counted.is_for(first) => acceptor.accept_named(first, Box::new(stream), from, names).await,
+                Some(_) => tracing::warn!(%from, "too many connections of this kind from this address"),
+            }
+        }
+        (Some(FirstByte::Tls | FirstByte::RaftOfReference) | None, _) => not_spoken(from, byte),
+        (Some(_), Some(tls)) if !tls.takes_plain() => tracing::warn!(%from, "a connection without TLS"),
+        (Some(first), _) if counted.is_for(first) => acceptor.accept(first, Box::new(stream), from).await,
+        (Some(_), _) => tracing::warn!(%from, "too many connections of this kind from this address"),
     }
+}
+
+fn not_spoken(from: SocketAddr, byte: u8) {
+    tracing::warn!(%from, byte, "a connection that is not spoken here");
+}
+
+async fn first_byte(stream: &mut (impl AsyncRead + Unpin), within: Duration) -> Option<u8> {
+    tokio::time::timeout(within, stream.read_u8()).await.ok()?.ok()
 }

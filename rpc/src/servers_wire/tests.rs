@@ -112,7 +112,7 @@ impl RpcClient for Wire {
     async fn call(&self, method: &str, body: Vec<u8>) -> Result<Vec<u8>, RpcError> {
         match serve_servers(&*self.0, &*self.0, method, &body).await {
             Ok(answer) => Ok(answer),
-            Err(ServeError::Refused(error)) => Err(crate::message::error_of_text(&crate::message::error_text(&error))),
+            Err(ServeError::Refused(error)) => Err(RpcError::of_wire_text(&error.wire_text())),
             Err(error) => panic!("{method}: {error}"),
         }
     }
@@ -215,7 +215,8 @@ async fn refusals_keep_their_text_and_their_status() {
         [RpcError::remote("node not found"), RpcError::Coded { code: 404, text: "no such thing, really".into() }, RpcError::NoLeader]
     {
         let (servers, _) = remote(Recorder { refusal: Some(refusal.clone()), ..Recorder::default() });
-        assert_eq!(servers.node_update_status(&from(), NodeStatus::Ready).await, Err(refusal));
+        let told = servers.node_update_status(&from(), NodeStatus::Ready).await.unwrap_err();
+        assert_eq!(told.wire_text(), refusal.wire_text());
     }
 }
 

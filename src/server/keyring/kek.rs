@@ -21,7 +21,8 @@ pub(super) struct Kek {
 }
 
 impl Kek {
-    fn new(key: [u8; KEY_BYTES]) -> Self {
+    /// The key with these bytes.
+    pub(super) fn new(key: [u8; KEY_BYTES]) -> Self {
         let digest = blake3::derive_key("songline key-encryption key fingerprint v1", &key);
         let fingerprint = hex(&digest[..8]);
         Self { key, fingerprint }
@@ -30,6 +31,26 @@ impl Kek {
     /// Which one it is, as its wrapped keys say it. It tells nothing of the key.
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// Its bytes. They go to other servers, and nowhere else.
+    pub(super) fn key(&self) -> &[u8; KEY_BYTES] {
+        &self.key
+    }
+
+    /// Puts this key in the place of the one that is there, which is kept beside it under its fingerprint.
+    pub(super) fn put(&self, dir: &Path) -> Result<(), KeyringError> {
+        match Self::read(dir) {
+            Ok(there) if there.key == self.key => return Ok(()),
+            Ok(there) => {
+                let (path, aside) = (dir.join(FILE), dir.join(format!("{FILE}.{}", there.fingerprint)));
+                fs::rename(&path, aside)
+                    .map_err(|error| KeyringError::KekUnusable { path: path.display().to_string(), reason: error.to_string() })?;
+            }
+            Err(KeyringError::KekMissing(_)) => {}
+            Err(other) => return Err(other),
+        }
+        Self::write(dir, &self.key)
     }
 
     /// Reads the file of this directory.
@@ -46,13 +67,16 @@ impl Kek {
 
     /// Makes a key and its file, durable before anything is wrapped with it. The file must not be there.
     pub(super) fn make(dir: &Path) -> Result<(), KeyringError> {
-        let key = material::random()?;
+        Self::write(dir, &material::random()?)
+    }
+
+    fn write(dir: &Path, key: &[u8; KEY_BYTES]) -> Result<(), KeyringError> {
         let path = dir.join(FILE);
         let write = || -> std::io::Result<()> {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
             let unfinished = path.with_extension("tmp");
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-            writeln!(file, "{}", hex(&key))?;
+            writeln!(file, "{}", hex(key))?;
             file.sync_all()?;
             // Unlike a rename, a link never replaces a key that is there.
             let linked = fs::hard_link(&unfinished, &path);

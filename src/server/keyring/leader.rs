@@ -65,6 +65,7 @@ impl Core {
         for effect in root_keys::due(&view, &self.config.root_keys, self.now()) {
             match effect {
                 Effect::Rotate => {
+                    self.share_first_kek().await?;
                     let fresh = self.keyring.fresh_key(&view, self.now().nanos(), false)?;
                     self.write_as_keyring(reign, fresh).await?;
                 }

@@ -15,7 +15,16 @@ use crate::server::Core;
 
 async fn start(dir: &std::path::Path) -> anyhow::Result<Agent> {
     let server = AgentConfig::dev().server;
-    Agent::start(AgentConfig { data_dir: Some(dir.to_owned()), http_port: 0, server, client: None, ..AgentConfig::dev() }).await
+    Agent::start(AgentConfig {
+        data_dir: Some(dir.to_owned()),
+        http_port: 0,
+        rpc_port: 0,
+        serf_port: 0,
+        server,
+        client: None,
+        ..AgentConfig::dev()
+    })
+    .await
 }
 
 fn core(agent: &Agent) -> &Arc<Core> {

@@ -86,7 +86,14 @@ fn what_servers_tell_replaces_the_list_but_an_unchanged_set_is_not_reshuffled() 
          told d e f
          told f e d
          told",
-        expect![[r#""#]],
+        expect![[r#"
+            b c a
+            fail b: c a b
+            told b a c: c a b
+            told d e f: e f d
+            told f e d: e f d
+            told: e f d (no servers)
+        "#]],
     );
 }
 
@@ -101,7 +108,16 @@ fn a_node_looks_for_another_server_after_five_to_ten_minutes_and_takes_the_first
          at 1300
          told x y
          ping a",
-        expect![[r#""#]],
+        expect![[r#"
+            b c a
+            at 299: b c a (nothing to try)
+            at 600: b c a (tries b a c)
+            ping a: a b c
+            at 601: a b c (nothing to try)
+            at 1300: a b c (tries c b a)
+            told x y: x y
+            ping a: x y
+        "#]],
     );
 }
 

@@ -55,7 +55,7 @@ fn rows() -> Vec<Evaluation> {
 }
 
 fn packed(row: &Evaluation) -> PackedEval {
-    PackedEval::keep(&State::empty(), &Arc::new(row.clone()))
+    PackedEval::new(&State::empty(), row)
 }
 
 #[test]

@@ -52,7 +52,13 @@ fn a_new_server_votes_once_it_was_well_for_long_enough() {
          14: 2 voter, 3 new
          15: 2 voter, 3 new
          16: 2 voter, 3 voter",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter, 3 new behind -> nothing; tolerates 0, unwell [3]
+            5: 2 voter, 3 new -> nothing; tolerates 0, unwell []
+            14: 2 voter, 3 new -> nothing; tolerates 0, unwell []
+            15: 2 voter, 3 new -> Promote(3); tolerates 0, unwell []
+            16: 2 voter, 3 voter -> nothing; tolerates 1, unwell []
+        "#]],
     );
 }
 
@@ -66,7 +72,13 @@ fn one_that_was_unwell_meanwhile_begins_anew() {
          11: 2 voter, 3 new
          20: 2 voter, 3 new
          21: 2 voter, 3 new",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter, 3 new -> nothing; tolerates 0, unwell []
+            9: 2 voter, 3 new silent -> nothing; tolerates 0, unwell [3]
+            11: 2 voter, 3 new -> nothing; tolerates 0, unwell []
+            20: 2 voter, 3 new -> nothing; tolerates 0, unwell []
+            21: 2 voter, 3 new -> Promote(3); tolerates 0, unwell []
+        "#]],
     );
 }
 
@@ -77,7 +89,10 @@ fn one_that_only_follows_never_votes() {
         3,
         "0: 2 voter, 3 voter, 4 new reader
          60: 2 voter, 3 voter, 4 new reader",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter, 3 voter, 4 new reader -> nothing; tolerates 1, unwell []
+            60: 2 voter, 3 voter, 4 new reader -> nothing; tolerates 1, unwell []
+        "#]],
     );
 }
 
@@ -91,7 +106,13 @@ fn a_dead_voter_stays_until_another_has_come_in_its_place() {
          100: 2 voter, 3 voter gone
          200: 2 voter, 3 voter gone, 4 new behind
          201: 2 voter, 4 new",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter, 3 voter -> nothing; tolerates 1, unwell []
+            10: 2 voter, 3 voter silent -> nothing; tolerates 0, unwell [3]
+            100: 2 voter, 3 voter gone -> nothing; tolerates 0, unwell [3]
+            200: 2 voter, 3 voter gone, 4 new behind -> Remove(3); tolerates 0, unwell [3, 4]
+            201: 2 voter, 4 new -> nothing; tolerates 0, unwell []
+        "#]],
     );
 }
 
@@ -104,7 +125,11 @@ fn with_a_least_number_of_voters_the_new_one_votes_first() {
         "0: 2 voter, 3 voter gone, 4 new
          10: 2 voter, 3 voter gone, 4 new
          11: 2 voter, 3 voter gone, 4 voter",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter, 3 voter gone, 4 new -> nothing; tolerates 0, unwell [3]
+            10: 2 voter, 3 voter gone, 4 new -> Promote(4); tolerates 0, unwell [3]
+            11: 2 voter, 3 voter gone, 4 voter -> Remove(3); tolerates 0, unwell [3]
+        "#]],
     );
 }
 
@@ -115,15 +140,32 @@ fn nobody_is_removed_while_the_living_are_no_majority_or_when_told_not_to() {
         0,
         "0: 2 voter gone, 3 voter gone, 4 voter gone, 5 voter
          1: 2 voter, 3 voter gone, 4 voter gone, 5 voter",
-        expect![[r#""#]],
+        expect![[r#"
+            0: 2 voter gone, 3 voter gone, 4 voter gone, 5 voter -> nothing; tolerates 0, unwell [2, 3, 4]
+            1: 2 voter, 3 voter gone, 4 voter gone, 5 voter -> Remove(3); tolerates 0, unwell [3, 4]
+        "#]],
     );
     let config = AutopilotConfig { cleanup_dead_servers: false, ..AutopilotConfig::initial() };
-    check(&config, 0, "0: 2 voter gone, 3 voter, 4 new gone", expect![[r#""#]]);
+    check(
+        &config,
+        0,
+        "0: 2 voter gone, 3 voter, 4 new gone",
+        expect![[r#"
+        0: 2 voter gone, 3 voter, 4 new gone -> nothing; tolerates 0, unwell [2, 4]
+    "#]],
+    );
 }
 
 #[test]
 fn a_dead_server_that_does_not_vote_goes() {
-    check(&AutopilotConfig::initial(), 3, "0: 2 voter, 3 voter, 4 new gone", expect![[r#""#]]);
+    check(
+        &AutopilotConfig::initial(),
+        3,
+        "0: 2 voter, 3 voter, 4 new gone",
+        expect![[r#"
+        0: 2 voter, 3 voter, 4 new gone -> Remove(4); tolerates 1, unwell [4]
+    "#]],
+    );
 }
 
 #[test]

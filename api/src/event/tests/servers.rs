@@ -1,0 +1,66 @@
+//! Stories of readers who go from one server to another: the entries are the same, how far each server is differs.
+
+use std::sync::Arc;
+
+use songline_commands::Kind;
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{everything, open, pool, read_until, settled};
+use crate::event::{Dialect, EventHub, Format, HubConfig, Start};
+
+/// A server that has applied entries up to `last`.
+fn server(folder: &tempfile::TempDir, last: u64) -> Arc<EventHub> {
+    let hub = EventHub::start(HubConfig::default(), Some(open(folder)), 2).expect("starts");
+    (2..=last).for_each(|index| hub.publish(index, Kind::NodePoolUpsert, pool("a")));
+    hub
+}
+
+#[tokio::test]
+async fn a_reader_goes_on_at_another_server_without_hole_or_repeat() {
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let (first, second) = (server(&folders[0], 6), server(&folders[1], 9));
+    settled(&first, 6).await;
+    assert_eq!(read_until(&first, Start::After(1), "CaughtUp").await, r#"{} 2 3 4 5 6 {"Index":6,"CaughtUp":true}"#);
+    drop(first);
+    settled(&second, 9).await;
+    assert_eq!(read_until(&second, Start::After(6), "CaughtUp").await, r#"{} 7 8 9 {"Index":9,"CaughtUp":true}"#);
+}
+
+#[tokio::test]
+async fn a_server_that_is_behind_its_reader_says_nothing_until_it_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let behind = server(&folder, 3);
+    settled(&behind, 3).await;
+    let subscription = behind.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(6));
+    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+    let mut next = async || {
+        let piece = stream.next().await.expect("goes on").expect("a piece");
+        let first = String::from_utf8_lossy(&piece).lines().next().unwrap_or_default().to_owned();
+        let frame: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+        frame.get("Events").map_or_else(|| frame.to_string(), |_| frame["Index"].to_string())
+    };
+    assert_eq!(next().await, "{}");
+    for index in 4..=8 {
+        behind.publish(index, Kind::NodePoolUpsert, pool("a"));
+    }
+    assert_eq!(next().await, "7", "what the reader has seen elsewhere is not told again");
+}
+
+#[tokio::test]
+async fn a_state_that_came_from_another_server_ends_streams_and_leaves_a_gap() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hub = server(&folder, 3);
+    settled(&hub, 3).await;
+    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(3));
+    hub.begin_after(50);
+    let pieces: Vec<_> = subscription.into_stream(CancellationToken::new()).collect().await;
+    let last = String::from_utf8_lossy(pieces.last().expect("an end").as_ref().expect("a piece")).into_owned();
+    assert!(last.starts_with(r#"{"Index":3,"Closed":"#), "{last}");
+    hub.publish(51, Kind::NodePoolUpsert, pool("a"));
+    settled(&hub, 51).await;
+    assert_eq!(
+        read_until(&hub, Start::After(3), "CaughtUp").await,
+        r#"{} {"Index":0,"Gap":{"Oldest":51}} 51 {"Index":51,"CaughtUp":true}"#
+    );
+}

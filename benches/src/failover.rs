@@ -1,0 +1,99 @@
+//! The leader of three servers is killed under load, again and again: how long does nobody get a write acknowledged?
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+use crate::cluster::{Cluster, Program};
+use crate::http::Connection;
+use crate::report::Latencies;
+
+/// How long an answer may take before a writer goes to another server.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long writing may take to go on.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+/// How many writes in a row say that it goes on.
+const SETTLED: usize = 200;
+
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    servers: Program,
+    /// How often the leader is killed.
+    #[arg(long, default_value_t = 20)]
+    kills: usize,
+    /// How many connections write at a time.
+    #[arg(long, default_value_t = 16)]
+    connections: usize,
+}
+
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(&options.servers).await?;
+    let addresses: Vec<String> = cluster.servers.iter().map(|server| server.http.clone()).collect();
+    let stop: Arc<AtomicBool> = Arc::default();
+    let (tell, mut acknowledged) = unbounded_channel();
+    let writers: Vec<_> =
+        (0..options.connections).map(|n| tokio::spawn(write(addresses.clone(), n, Arc::clone(&stop), tell.clone()))).collect();
+    drop(tell);
+    let started = Instant::now();
+    let mut gaps = Latencies::new();
+    let mut writes = 0;
+    for _ in 0..options.kills {
+        writes += settle(&mut acknowledged).await?.0;
+        let leader = cluster.leader().await?;
+        // What was acknowledged until now is no news.
+        while acknowledged.try_recv().is_ok() {
+            writes += 1;
+        }
+        cluster.servers[leader].kill()?;
+        let (count, longest) = settle(&mut acknowledged).await?;
+        writes += count;
+        gaps.record(longest);
+        cluster.servers[leader].start_again()?;
+        cluster.leader().await?;
+    }
+    stop.store(true, Ordering::SeqCst);
+    for writer in writers {
+        writer.await?;
+    }
+    println!("failover, {} kills of the leader, {} connections, {writes} writes seen", options.kills, options.connections);
+    gaps.print("longest time without a write acknowledged to anybody", started.elapsed());
+    Ok(())
+}
+
+/// Waits until writing goes on, and gives how many writes were seen, and the longest time between two of them.
+async fn settle(acknowledged: &mut UnboundedReceiver<Instant>) -> anyhow::Result<(usize, Duration)> {
+    let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+    for _ in 0..SETTLED {
+        let at = timeout(BACK_WITHIN, acknowledged.recv()).await.context("writes did not come back")?;
+        let Some(at) = at else { bail!("all writers ended") };
+        longest = longest.max(at.saturating_duration_since(last));
+        last = last.max(at);
+    }
+    Ok((SETTLED, longest))
+}
+
+/// Writes until told to stop, on any server that lets it.
+async fn write(addresses: Vec<String>, n: usize, stop: Arc<AtomicBool>, tell: UnboundedSender<Instant>) {
+    let body = format!(r#"{{"Name":"failover-{n}","Description":"written again and again"}}"#).into_bytes();
+    let mut server = n;
+    while !stop.load(Ordering::SeqCst) {
+        let address = &addresses[server % addresses.len()];
+        server += 1;
+        // Whatever goes wrong here is what is being measured: the next server has its turn.
+        let Ok(Ok(mut connection)) = timeout(PATIENCE, Connection::open(address)).await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        while let Ok(Ok(_)) = timeout(PATIENCE, connection.ok("PUT", "/v1/namespace", &body)).await {
+            if tell.send(Instant::now()).is_err() || stop.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+}

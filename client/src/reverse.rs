@@ -1,0 +1,195 @@
+//! What servers ask of this node over the sessions that it has opened: methods and streams by name, in the reference's forms.
+//!
+//! A foreigner does not reach a session, and servers have asked who the user is and whether that one may before they call: what is asked
+//! here is carried out.
+
+mod frames;
+mod session;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use serde::Serialize;
+use songline_rpc::message::{
+    AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
+    AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat,
+    FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
+};
+use songline_rpc::msgpack::{self, RawValue};
+use songline_rpc::net::{Caller, Channel, Dispatch, OnSession, Refusal, serve_session};
+use songline_rpc::{NodeAgent, RpcError};
+
+/// The node's side of its sessions. It is there before the node is, as the node's first call makes the first session.
+pub struct NodeCalls<N: NodeAgent> {
+    node: OnceLock<Weak<N>>,
+}
+
+impl<N: NodeAgent> Default for NodeCalls<N> {
+    fn default() -> Self {
+        Self { node: OnceLock::new() }
+    }
+}
+
+impl<N: NodeAgent> NodeCalls<N> {
+    /// From now on calls are for this node. The first one told stays.
+    pub fn set(&self, node: &Arc<N>) {
+        self.node.get_or_init(|| Arc::downgrade(node));
+    }
+
+    /// Serves every session that a pool makes.
+    pub fn on_session(self: &Arc<Self>) -> OnSession {
+        let calls = Arc::clone(self);
+        Arc::new(move |address, session| {
+            let calls = Arc::clone(&calls);
+            // Only logs show it; an address that is a name has none.
+            let from = address.parse().unwrap_or_else(|_| std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
+            tokio::spawn(serve_session(session, true, Caller::plain(from), calls));
+        })
+    }
+
+    fn node(&self) -> Result<Arc<N>, RpcError> {
+        self.node.get().and_then(Weak::upgrade).ok_or_else(|| RpcError::Lost("the node is not there".to_owned()))
+    }
+
+    async fn answer(&self, method: &str, body: &[u8]) -> Result<Bytes, Refusal> {
+        let node = self.node()?;
+        match method {
+            AllocationsRestart::METHOD => {
+                let ask: AllocationsRestart = msgpack::from_slice(body)?;
+                node.alloc_restart(ask.alloc_id, &ask.task_name, ask.all_tasks).await?;
+                bytes_of(&Written::default())
+            }
+            AllocationsSignal::METHOD => {
+                let ask: AllocationsSignal = msgpack::from_slice(body)?;
+                node.alloc_signal(ask.alloc_id, &ask.task, &ask.signal).await?;
+                bytes_of(&Written::default())
+            }
+            AllocationsGarbageCollect::METHOD => {
+                let ask: AllocationsGarbageCollect = msgpack::from_slice(body)?;
+                node.alloc_gc(ask.alloc_id).await?;
+                bytes_of(&Written::default())
+            }
+            AllocationsGarbageCollectAll::METHOD => {
+                let _: AllocationsGarbageCollectAll = msgpack::from_slice(body)?;
+                node.gc_all().await?;
+                bytes_of(&Written::default())
+            }
+            AllocationsStats::METHOD => {
+                let ask: AllocationsStats = msgpack::from_slice(body)?;
+                let stats = node.alloc_stats(ask.alloc_id, &ask.task).await?;
+                bytes_of(&AllocationsStatsAnswer { stats: tree(&stats)?, ..AllocationsStatsAnswer::default() })
+            }
+            ClientStats::METHOD => {
+                let _: ClientStats = msgpack::from_slice(body)?;
+                let stats = node.host_stats().await?;
+                bytes_of(&ClientStatsAnswer { host_stats: tree(&stats)?, ..ClientStatsAnswer::default() })
+            }
+            FileSystemList::METHOD => {
+                let ask: FileSystemList = msgpack::from_slice(body)?;
+                let files = node.fs_list(ask.alloc_id, &ask.path).await?.into_iter().map(Into::into).collect();
+                bytes_of(&FileSystemListAnswer { files: Some(files), ..FileSystemListAnswer::default() })
+            }
+            FileSystemStat::METHOD => {
+                let ask: FileSystemStat = msgpack::from_slice(body)?;
+                let info = node.fs_stat(ask.alloc_id, &ask.path).await?.into();
+                bytes_of(&FileSystemStatAnswer { info: Some(info), ..FileSystemStatAnswer::default() })
+            }
+            NodeMetaApply::METHOD => {
+                let ask: NodeMetaApply = msgpack::from_slice(body)?;
+                bytes_of(&node.node_meta_apply(ask.meta.unwrap_or_default()).await?)
+            }
+            NodeMetaRead::METHOD => {
+                let _: NodeMetaRead = msgpack::from_slice(body)?;
+                bytes_of(&node.node_meta().await?)
+            }
+            other => Err(unknown(other)),
+        }
+    }
+}
+
+impl<N: NodeAgent> Dispatch for NodeCalls<N> {
+    async fn call(&self, method: &str, body: Bytes, _caller: &Caller) -> Result<Bytes, Refusal> {
+        self.answer(method, &body).await
+    }
+
+    fn streams(&self, method: &str) -> bool {
+        matches!(method, FileSystemLogs::METHOD | FileSystemStream::METHOD | AllocationsExec::METHOD | SNAPSHOT)
+    }
+
+    async fn stream(&self, method: &str, mut channel: Channel, _caller: &Caller) {
+        let outcome = match self.node() {
+            Ok(node) => begin(node, method, &mut channel).await,
+            Err(error) => Err(error),
+        };
+        let done = match outcome {
+            Ok(Begun::Frames { frames, plain }) => frames::send(channel, frames, plain).await,
+            Ok(Begun::Session(session)) => session::run(channel, session).await,
+            Ok(Begun::Pieces(pieces)) => frames::send_pieces(channel, pieces).await,
+            Err(error) => frames::fail(&mut channel, &error).await,
+        };
+        if let Err(error) = done {
+            tracing::debug!(method, %error, "a stream to a server ended early");
+        }
+    }
+}
+
+/// The data of an allocation as a tar, in pieces. Ours alone: nodes of the reference fetch that from each other over HTTP.
+pub const SNAPSHOT: &str = "Allocations.Snapshot";
+
+/// A stream that has begun.
+enum Begun {
+    Frames { frames: frames::Frames, plain: bool },
+    Session(songline_rpc::ExecSession),
+    Pieces(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>),
+}
+
+/// Reads what is asked of a streaming method and has the node begin.
+async fn begin<N: NodeAgent>(node: Arc<N>, method: &str, channel: &mut Channel) -> Result<Begun, RpcError> {
+    let request = channel.next().await.map_err(|error| RpcError::Lost(error.to_string()))?;
+    let request = request.ok_or_else(|| RpcError::Lost("nothing was asked".to_owned()))?;
+    let unread = |error: msgpack::DecodeError| RpcError::Coded { code: 500, text: error.to_string() };
+    match method {
+        FileSystemLogs::METHOD => {
+            let ask: FileSystemLogs = msgpack::from_slice(&request).map_err(unread)?;
+            let plain = ask.plain_text;
+            Ok(Begun::Frames { frames: node.fs_logs(frames::logs(ask)?).await?, plain })
+        }
+        FileSystemStream::METHOD => {
+            let ask: FileSystemStream = msgpack::from_slice(&request).map_err(unread)?;
+            let plain = ask.plain_text;
+            Ok(Begun::Frames { frames: node.fs_read(frames::file(ask)?).await?, plain })
+        }
+        AllocationsExec::METHOD => {
+            let ask: AllocationsExec = msgpack::from_slice(&request).map_err(unread)?;
+            Ok(Begun::Session(node.alloc_exec(session::command(ask)?).await?))
+        }
+        SNAPSHOT => {
+            let ask: AllocationsGarbageCollect = msgpack::from_slice(&request).map_err(unread)?;
+            Ok(Begun::Pieces(node.alloc_snapshot(ask.alloc_id).await?))
+        }
+        other => Err(RpcError::Remote(format!("Unknown rpc method: \"{other}\""))),
+    }
+}
+
+fn unknown(method: &str) -> Refusal {
+    let services = ["Allocations", "ClientStats", "FileSystem", "NodeMeta"];
+    let service = method.split_once('.').map_or(method, |(service, _)| service);
+    if services.contains(&service) { Refusal::NoMethod } else { Refusal::NoService }
+}
+
+fn bytes_of<T: Serialize>(answer: &T) -> Result<Bytes, Refusal> {
+    encoded(answer).map_err(Refusal::Failed)
+}
+
+pub(crate) fn encoded<T: Serialize>(value: &T) -> Result<Bytes, RpcError> {
+    msgpack::to_vec(value).map(Bytes::from).map_err(|error| RpcError::Remote(error.to_string()))
+}
+
+/// A JSON document as a value of the wire.
+fn tree(json: &[u8]) -> Result<RawValue, RpcError> {
+    let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| RpcError::Remote(error.to_string()))?;
+    RawValue::of(&value).map_err(|error| RpcError::Remote(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Making one server of a cluster that has lost its majority go on alone. For a log that nobody has open, and for an operator who knows that
+//! the others will not come back: what only they have acknowledged is lost, and what this one had not acknowledged yet counts from now on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use super::adapt;
+use super::types::Vote;
+use crate::error::OpenError;
+use crate::members::{Members, NodeId};
+use crate::position::Position;
+use crate::record::{Kind, Record};
+use crate::store::{Done, Store, StoreConfig};
+
+/// What was found, and what was written behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alone {
+    /// The last entry that there was; `None`: the log was empty. Of several survivors the one with the highest is to go on.
+    pub last: Option<Position>,
+    /// Entries above this one may not have been acknowledged to anybody; they count from now on.
+    pub committed: Option<Position>,
+    /// The entry that says that the server is alone.
+    pub written: Position,
+}
+
+/// Writes into the log in `dir` that server `id` is its only member, reached at `address`. It leads when it is started.
+pub fn stand_alone(dir: &Path, id: NodeId, address: &str) -> Result<Alone, OpenError> {
+    let log_dir = dir.join("log");
+    let failed = |doing: &'static str| OpenError::io(doing, &log_dir);
+    if !log_dir.try_exists().map_err(failed("looking for"))? {
+        return Err(failed("looking for")(io::ErrorKind::NotFound.into()));
+    }
+    let (store, _) = Store::open(&log_dir, StoreConfig::default())?;
+    let voted = adapt::decode_vote(&store.vote()).map_err(failed("reading the vote in"))?;
+    let last = store.last();
+    // Above every term that another server may have led in without this one having heard of it, as far as one can tell.
+    let term = voted.map_or(0, |vote| vote.leader_id().term).max(last.term) + 1;
+    let members = Members { voters: vec![BTreeSet::from([id])], addresses: BTreeMap::from([(id, address.to_owned())]) };
+    let written = Position { term, index: last.next };
+    let record = Record { position: written, kind: Kind::Membership, payload: members.encode().into() };
+    wait(|done| store.save_vote(adapt::encode_vote(&Vote::new(term, id)), done)).map_err(failed("writing the vote in"))?;
+    wait(|done| store.append(vec![record], done)).map_err(failed("writing to"))?;
+    let alone = Alone { last: last.last(), committed: store.committed().last(), written };
+    store.close();
+    Ok(alone)
+}
+
+fn wait(change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
+    let (tx, rx) = std::sync::mpsc::channel();
+    change(Box::new(move |outcome| drop(tx.send(outcome))))?;
+    rx.recv().map_err(|_| io::Error::other("the log's writer stopped"))?
+}

@@ -1,0 +1,99 @@
+//! Frames of files and logs, and pieces of a tar, as a node streams them.
+
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use songline_model::Str;
+use tokio::sync::mpsc;
+
+use crate::message::StreamErrWrapper;
+use crate::net::{Channel, ChannelReader};
+use crate::{RpcError, StreamFrame, msgpack};
+
+/// How many frames or pieces wait for whoever reads them before the node has to.
+const PIECES_MAX: usize = 16;
+
+/// A frame as JSON has it; members that are empty are left out.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Shown {
+    data: String,
+    file: Str,
+    file_event: Str,
+    offset: i64,
+}
+
+/// What the other side says next; `None` at the end.
+pub(super) async fn next_payload(reader: &mut ChannelReader) -> Option<Result<Bytes, RpcError>> {
+    let value = match reader.next().await {
+        Ok(value) => value?,
+        Err(error) => return Some(Err(RpcError::Lost(error.to_string()))),
+    };
+    let message: StreamErrWrapper = match msgpack::from_slice(&value) {
+        Ok(message) => message,
+        Err(error) => return Some(Err(RpcError::remote(error.on_wire(0)))),
+    };
+    Some(match message.error {
+        Some(error) => Err(error.into()),
+        None => Ok(message.payload.unwrap_or_default().0.into()),
+    })
+}
+
+/// Frames until the node says that there are no more, or nobody reads them. What is refused is told at once: the first message says it.
+pub(super) async fn receive(channel: Channel) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+    let (mut reader, writer) = channel.split();
+    let mut next = next_payload(&mut reader).await.transpose()?.map(Ok);
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    tokio::spawn(async move {
+        while let Some(payload) = next {
+            let said = payload.and_then(|payload| frame(&payload));
+            let last = said.is_err();
+            if sender.send(said).await.is_err() || last {
+                break;
+            }
+            next = tokio::select! {
+                next = next_payload(&mut reader) => next,
+                () = sender.closed() => break,
+            };
+        }
+        // Until here: the call ends for the node when both halves are gone.
+        drop(writer);
+    });
+    Ok(receiver)
+}
+
+/// Pieces of a tar until an empty one. An end without it is an error, because a broken connection looks like an end, too.
+pub(super) async fn receive_pieces(channel: Channel) -> Result<mpsc::Receiver<io::Result<Bytes>>, RpcError> {
+    let (mut reader, writer) = channel.split();
+    let mut next = next_payload(&mut reader).await.transpose()?.map(Ok);
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    tokio::spawn(async move {
+        loop {
+            let said = match next {
+                Some(Ok(payload)) if payload.is_empty() => break,
+                Some(payload) => payload.map_err(io::Error::other),
+                None => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+            let last = said.is_err();
+            if sender.send(said).await.is_err() || last {
+                break;
+            }
+            next = tokio::select! {
+                next = next_payload(&mut reader) => next,
+                () = sender.closed() => break,
+            };
+        }
+        drop(writer);
+    });
+    Ok(receiver)
+}
+
+fn frame(payload: &[u8]) -> Result<StreamFrame, RpcError> {
+    let unread = |error: &dyn std::fmt::Display| RpcError::remote(format!("reading a frame of a file: {error}"));
+    let Shown { data, file, file_event, offset } = serde_json::from_slice(payload).map_err(|error| unread(&error))?;
+    let data = STANDARD.decode(data).map_err(|error| unread(&error))?.into();
+    Ok(StreamFrame { offset, data, file, file_event })
+}

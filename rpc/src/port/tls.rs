@@ -1,0 +1,186 @@
+//! TLS on the port: certificates on both sides, and which of its region's names a certificate has.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+/// What connections are made safe with.
+#[derive(Debug, Clone, Default)]
+pub struct TlsSettings {
+    /// Who signs certificates, PEM.
+    pub ca_file: PathBuf,
+    /// One's own certificate, PEM, with those between it and the signer behind it.
+    pub cert_file: PathBuf,
+    /// Its key, PEM.
+    pub key_file: PathBuf,
+    /// The region whose names count.
+    pub region: String,
+    /// Whether who is dialled has to be a server of the region, and not just anybody with a certificate.
+    pub verify_server_hostname: bool,
+    /// Whether connections without TLS are taken all the same.
+    pub upgrade: bool,
+    /// Whether TLS 1.2 is not good enough.
+    pub only_tls13: bool,
+}
+
+/// Why connections cannot be made safe.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be used.
+    #[error("reading {path}: {why}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The files do not fit each other.
+    #[error("tls: {0}")]
+    Unusable(String),
+}
+
+/// Certificates, ready to be used. Clones share them.
+#[derive(Clone)]
+pub struct Tls {
+    accepting: TlsAcceptor,
+    dialling: TlsConnector,
+    names: Names,
+    upgrade: bool,
+}
+
+/// The names of a region.
+#[derive(Debug, Clone)]
+struct Names {
+    server: ServerName<'static>,
+    client: ServerName<'static>,
+}
+
+impl Tls {
+    /// Reads the files.
+    pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&settings.ca_file)? {
+            roots.add(certificate).map_err(|error| unusable(&error))?;
+        }
+        let roots = Arc::new(roots);
+        let own = certificates(&settings.cert_file)?;
+        let key = PrivateKeyDer::from_pem_file(&settings.key_file).map_err(|error| file(&settings.key_file, &error))?;
+        let name = |role: &str| ServerName::try_from(format!("{role}.{}.nomad", settings.region)).map_err(|error| unusable(&error));
+        let names = Names { server: name("server")?, client: name("client")? };
+
+        let versions: &[&SupportedProtocolVersion] =
+            if settings.only_tls13 { &[&version::TLS13] } else { &[&version::TLS13, &version::TLS12] };
+        let callers = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
+        let callers = callers.build().map_err(|error| unusable(&error))?;
+        let accepting = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions);
+        let accepting = accepting.map_err(|error| unusable(&error))?.with_client_cert_verifier(callers);
+        let accepting = accepting.with_single_cert(own.clone(), key.clone_key()).map_err(|error| unusable(&error))?;
+
+        let dialling = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions);
+        let dialling = dialling.map_err(|error| unusable(&error))?;
+        let dialling = match settings.verify_server_hostname {
+            true => dialling.with_root_certificates(roots),
+            false => dialling.dangerous().with_custom_certificate_verifier(Arc::new(ChainOnly { roots, provider })),
+        };
+        let dialling = dialling.with_client_auth_cert(own, key).map_err(|error| unusable(&error))?;
+        Ok(Self {
+            accepting: TlsAcceptor::from(Arc::new(accepting)),
+            dialling: TlsConnector::from(Arc::new(dialling)),
+            names,
+            upgrade: settings.upgrade,
+        })
+    }
+
+    /// Whether connections without TLS are taken all the same.
+    pub fn takes_plain(&self) -> bool {
+        self.upgrade
+    }
+
+    /// Shakes hands with a server.
+    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<client::TlsStream<TcpStream>> {
+        self.dialling.connect(self.names.server.clone(), stream).await
+    }
+
+    /// Shakes hands with a caller, and says which names of the region its certificate has.
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<(server::TlsStream<TcpStream>, Arc<[String]>)> {
+        let stream = self.accepting.accept(stream).await?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let parsed = certificate.and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
+        let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());
+        let names = [&self.names.server, &self.names.client].into_iter().filter(has).map(|name| name.to_str().into_owned()).collect();
+        Ok((stream, names))
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("names", &self.names).field("upgrade", &self.upgrade).finish_non_exhaustive()
+    }
+}
+
+fn file(path: &Path, why: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { path: path.to_owned(), why: why.to_string() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| file(path, &error))?;
+    let read: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| file(path, &error))?;
+    if read.is_empty() { Err(file(path, &"there is no certificate in it")) } else { Ok(read) }
+}
+
+/// Believes whom the signer has signed, whatever the name.
+#[derive(Debug)]
+struct ChainOnly {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ChainOnly {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,43 @@
+//! A node whose servers are in other processes: what runs for it beside the node itself.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use songline_client::reverse::NodeCalls;
+use songline_client::{Client, ClientConfig, NetServers};
+use songline_model::Str;
+use songline_rpc::port::Dialer;
+use tokio_util::sync::CancellationToken;
+
+/// The node, and the way to its servers.
+pub(super) struct Lone {
+    pub(super) client: Arc<Client<NetServers>>,
+    pub(super) servers: Arc<NetServers>,
+    closing: CancellationToken,
+}
+
+impl Lone {
+    /// Starts a node that meets servers at these addresses. It is there before any of them answers.
+    pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer) -> anyhow::Result<Self> {
+        let calls = Arc::new(NodeCalls::<Client<NetServers>>::default());
+        let servers = Arc::new(NetServers::new(addresses, told.region.clone(), dialer, Some(calls.on_session())));
+        let client = Arc::new(Client::start(told, Arc::clone(&servers)).await.context("starting the node agent")?);
+        calls.set(&client);
+        let closing = CancellationToken::new();
+        let (moving, until) = (Arc::clone(&servers), closing.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = moving.rebalance() => {}
+                () = until.cancelled() => {}
+            }
+        });
+        Ok(Self { client, servers, closing })
+    }
+
+    /// Ends it; with `stop_tasks` its tasks, too.
+    pub(super) async fn stop(&self, stop_tasks: bool) {
+        self.client.shutdown(stop_tasks).await;
+        self.closing.cancel();
+        self.servers.close();
+    }
+}

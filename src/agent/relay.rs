@@ -1,0 +1,278 @@
+//! HTTP of an agent without a server: what is about the agent is answered here, everything else by a server.
+//!
+//! Requests go on as they are, over the servers' port, so that servers judge them; answers come back as they are. What is answered here
+//! is judged by the same policies, which a server is asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+use songline_api::{Answer, speak_for};
+use songline_lang::acl::{self, Access, Acl};
+
+use super::lone::Lone;
+use crate::config::network::{DEFAULT_RPC_PORT, with_port};
+use crate::passing::{PassError, Passing};
+
+/// The header of a caller's token.
+const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
+/// The largest answer of a server that is read here, in bytes.
+const READ_BYTES_MAX: usize = 1 << 20;
+/// Methods that only servers have.
+const OF_SERVERS: [&str; 3] = ["/v1/agent/join", "/v1/agent/force-leave", "/v1/agent/keyring/"];
+/// Routes that mean the node of the agent that is asked, unless a node is named.
+const OF_THE_NODE: [&str; 6] =
+    ["/v1/client/stats", "/v1/client/gc", "/v1/client/metadata", "/v1/agent/host", "/v1/agent/monitor", "/v1/agent/pprof/"];
+
+/// Answers requests. Clones share all.
+#[derive(Clone)]
+pub(super) struct Relay {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    lone: Arc<Lone>,
+    passing: Passing,
+    /// As `agent/self` shows it.
+    config: Value,
+    acl_enabled: bool,
+    headers: BTreeMap<String, String>,
+}
+
+impl Relay {
+    pub(super) fn new(lone: Arc<Lone>, passing: Passing, config: Value, acl_enabled: bool, headers: BTreeMap<String, String>) -> Self {
+        Self { shared: Arc::new(Shared { lone, passing, config, acl_enabled, headers }) }
+    }
+}
+
+impl Answer for Relay {
+    async fn answer(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let local = match parts.uri.path() {
+            "/v1/agent/health" if parts.method == Method::GET => Some(self.health(&parts)),
+            "/v1/agent/self" if parts.method == Method::GET => Some(self.own(&parts).await),
+            "/v1/agent/servers" => Some(self.servers(&parts).await),
+            path if OF_SERVERS.iter().any(|root| path.starts_with(root)) => {
+                Some(Err((StatusCode::NOT_IMPLEMENTED, "Invalid method".into())))
+            }
+            _ => None,
+        };
+        match local {
+            None => self.pass(Request::from_parts(parts, body)).await,
+            Some(Ok(value)) => self.decorated(json_response(&value)),
+            Some(Err((status, text))) => self.decorated(text_response(status, text)),
+        }
+    }
+}
+
+/// What is answered here: a document, or a status and a text.
+type Local = Result<Value, (StatusCode, String)>;
+
+impl Relay {
+    fn decorated(&self, mut response: Response) -> Response {
+        for (name, value) in &self.shared.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                response.headers_mut().entry(name).or_insert(value);
+            }
+        }
+        response
+    }
+
+    fn health(&self, request: &Parts) -> Local {
+        let asked = values(&request.uri, "type");
+        let wanted = |kind: &str| asked.is_empty() || asked.iter().any(|asked| asked == kind);
+        let mut parts = serde_json::Map::new();
+        let knows = !self.shared.lone.servers.known().is_empty();
+        if wanted("client") {
+            parts.insert("client".into(), json!({ "ok": knows, "message": if knows { "ok" } else { "no known servers" } }));
+        }
+        // A part that does not run here is only told to somebody who asks for it by name.
+        if asked == ["server"] {
+            parts.insert("server".into(), json!({ "ok": false, "message": "server not enabled" }));
+        }
+        let well = parts.values().all(|part| part["ok"] == true);
+        let parts = Value::Object(parts);
+        if well { Ok(parts) } else { Err((StatusCode::INTERNAL_SERVER_ERROR, parts.to_string())) }
+    }
+
+    async fn own(&self, request: &Parts) -> Local {
+        self.require(&request.headers, Access::Read).await?;
+        let Lone { client, servers, .. } = &*self.shared.lone;
+        let running = client.allocs().values().filter(|status| !status.is_terminal()).count();
+        let no_member = json!({
+            "Name": "", "Addr": null, "Port": 0, "Tags": null, "Status": "", "ProtocolMin": 0, "ProtocolMax": 0, "ProtocolCur": 0,
+            "DelegateMin": 0, "DelegateMax": 0, "DelegateCur": 0,
+        });
+        Ok(json!({
+            "config": self.shared.config,
+            "member": no_member,
+            "stats": {
+                "client": {
+                    "node_id": client.node_id().to_string(),
+                    "known_servers": servers.known().join(","),
+                    "num_allocations": running.to_string(),
+                },
+                "runtime": { "arch": std::env::consts::ARCH, "kernel.name": "linux", "version": env!("CARGO_PKG_VERSION") },
+            },
+        }))
+    }
+
+    async fn servers(&self, request: &Parts) -> Local {
+        let servers = &self.shared.lone.servers;
+        match request.method {
+            Method::GET => {
+                self.require(&request.headers, Access::Read).await?;
+                Ok(json!(servers.known()))
+            }
+            Method::PUT | Method::POST => {
+                self.require(&request.headers, Access::Write).await?;
+                let told: Vec<String> = values(&request.uri, "address").into_iter().filter(|address| !address.is_empty()).collect();
+                if told.is_empty() {
+                    return Err((StatusCode::BAD_REQUEST, "missing server address".into()));
+                }
+                let addresses: Vec<String> = told.iter().map(|address| with_port(address, DEFAULT_RPC_PORT)).collect();
+                let mut silent = Vec::new();
+                for address in &addresses {
+                    if let Err(error) = servers.ping(address).await {
+                        silent.push(format!("\t* Server at address {address} failed ping: {error}"));
+                    }
+                }
+                if !silent.is_empty() {
+                    let count = if silent.len() == 1 { "1 error".to_owned() } else { format!("{} errors", silent.len()) };
+                    return Err((StatusCode::BAD_REQUEST, format!("{count} occurred:\n{}\n\n", silent.join("\n"))));
+                }
+                let replaced = servers.replace(addresses.into_iter().map(Into::into).collect());
+                replaced.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+                Ok(Value::Null)
+            }
+            _ => Err((StatusCode::METHOD_NOT_ALLOWED, "Invalid method".into())),
+        }
+    }
+
+    /// Whether the caller's policies, which a server knows, allow what is asked of this agent.
+    async fn require(&self, headers: &HeaderMap, access: Access) -> Result<(), (StatusCode, String)> {
+        if !self.shared.acl_enabled {
+            return Ok(());
+        }
+        let token = headers.get(TOKEN).cloned();
+        let denied = || (StatusCode::FORBIDDEN, "Permission denied".to_owned());
+        if token.is_some() {
+            let own = self.ask("/v1/acl/token/self", token.as_ref()).await?;
+            if own["Type"] == "management" {
+                return Ok(());
+            }
+        }
+        let listed = self.ask("/v1/acl/policies", token.as_ref()).await?;
+        let mut policies = Vec::new();
+        for name in listed.as_array().into_iter().flatten().filter_map(|policy| policy["Name"].as_str()) {
+            let policy = self.ask(&format!("/v1/acl/policy/{name}"), token.as_ref()).await?;
+            // One that cannot be read gives no rights.
+            policies.extend(acl::parse(policy["Rules"].as_str().unwrap_or_default()));
+        }
+        if Acl::of(&policies).agent(access) { Ok(()) } else { Err(denied()) }
+    }
+
+    /// Asks a server with a caller's token. What it refuses is refused.
+    async fn ask(&self, path: &str, token: Option<&HeaderValue>) -> Result<Value, (StatusCode, String)> {
+        let internal = |text: String| (StatusCode::INTERNAL_SERVER_ERROR, text);
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = path.parse().map_err(|_| internal(format!("{path} is no path")))?;
+        if let Some(token) = token {
+            request.headers_mut().insert(TOKEN, token.clone());
+        }
+        let (parts, body) = self.pass(request).await.into_parts();
+        let body = axum::body::to_bytes(body, READ_BYTES_MAX).await.map_err(|error| internal(error.to_string()))?;
+        if !parts.status.is_success() {
+            return Err((parts.status, String::from_utf8_lossy(&body).into_owned()));
+        }
+        serde_json::from_slice(&body).map_err(|error| internal(error.to_string()))
+    }
+
+    /// Passes a request on to the first server that takes it.
+    async fn pass(&self, mut request: Request) -> Response {
+        self.name_node(&mut request);
+        speak_for(&mut request);
+        let servers = &self.shared.lone.servers;
+        let mut why = "no servers".to_owned();
+        for address in servers.known() {
+            match self.shared.passing.pass(&address, request).await {
+                Ok(response) => return response,
+                Err(PassError::NotSent { request: unsent, why: reason }) => {
+                    tracing::debug!(%address, reason, "a server cannot be reached");
+                    servers.on_failed(&address);
+                    (request, why) = (*unsent, reason);
+                }
+                // It may have been carried out: to say so is for the caller, who knows whether that matters.
+                Err(PassError::Lost(reason)) => {
+                    servers.on_failed(&address);
+                    return text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("rpc error: {reason}"));
+                }
+            }
+        }
+        text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("rpc error: failed to get conn: {why}"))
+    }
+
+    /// Says which node is meant where the caller means that of the agent that it asks.
+    fn name_node(&self, request: &mut Request) {
+        let path = request.uri().path();
+        let named = ["node_id", "server_id"].iter().any(|name| !values(request.uri(), name).is_empty());
+        if named || !OF_THE_NODE.iter().any(|root| path.starts_with(root)) {
+            return;
+        }
+        let node = self.shared.lone.client.node_id();
+        let query = request.uri().query().map_or(String::new(), |query| format!("{query}&"));
+        let with_node = format!("{path}?{query}node_id={node}");
+        if let Ok(uri) = with_node.parse() {
+            *request.uri_mut() = uri;
+        }
+    }
+}
+
+/// All values of a parameter.
+fn values(uri: &Uri, name: &str) -> Vec<String> {
+    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (key == name).then(|| percent_decoded(value))
+    });
+    pairs.collect()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match (bytes[at], hex) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                at += 3;
+                continue;
+            }
+            (b'+', _) => out.push(b' '),
+            (byte, _) => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn json_response(value: &Value) -> Response {
+    let body = if value.is_null() { Body::empty() } else { Body::from(value.to_string()) };
+    let mut response = Response::new(body);
+    if !value.is_null() {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    response
+}
+
+fn text_response(status: StatusCode, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response
+}

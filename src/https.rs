@@ -1,0 +1,139 @@
+//! HTTPS of the agent's HTTP port: certificates from files, and the handshake. Certificates among servers are not here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use songline_api::Secure;
+use songline_model::Dur;
+use songline_rpc::port::Conn;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::network::{TlsConfig, TlsVersion};
+
+/// What makes connections to the HTTP port safe; `None` where that is not asked for.
+pub(crate) fn secure(tls: &TlsConfig, handshake_within: Dur) -> anyhow::Result<Option<Secure>> {
+    if !tls.http {
+        return Ok(None);
+    }
+    let acceptor = TlsAcceptor::from(Arc::new(server_config(tls)?));
+    let within = handshake_within.to_std();
+    Ok(Some(Arc::new(move |stream| {
+        let acceptor = acceptor.clone();
+        Box::pin(async move {
+            let slow = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
+            let stream = tokio::time::timeout(within, acceptor.accept(stream)).await.map_err(slow)??;
+            Ok(Box::new(stream) as Conn)
+        })
+    })))
+}
+
+fn server_config(tls: &TlsConfig) -> anyhow::Result<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions: &[&rustls::SupportedProtocolVersion] = match tls.min_version {
+        TlsVersion::Tls12 => &[&rustls::version::TLS12, &rustls::version::TLS13],
+        TlsVersion::Tls13 => &[&rustls::version::TLS13],
+    };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+    let builder = if tls.verify_https_client {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(tls.ca_file.as_deref(), "ca_file")? {
+            roots.add(certificate).context("tls.ca_file")?;
+        }
+        builder.with_client_cert_verifier(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+    } else {
+        builder.with_no_client_auth()
+    };
+    let key_file = tls.key_file.as_deref().context("tls.key_file is needed")?;
+    let key = PrivateKeyDer::from_pem_file(key_file).with_context(|| format!("reading tls.key_file {}", key_file.display()))?;
+    let mut config = builder.with_single_cert(certificates(tls.cert_file.as_deref(), "cert_file")?, key).context("tls.cert_file")?;
+    // Sessions in tasks upgrade their connection, which the second version of HTTP has no way for that clients know.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn certificates(file: Option<&Path>, key: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let file = file.with_context(|| format!("tls.{key} is needed"))?;
+    let reading = || format!("reading tls.{key} {}", file.display());
+    let found = CertificateDer::pem_file_iter(file).with_context(reading)?.collect::<Result<Vec<_>, _>>().with_context(reading)?;
+    if found.is_empty() {
+        anyhow::bail!("tls.{key}: there is no certificate in {}", file.display());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Answers everything in the same way.
+    #[derive(Clone)]
+    struct Greeter;
+
+    impl songline_api::Answer for Greeter {
+        async fn answer(&self, _: axum::extract::Request) -> axum::response::Response {
+            axum::response::Response::new("hello".into())
+        }
+    }
+
+    fn file(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("rpc/tests/tls").join(name)
+    }
+
+    fn settings() -> TlsConfig {
+        TlsConfig {
+            http: true,
+            ca_file: Some(file("ca.pem")),
+            cert_file: Some(file("server.pem")),
+            key_file: Some(file("server.key.pem")),
+            ..TlsConfig::default()
+        }
+    }
+
+    /// What a client hears that trusts our signer, over TLS and without.
+    async fn heard(tls: &TlsConfig) -> (Option<String>, Option<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let address = listener.local_addr().expect("is bound");
+        let (closing, secure) = (CancellationToken::new(), secure(tls, Dur::from_secs(5)).expect("the files can be used"));
+        let limits = songline_api::Limits::default();
+        let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
+        let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
+        // The certificate is that of a server of the region, whatever its address.
+        let name = "server.global.nomad";
+        let client = songline_client::tls::http_client_trusting(&[ca]).expect("is a certificate").resolve(name, address).build();
+        let client = client.expect("is a client");
+        let get = async |url: String| client.get(url).send().await.ok()?.text().await.ok();
+        let both = (get(format!("https://{name}:{}/", address.port())).await, get(format!("http://{address}/")).await);
+        closing.cancel();
+        serving.await.expect("ends");
+        both
+    }
+
+    #[tokio::test]
+    async fn a_port_with_tls_speaks_nothing_else() {
+        assert_eq!(heard(&settings()).await, (Some("hello".into()), None));
+        assert_eq!(heard(&TlsConfig { http: false, ..settings() }).await, (None, Some("hello".into())));
+    }
+
+    #[tokio::test]
+    async fn callers_without_a_certificate_are_turned_away_where_they_need_one() {
+        assert_eq!(heard(&TlsConfig { verify_https_client: true, ..settings() }).await, (None, None));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named() {
+        let missing = TlsConfig { cert_file: Some(file("nobody.pem")), ..settings() };
+        let Err(error) = secure(&missing, Dur::from_secs(5)) else { panic!("there is no such file") };
+        assert!(format!("{error:#}").contains("nobody.pem"), "{error:#}");
+        let empty = TlsConfig { cert_file: Some(file("server.key.pem")), ..settings() };
+        let Err(error) = secure(&empty, Dur::from_secs(5)) else { panic!("a key is no certificate") };
+        assert!(error.to_string().contains("there is no certificate in"), "{error:#}");
+    }
+}

@@ -1,0 +1,525 @@
+//! The servers of a cluster among each other: who there is, founding a cluster, joining one, staying known in it.
+//!
+//! There is no gossip. A server greets those it was told to join and those who are members already; greetings tell of further servers. Who
+//! is a member, and where, is decided in the log alone.
+
+mod archives;
+pub(crate) mod autopilot;
+pub(crate) mod kek;
+mod membership;
+pub(crate) mod peers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use songline_log::NodeId as ServerId;
+use songline_rpc::port::{Conn, Dialer};
+use uuid::Uuid;
+
+use self::peers::{Answers, Peers, SharedKey, Topic};
+use super::{Core, lock};
+use crate::config::ServerConfig;
+
+/// How often a server that belongs to no cluster looks for one.
+const SEEK_EVERY: Duration = Duration::from_millis(500);
+/// How often members greet each other.
+const GREET_EVERY: Duration = Duration::from_secs(2);
+/// How long a greeting may take.
+const GREET_WITHIN: Duration = Duration::from_secs(2);
+/// How long joining may take: the leader has to commit it.
+const JOIN_WITHIN: Duration = Duration::from_secs(10);
+/// How long a server that hears no leader believes that it is still a member.
+const LEADERLESS_MAX: Duration = Duration::from_secs(5);
+/// How long a server keeps its word to found a cluster with certain others, and with nobody else.
+const PROMISE_HOLDS: Duration = Duration::from_secs(30);
+/// The number of a server whose directory is older than the file that tells it.
+const FIRST_ID: ServerId = 1;
+
+/// This server among the others.
+pub struct Cluster {
+    id: ServerId,
+    address: String,
+    peers: Peers,
+    known: Mutex<BTreeMap<ServerId, Known>>,
+    promised: Mutex<Option<(BTreeMap<ServerId, String>, Instant)>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    greeting: Greeting,
+    heard: Instant,
+}
+
+/// What servers tell each other of themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Greeting {
+    id: ServerId,
+    name: String,
+    region: String,
+    datacenter: String,
+    version: String,
+    address: String,
+    serf_port: u16,
+    expect: usize,
+    non_voting: bool,
+    /// Whether it belongs to a cluster.
+    initialized: bool,
+    leader: Option<ServerId>,
+    members: BTreeMap<ServerId, String>,
+    /// Where others are that it knows of.
+    knows: BTreeSet<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct JoinRequest {
+    id: ServerId,
+    name: String,
+    region: String,
+    address: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum JoinAnswer {
+    /// The server is a member at this address.
+    Welcome,
+    /// Only the leader can, and this is its address.
+    Ask(String),
+}
+
+/// A server as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSeen {
+    /// Its number.
+    pub id: ServerId,
+    /// Its name with its region; empty while it was not heard of since this server started.
+    pub name: String,
+    /// `host:port` of its one port.
+    pub address: String,
+    /// Region.
+    pub region: String,
+    /// Datacenter.
+    pub datacenter: String,
+    /// The reference's version whose interface it has.
+    pub version: String,
+    /// Port of membership, as announced.
+    pub serf_port: u16,
+    /// Whether it votes.
+    pub voter: bool,
+    /// Whether it leads.
+    pub leader: bool,
+    /// How long ago it was heard; `None`: not since this server started. Zero for this server itself.
+    pub heard: Option<Duration>,
+}
+
+impl Cluster {
+    pub(crate) fn new(config: &ServerConfig, id: ServerId, address: String, dialer: Dialer) -> Self {
+        let key: Option<SharedKey> = config.encrypt.as_ref().map(|key| blake3::derive_key("songline encrypt key of servers", key.reveal()));
+        Self { id, address, peers: Peers::new(dialer, key), known: Mutex::default(), promised: Mutex::default() }
+    }
+
+    /// This server's number.
+    pub fn id(&self) -> ServerId {
+        self.id
+    }
+
+    /// Where others reach this server.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn transport(&self) -> Peers {
+        self.peers.clone()
+    }
+
+    fn note(&self, greeting: Greeting) {
+        if greeting.id != self.id {
+            lock(&self.known).insert(greeting.id, Known { greeting, heard: Instant::now() });
+        }
+    }
+}
+
+/// A server's number as people and clients see it: a UUID, made of nothing but the number.
+pub fn id_text(id: ServerId) -> String {
+    Uuid::from_u64_pair(id, mixed(id)).to_string()
+}
+
+/// The number of a server by its UUID; `None` when it is none of a server.
+pub fn id_of(text: &str) -> Option<ServerId> {
+    let (id, check) = Uuid::parse_str(text).ok()?.as_u64_pair();
+    (check == mixed(id)).then_some(id)
+}
+
+fn mixed(id: ServerId) -> u64 {
+    let hash = blake3::hash(&id.to_be_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_be_bytes(first)
+}
+
+/// The number of the server whose directory this is; a new one gets one that nobody else has.
+pub(crate) fn identity(dir: &Path) -> io::Result<ServerId> {
+    let path = dir.join("id");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} does not hold a server's id", path.display()));
+            return id_of(text.trim()).ok_or_else(wrong);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let old = dir.join("log").try_exists()?;
+    // Numbers below 2^53 survive programs that read them as floating point.
+    let id = if old { FIRST_ID } else { (Uuid::new_v4().as_u64_pair().0 >> 11) | 2 };
+    let unfinished = dir.join("id.tmp");
+    let file = std::fs::File::create(&unfinished)?;
+    io::Write::write_all(&mut &file, format!("{}\n", id_text(id)).as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, &path)?;
+    std::fs::File::open(dir)?.sync_all()?;
+    Ok(id)
+}
+
+/// Answers another server over a connection of first byte `Peers`.
+pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
+    if let Err(error) = core.cluster().peers.serve(conn, &**core).await {
+        tracing::debug!(%from, %error, "a connection of another server ended");
+    }
+}
+
+/// Looks for a cluster, or after the members of this one, until the server goes down.
+pub(crate) fn start(core: &Arc<Core>) {
+    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
+    tokio::spawn(async move {
+        let look = async {
+            while let Some(wait) = look_around(&own).await {
+                tokio::time::sleep(wait).await;
+            }
+        };
+        tokio::select! {
+            () = look => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+/// `None` when the server is gone; otherwise when to look again.
+async fn look_around(own: &Weak<Core>) -> Option<Duration> {
+    let core = own.upgrade()?;
+    if core.config.starts_alone() && core.log().members().borrow().addresses.len() <= 1 {
+        core.keep_own_address().await;
+        return Some(GREET_EVERY);
+    }
+    core.greet_all().await;
+    let initialized = core.log().is_initialized().await.unwrap_or(true);
+    let seeking = !initialized || core.is_forgotten();
+    if !seeking {
+        core.keep_own_address().await;
+        return Some(GREET_EVERY);
+    }
+    if !core.join_a_cluster().await && !initialized {
+        core.found_a_cluster().await;
+    }
+    Some(SEEK_EVERY)
+}
+
+impl Core {
+    /// This server among the others.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Where the leader is, if there is one.
+    pub fn leader_address(&self) -> Option<String> {
+        let leader = self.log().leadership().borrow().leader?;
+        if leader == self.cluster.id {
+            return Some(self.cluster.address.clone());
+        }
+        self.log().members().borrow().addresses.get(&leader).cloned()
+    }
+
+    /// Where every server of the cluster is.
+    pub(crate) fn server_addresses(&self) -> Vec<String> {
+        let members = self.log().members();
+        let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
+        // A server that belongs to no cluster yet knows itself.
+        if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
+    }
+
+    /// Every server of the cluster, by its number.
+    pub fn servers_seen(&self) -> Vec<ServerSeen> {
+        let members = self.log().members().borrow().clone();
+        let leader = self.log().leadership().borrow().leader;
+        let known = lock(&self.cluster.known).clone();
+        let own = self.greeting();
+        let seen = members.addresses.into_iter().map(|(id, address)| {
+            let heard = if id == self.cluster.id { Some(Duration::ZERO) } else { known.get(&id).map(|it| it.heard.elapsed()) };
+            let greeting = if id == self.cluster.id { Some(&own) } else { known.get(&id).map(|it| &it.greeting) };
+            let text = |of: fn(&Greeting) -> &String| greeting.map_or_else(String::new, |it| of(it).clone());
+            ServerSeen {
+                id,
+                name: text(|it| &it.name),
+                region: text(|it| &it.region),
+                datacenter: text(|it| &it.datacenter),
+                version: text(|it| &it.version),
+                serf_port: greeting.map_or(0, |it| it.serf_port),
+                voter: members.voters.iter().any(|voters| voters.contains(&id)),
+                leader: leader == Some(id),
+                heard,
+                address,
+            }
+        });
+        seen.collect()
+    }
+
+    fn greeting(&self) -> Greeting {
+        let log = self.log();
+        let members = log.members().borrow().addresses.clone();
+        let known = lock(&self.cluster.known);
+        Greeting {
+            id: self.cluster.id,
+            name: self.info.name.clone(),
+            region: self.info.region.clone(),
+            datacenter: self.info.datacenter.clone(),
+            version: self.info.version.clone(),
+            address: self.cluster.address.clone(),
+            serf_port: self.info.serf_port,
+            expect: self.config.bootstrap_expect,
+            non_voting: self.config.non_voting_server,
+            initialized: !members.is_empty(),
+            leader: log.leadership().borrow().leader,
+            knows: known.values().map(|it| it.greeting.address.clone()).collect(),
+            members,
+        }
+    }
+
+    /// Greets everybody it was told of, and remembers who answers.
+    async fn greet_all(&self) {
+        let mut addresses: BTreeSet<String> = self.config.join.addresses().into_iter().collect();
+        addresses.extend(self.log().members().borrow().addresses.values().cloned());
+        {
+            let known = lock(&self.cluster.known);
+            let fresh = known.values().filter(|it| it.heard.elapsed() < PROMISE_HOLDS);
+            addresses.extend(fresh.flat_map(|it| it.greeting.knows.iter().chain([&it.greeting.address]).cloned()));
+        }
+        addresses.remove(&self.cluster.address);
+        addresses.remove("");
+        let own = encode(&self.greeting());
+        let greetings = addresses.iter().map(|address| self.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
+        for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
+            match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
+                Ok(greeting) if greeting.region == self.info.region => self.cluster.note(greeting),
+                Ok(greeting) => {
+                    tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
+                }
+                Err(error) => tracing::debug!(%address, %error, "a server does not answer"),
+            }
+        }
+    }
+
+    /// Whether this server believes itself a member and the others know better, or have another address of it.
+    fn is_forgotten(&self) -> bool {
+        let log = self.log();
+        let contact = log.last_contact();
+        if log.is_leader() || contact.is_some_and(|contact| contact < LEADERLESS_MAX) {
+            return false;
+        }
+        let known = lock(&self.cluster.known);
+        known.values().any(|it| {
+            let greeting = &it.greeting;
+            it.heard.elapsed() < LEADERLESS_MAX
+                && greeting.leader.is_some()
+                && greeting.members.get(&self.cluster.id).is_none_or(|address| *address != self.cluster.address)
+        })
+    }
+
+    /// Tells the leader where this server is now, when the log says otherwise.
+    async fn keep_own_address(&self) {
+        let listed = self.log().members().borrow().addresses.get(&self.cluster.id).cloned();
+        if listed.is_none_or(|address| address == self.cluster.address) {
+            return;
+        }
+        if self.log().is_leader() {
+            if let Err(error) = self.log().add_learner(self.cluster.id, &self.cluster.address).await {
+                tracing::warn!(%error, "could not write where this server is now; it is tried again");
+            }
+        } else if let Some(leader) = self.leader_address() {
+            self.join_at(leader).await;
+        }
+    }
+
+    /// Asks a cluster that was heard of to let this server in. Whether there is one.
+    async fn join_a_cluster(&self) -> bool {
+        let address = {
+            let known = lock(&self.cluster.known);
+            let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX && it.greeting.initialized);
+            let with_leader = fresh.filter_map(|it| {
+                let leader = it.greeting.leader?;
+                it.greeting.members.get(&leader).cloned()
+            });
+            with_leader.into_iter().next()
+        };
+        match address {
+            Some(address) => {
+                self.join_at(address).await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    async fn join_at(&self, mut address: String) {
+        let request = JoinRequest {
+            id: self.cluster.id,
+            name: self.info.name.clone(),
+            region: self.info.region.clone(),
+            address: self.cluster.address.clone(),
+        };
+        let request = encode(&request);
+        // A server that has just lost the lead sends to another; longer chains mean that nobody knows.
+        for _ in 0..3 {
+            let asked = self.cluster.peers.ask(&address, Topic::Join, &request, JOIN_WITHIN).await;
+            match asked.map_err(|error| error.to_string()).and_then(|answer| decode(&answer)) {
+                Ok(JoinAnswer::Welcome) => {
+                    tracing::info!(%address, "joined a cluster");
+                    return;
+                }
+                Ok(JoinAnswer::Ask(leader)) => address = leader,
+                Err(error) => {
+                    tracing::warn!(%address, %error, "could not join; it is tried again");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Founds a cluster once as many servers as are expected have found each other, if it is this one's turn: that of the lowest number.
+    /// Every one of them gives its word first, so that two sets that overlap cannot both become one.
+    async fn found_a_cluster(&self) {
+        let expect = self.config.bootstrap_expect;
+        if expect == 0 || self.config.non_voting_server {
+            return;
+        }
+        let mut found = BTreeMap::from([(self.cluster.id, self.cluster.address.clone())]);
+        {
+            let known = lock(&self.cluster.known);
+            let waiting = known.values().filter(|it| {
+                let greeting = &it.greeting;
+                it.heard.elapsed() < LEADERLESS_MAX && !greeting.initialized && !greeting.non_voting && greeting.expect == expect
+            });
+            found.extend(waiting.map(|it| (it.greeting.id, it.greeting.address.clone())));
+        }
+        if found.len() < expect {
+            return;
+        }
+        let set: BTreeMap<_, _> = found.into_iter().take(expect).collect();
+        if set.keys().next() != Some(&self.cluster.id) || self.promise(&set).is_err() {
+            return;
+        }
+        let question = encode(&set);
+        let others = set.iter().filter(|(id, _)| **id != self.cluster.id);
+        let promises = others.map(|(_, address)| self.cluster.peers.ask(address, Topic::Promise, &question, GREET_WITHIN));
+        for promise in futures_util::future::join_all(promises).await {
+            if let Err(error) = promise {
+                tracing::info!(%error, "a server does not found a cluster with this one now; it is tried again");
+                return;
+            }
+        }
+        tracing::info!(servers = set.len(), "founding a cluster");
+        if let Err(error) = self.log().found(&set).await {
+            tracing::error!(%error, "could not found a cluster");
+        }
+    }
+
+    /// Gives this server's word to found a cluster with these.
+    fn promise(&self, set: &BTreeMap<ServerId, String>) -> Result<(), String> {
+        if set.get(&self.cluster.id) != Some(&self.cluster.address) {
+            return Err("this server is not among them".into());
+        }
+        if !self.log().members().borrow().addresses.is_empty() {
+            return Err("this server belongs to a cluster".into());
+        }
+        if set.len() != self.config.bootstrap_expect {
+            return Err(format!("this server expects {} servers", self.config.bootstrap_expect));
+        }
+        let mut promised = lock(&self.cluster.promised);
+        match &*promised {
+            Some((other, at)) if other != set && at.elapsed() < PROMISE_HOLDS => Err("this server gave its word to others".into()),
+            _ => {
+                *promised = Some((set.clone(), Instant::now()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets a server in, as one that follows: whether it gets a vote is autopilot's business.
+    async fn let_in(&self, request: JoinRequest) -> Result<JoinAnswer, String> {
+        if request.region != self.info.region {
+            return Err(format!("server {} is of region {:?}, this cluster of {:?}", request.name, request.region, self.info.region));
+        }
+        if !self.log().is_leader() {
+            return self.leader_address().map(JoinAnswer::Ask).ok_or_else(|| "No cluster leader".into());
+        }
+        let listed = self.log().members().borrow().addresses.clone();
+        if let Some(listed) = listed.get(&request.id).filter(|address| **address != request.address) {
+            // The same number at another address: it has moved, unless somebody is there.
+            let asked = self.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+            let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
+            if there.is_some_and(|there| there.id == request.id) {
+                return Err(format!(
+                    "server {} has the same id and is at {listed}: remove the file `id` of one that was copied",
+                    request.id
+                ));
+            }
+        }
+        let usurped = listed.iter().find(|(id, address)| **id != request.id && **address == request.address);
+        if let Some((old, _)) = usurped {
+            // A server that was wiped comes back under its address with a new number: the old one is no more.
+            self.log().remove(*old).await.map_err(|error| error.to_string())?;
+        }
+        self.log().add_learner(request.id, &request.address).await.map_err(|error| error.to_string())?;
+        tracing::info!(id = request.id, name = %request.name, address = %request.address, "a server joined");
+        Ok(JoinAnswer::Welcome)
+    }
+}
+
+impl Answers for Core {
+    async fn answer(&self, topic: Topic, question: Bytes) -> Result<Bytes, String> {
+        let Some(log) = self.log.get() else { return Err("the server is starting".into()) };
+        match topic {
+            Topic::Consensus => {
+                // What cannot be stored is better not begun.
+                self.room.check().map_err(|error| error.to_string())?;
+                Ok(log.receive(question).await)
+            }
+            Topic::Greeting => {
+                let theirs: Greeting = decode(&question)?;
+                if theirs.region == self.info.region {
+                    self.cluster.note(theirs);
+                }
+                Ok(encode(&self.greeting()))
+            }
+            Topic::Join => Ok(encode(&self.let_in(decode(&question)?).await?)),
+            Topic::Promise => self.promise(&decode(&question)?).map(|()| Bytes::new()),
+            Topic::KeyEncryptionKey => self.answer_about_kek(&question),
+            Topic::Archive => self.answer_about_archive(&question).await,
+        }
+    }
+}
+
+fn encode<T: Serialize>(value: &T) -> Bytes {
+    rmp_serde::to_vec_named(value).expect("what servers tell each other has a form in msgpack").into()
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    rmp_serde::from_slice(bytes).map_err(|error| format!("not what servers say to each other: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

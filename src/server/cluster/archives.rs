@@ -1,0 +1,130 @@
+//! Archives among servers: an entry of the log only names the one that it restores, so all servers must have its content. The leader has a
+//! majority fetch it before it proposes the entry; whoever misses it all the same fetches it when it applies the entry.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use songline_api::ProposeError;
+
+use super::super::Core;
+use super::peers::Topic;
+use super::{decode, encode};
+
+/// How much one answer carries, in bytes.
+const PIECE_BYTES: usize = 4 << 20;
+/// How long one piece may take.
+const PIECE_WITHIN: Duration = Duration::from_secs(30);
+/// How long another server may take to fetch all of it.
+const FETCH_WITHIN: Duration = Duration::from_secs(600);
+/// Pause before whoever needs an archive asks all others again.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// What is asked about an archive. It is named by the digest of its content.
+#[derive(Debug, Serialize, Deserialize)]
+enum Question {
+    /// Get it from the server at this address. Answered once it is there.
+    Fetch { digest: String, from: String },
+    /// What it holds from there on; empty at its end.
+    Piece { digest: String, offset: u64 },
+}
+
+impl Core {
+    /// Has the others fetch an archive from here. Returns once a majority, this server counted, has it on disk.
+    pub(crate) async fn spread_archive(&self, digest: &str) -> Result<(), ProposeError> {
+        if self.other_servers().is_empty() {
+            return Ok(());
+        }
+        let question = encode(&Question::Fetch { digest: digest.to_owned(), from: self.cluster.address.clone() });
+        let have = 1 + self.ask_all(Topic::Archive, &question, FETCH_WITHIN).await.len();
+        if self.is_majority(have) {
+            return Ok(());
+        }
+        Err(ProposeError::Unavailable("the archive could not be given to a majority of the servers".to_owned()))
+    }
+
+    /// Answers another server.
+    pub(super) async fn answer_about_archive(&self, question: &[u8]) -> Result<Bytes, String> {
+        match decode(question)? {
+            Question::Fetch { digest, from } => self.fetch_archive(&digest, &from).await.map(|()| Bytes::new()),
+            Question::Piece { digest, offset } => {
+                let path = self.archive_path(&digest).ok_or("no such archive")?;
+                let piece = tokio::task::spawn_blocking(move || read_piece(&File::open(path)?, offset)).await;
+                piece.map_err(|error| error.to_string())?.map(Bytes::from).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    async fn fetch_archive(&self, digest: &str, from: &str) -> Result<(), String> {
+        let path = self.archive_path(digest).ok_or("no archive has such a name")?;
+        if path.exists() {
+            return Ok(());
+        }
+        let text = |error: io::Error| format!("keeping an archive: {error}");
+        let dir = path.parent().ok_or("an archive lies in a directory")?.to_owned();
+        std::fs::create_dir_all(&dir).map_err(text)?;
+        let mut file = tempfile::Builder::new().suffix(".tmp").tempfile_in(&dir).map_err(text)?;
+        let (mut hasher, mut offset) = (blake3::Hasher::new(), 0);
+        loop {
+            let question = encode(&Question::Piece { digest: digest.to_owned(), offset });
+            let piece = self.cluster.peers.ask(from, Topic::Archive, &question, PIECE_WITHIN).await.map_err(|error| error.to_string())?;
+            if piece.is_empty() {
+                break;
+            }
+            offset += piece.len() as u64;
+            hasher.update(&piece);
+            file.write_all(&piece).map_err(text)?;
+        }
+        if hasher.finalize().to_hex().as_str() != digest {
+            return Err("what came is not that archive".to_owned());
+        }
+        let kept = tokio::task::spawn_blocking(move || {
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            File::open(&dir)?.sync_all()
+        });
+        kept.await.map_err(|error| error.to_string())?.map_err(text)
+    }
+
+    /// Fetches an archive that an entry names and that is not here, from whoever has it. `None` when there is nobody to ask, or the server
+    /// goes down. Blocks: the entry cannot be applied without it, nor can those behind it.
+    pub(crate) fn await_archive(self: &Arc<Self>, digest: &str) -> Option<()> {
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        let (core, digest) = (Arc::clone(self), digest.to_owned());
+        // Another thread, since this one may be one of the runtime's.
+        let fetching = std::thread::spawn(move || runtime.block_on(async move { core.fetch_from_anybody(&digest).await }));
+        fetching.join().ok()?
+    }
+
+    async fn fetch_from_anybody(&self, digest: &str) -> Option<()> {
+        loop {
+            // While the log is being opened nobody knows the members.
+            let addresses = if self.log.get().is_some() { self.other_servers() } else { self.config.join.addresses() };
+            let addresses: Vec<_> = addresses.into_iter().filter(|address| *address != self.cluster.address).collect();
+            if addresses.is_empty() {
+                return None;
+            }
+            for address in &addresses {
+                match self.fetch_archive(digest, address).await {
+                    Ok(()) => return Some(()),
+                    Err(error) => tracing::warn!(%address, digest, error, "an archive that the log names was not to be had"),
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_WAIT) => {}
+                () = self.shutdown.cancelled() => return None,
+            }
+        }
+    }
+}
+
+fn read_piece(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let rest = file.metadata()?.len().saturating_sub(offset);
+    let mut piece = vec![0; usize::try_from(rest).unwrap_or(usize::MAX).min(PIECE_BYTES)];
+    file.read_exact_at(&mut piece, offset)?;
+    Ok(piece)
+}

@@ -1,0 +1,80 @@
+//! The leader's look at the other servers: feeds what consensus knows of them to the autopilot machine and carries out what it says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_model::{AutopilotConfig, Dur};
+use songline_scheduler::leader::autopilot::{Autopilot, Effect, Look, Peer};
+
+use super::super::leadership::Reign;
+use super::super::{Core, lock};
+
+/// How often the leader looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Takes a first look and goes on looking until the reign is over.
+pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
+    let began = tokio::time::Instant::now();
+    let mut autopilot = Autopilot::new();
+    let mut effect = core.look_after_servers(&mut autopilot, began.elapsed());
+    let core = Arc::clone(core);
+    reign.spawn(async move {
+        loop {
+            if let Some(effect) = effect {
+                core.carry_out(effect).await;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            effect = core.look_after_servers(&mut autopilot, began.elapsed());
+        }
+    });
+}
+
+impl Core {
+    fn look_after_servers(&self, autopilot: &mut Autopilot, reigned: Duration) -> Option<Effect> {
+        let view = self.view();
+        let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
+        let effect = autopilot.on_look(&self.look_at_servers(reigned), &config);
+        lock(&self.server_health).clone_from(autopilot.health());
+        effect
+    }
+
+    /// Who has not been heard of since this server leads has been silent for that long at least.
+    fn look_at_servers(&self, reigned: Duration) -> Look {
+        let log = self.log();
+        let members = log.members().borrow().clone();
+        let progress = log.peers();
+        let known = lock(&self.cluster.known);
+        let others = members.addresses.keys().filter(|id| **id != self.cluster.id);
+        let peers: BTreeMap<_, _> = others
+            .map(|id| {
+                let seen = progress.get(id);
+                let peer = Peer {
+                    voter: members.voters.iter().any(|voters| voters.contains(id)),
+                    // Who was never heard of has not said whether it wants to.
+                    wants_vote: known.get(id).is_some_and(|it| !it.greeting.non_voting),
+                    silence: Dur::from(seen.and_then(|peer| peer.last_heard).unwrap_or(reigned)),
+                    matched: seen.and_then(|peer| peer.matched).map_or(0, |position| position.index),
+                };
+                (*id, peer)
+            })
+            .collect();
+        let last_index = log.applied().map_or(0, |position| position.index) + log.unapplied();
+        Look { now: self.pace(), leader: self.cluster.id, last_index, peers, expected: self.config.bootstrap_expect }
+    }
+
+    async fn carry_out(&self, effect: Effect) {
+        let (id, done) = match effect {
+            Effect::Promote(id) => (id, self.log().promote(id).await),
+            Effect::Remove(id) => (id, self.log().remove(id).await),
+        };
+        let id = super::id_text(id);
+        match (effect, done) {
+            (Effect::Promote(_), Ok(())) => tracing::info!(server = id, "a server has been well for long enough and votes from now on"),
+            (Effect::Remove(_), Ok(())) => tracing::info!(server = id, "a dead server was taken out of the cluster"),
+            (Effect::Promote(_) | Effect::Remove(_), Err(error)) => {
+                tracing::warn!(server = id, ?effect, %error, "the membership could not be changed; it is tried again");
+            }
+        }
+    }
+}

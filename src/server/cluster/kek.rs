@@ -1,0 +1,126 @@
+//! The key-encryption key among servers: whoever lacks it asks the others, and the first leader sees to it that a majority has it before
+//! anything is wrapped by it. What it is and where it lies is the keyring's business.
+//!
+//! It goes over connections whose ends have proved the `encrypt` key to each other, sealed with a key made of that. Without one it goes
+//! as it is: whoever can read what servers say to each other without TLS can read it, and that is logged once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use songline_api::keyring::KeyringError;
+
+use super::super::Core;
+use super::peers::Topic;
+use super::{decode, encode};
+
+/// How often a server looks whether it can read the active root key.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long another server may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is asked about the key.
+#[derive(Debug, Serialize, Deserialize)]
+enum Question {
+    /// Who has the one with this fingerprint tells it.
+    Tell(String),
+    /// Whoever has none in use keeps this one.
+    Keep(HandedOut),
+}
+
+/// The key on its way.
+#[derive(Debug, Serialize, Deserialize)]
+struct HandedOut {
+    /// Whether it is sealed with what the `encrypt` key makes.
+    sealed: bool,
+    #[serde(with = "serde_bytes")]
+    key: Vec<u8>,
+}
+
+/// Looks for the key for as long as the server runs.
+pub(crate) fn start(core: &Arc<Core>) {
+    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
+    tokio::spawn(async move {
+        let look = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let Some(core) = own.upgrade() else { return };
+                core.seek_kek().await;
+            }
+        };
+        tokio::select! {
+            () = look => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+impl Core {
+    /// Asks the others for the key that the active root key is wrapped by, unless this server has it.
+    async fn seek_kek(&self) {
+        let view = self.view();
+        let Some(active) = view.active_root_key() else { return };
+        let wanted = active.wrapped.wrapped_by.as_str();
+        if self.keyring.has_kek(wanted) || self.other_servers().is_empty() {
+            return;
+        }
+        for answer in self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Tell(wanted.to_owned())), ANSWER_WITHIN).await {
+            let taken = decode::<HandedOut>(&answer)
+                .and_then(|handed| self.unseal(handed))
+                .and_then(|key| self.keyring.take(&key, wanted, &view).map_err(|error| error.to_string()));
+            match taken {
+                Ok(()) => {
+                    tracing::info!(fingerprint = wanted, "another server handed out the key-encryption key");
+                    self.root_keys_changed.notify_one();
+                    return;
+                }
+                Err(error) => tracing::warn!(error, "what another server handed out is not the key-encryption key"),
+            }
+        }
+    }
+
+    /// Before the first root key: a majority has what it will be wrapped by, so that no later leader is without.
+    pub(crate) async fn share_first_kek(&self) -> Result<(), KeyringError> {
+        let view = self.view();
+        let others = self.other_servers().len();
+        if others == 0 || view.root_keys().next().is_some() {
+            return Ok(());
+        }
+        let key = self.keyring.first_kek(&view)?;
+        let kept = self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Keep(self.seal(&key)?)), ANSWER_WITHIN).await.len();
+        if self.is_majority(kept + 1) { Ok(()) } else { Err(KeyringError::NotInitialized) }
+    }
+
+    /// Answers another server.
+    pub(super) fn answer_about_kek(&self, question: &[u8]) -> Result<Bytes, String> {
+        match decode(question)? {
+            Question::Tell(wanted) => {
+                let key = self.keyring.hand_out(&wanted).map_err(|error| error.to_string())?;
+                Ok(encode(&self.seal(&key).map_err(|error| error.to_string())?))
+            }
+            Question::Keep(handed) => {
+                let key = self.unseal(handed)?;
+                self.keyring.keep_for_first_key(&key, &self.view()).map_err(|error| error.to_string())?;
+                Ok(Bytes::new())
+            }
+        }
+    }
+
+    fn seal(&self, key: &[u8; 32]) -> Result<HandedOut, KeyringError> {
+        let Some(encrypt) = &self.config.encrypt else {
+            self.keyring.warn_once_in_the_clear();
+            return Ok(HandedOut { sealed: false, key: key.to_vec() });
+        };
+        Ok(HandedOut { sealed: true, key: super::super::keyring::seal_for_peers(encrypt.reveal(), key)? })
+    }
+
+    fn unseal(&self, handed: HandedOut) -> Result<[u8; 32], String> {
+        let key = match (&self.config.encrypt, handed.sealed) {
+            (Some(encrypt), true) => super::super::keyring::open_from_peers(encrypt.reveal(), handed.key),
+            (None, false) => Some(handed.key),
+            (Some(_), false) | (None, true) => None,
+        };
+        key.and_then(|key| key.try_into().ok()).ok_or_else(|| "it cannot be opened with this server's encrypt key".to_owned())
+    }
+}

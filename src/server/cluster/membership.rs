@@ -1,0 +1,175 @@
+//! What people see of the cluster and ask of it: who is in it, how they fare, meeting another server, taking one out, having one lead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use songline_api::{ClusterHealth, Member, MemberHealth, ProposeError};
+use songline_log::MemberError;
+
+use super::peers::Topic;
+use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, ServerSeen, decode, encode, id_of, id_text};
+use crate::server::lock;
+
+/// A server that missed so many greetings has failed, as far as this one knows.
+const GREETINGS_MISSED_MAX: u32 = 5;
+
+impl Core {
+    /// Every server of the cluster, in the order of their ids.
+    pub(crate) fn cluster_members(&self) -> Vec<Member> {
+        let mut members: Vec<Member> = self.servers_seen().into_iter().map(|seen| self.member(seen)).collect();
+        members.sort_by(|a, b| a.id.cmp(&b.id));
+        members
+    }
+
+    fn member(&self, seen: ServerSeen) -> Member {
+        let own = seen.id == self.cluster.id;
+        // The log may still have an earlier address of this server.
+        let address = if own { self.cluster.address.clone() } else { seen.address.clone() };
+        Member {
+            id: id_text(seen.id),
+            tags: self.server_tags(&seen, &address),
+            name: seen.name,
+            address,
+            serf_port: seen.serf_port,
+            version: seen.version,
+            alive: seen.heard.is_some_and(|heard| heard < GREET_EVERY * GREETINGS_MISSED_MAX),
+            voter: seen.voter,
+            leader: seen.leader,
+            own,
+        }
+    }
+
+    /// What this server tells of itself.
+    pub(crate) fn own_tags(&self) -> BTreeMap<String, String> {
+        let own = self.servers_seen().into_iter().find(|seen| seen.id == self.cluster.id);
+        // Before there is a cluster, nobody knows what it will be in it.
+        let seen = own.unwrap_or_else(|| ServerSeen {
+            id: self.cluster.id,
+            name: self.info.name.clone(),
+            address: self.cluster.address.clone(),
+            region: self.info.region.clone(),
+            datacenter: self.info.datacenter.clone(),
+            version: self.info.version.clone(),
+            serf_port: self.info.serf_port,
+            voter: !self.config.non_voting_server,
+            leader: false,
+            heard: Some(Duration::ZERO),
+        });
+        self.server_tags(&seen, &self.cluster.address)
+    }
+
+    fn server_tags(&self, seen: &ServerSeen, address: &str) -> BTreeMap<String, String> {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        let expect = self.config.bootstrap_expect.max(1);
+        let mut tags = vec![
+            ("build", seen.version.clone()),
+            ("dc", seen.datacenter.clone()),
+            ("expect", expect.to_string()),
+            ("id", id_text(seen.id)),
+            ("port", port.to_owned()),
+            ("raft_vsn", "3".to_owned()),
+            ("region", seen.region.clone()),
+            ("role", "nomad".to_owned()),
+            ("rpc_addr", host.to_owned()),
+            ("vsn", "1".to_owned()),
+        ];
+        if expect == 1 {
+            tags.push(("bootstrap", "1".to_owned()));
+        }
+        if !seen.voter {
+            tags.push(("nonvoter", "1".to_owned()));
+        }
+        tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// How the servers fare, as the leader saw it a moment ago; on others nothing is known.
+    pub(crate) fn servers_health(&self) -> ClusterHealth {
+        let health = lock(&self.server_health).clone();
+        let term = self.log().leadership().borrow().term;
+        let base = self.view().base();
+        let progress = self.log().peers();
+        let servers = health.servers.iter().map(|(id, server)| {
+            let position = progress.get(id).and_then(|peer| peer.matched);
+            let health = MemberHealth {
+                healthy: server.healthy,
+                last_contact: server.silence.to_std(),
+                last_term: if *id == self.cluster.id { term } else { position.map_or(0, |position| position.term) },
+                last_index: server.matched + base,
+                stable_since: server.since,
+            };
+            (id_text(*id), health)
+        });
+        ClusterHealth {
+            healthy: !health.servers.is_empty() && health.is_healthy(),
+            failure_tolerance: u64::try_from(health.failure_tolerance()).unwrap_or(u64::MAX),
+            servers: servers.collect(),
+        }
+    }
+
+    /// Greets the server at an address, and remembers it.
+    pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
+        let asked = self.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+        let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
+        if theirs.region != self.info.region {
+            return Err(format!("member {:?} is part of region {:?}", theirs.name, theirs.region));
+        }
+        let ours = self.log().members().borrow().addresses.clone();
+        let strangers = !ours.is_empty() && !theirs.members.is_empty() && !theirs.members.keys().any(|id| ours.contains_key(id));
+        if strangers {
+            return Err("both servers belong to a cluster, and not to the same".to_owned());
+        }
+        self.cluster.note(theirs);
+        Ok(())
+    }
+
+    /// Takes a server out of the cluster.
+    pub(crate) async fn remove_server(&self, id: &str) -> Result<(), ProposeError> {
+        let id = id_of(id).ok_or_else(|| ProposeError::Unavailable(format!("{id:?} is no server's id")))?;
+        self.log().remove(id).await.map_err(member_error)
+    }
+
+    /// Lets another server lead.
+    pub(crate) async fn hand_over(&self, id: Option<&str>) -> Result<(), ProposeError> {
+        let to = match id {
+            None => None,
+            Some(text) => Some(id_of(text).ok_or_else(|| ProposeError::Unavailable(format!("{text:?} is no server's id")))?),
+        };
+        self.log().transfer_leadership(to).await.map_err(member_error)
+    }
+
+    /// Addresses of all members but this one.
+    pub(crate) fn other_servers(&self) -> Vec<String> {
+        let members = self.log().members();
+        let members = members.borrow();
+        members.addresses.iter().filter(|(id, _)| **id != self.cluster.id).map(|(_, address)| address.clone()).collect()
+    }
+
+    /// Asks all other servers the same, and gives the answers of those that have one.
+    pub(crate) async fn ask_all(&self, topic: Topic, question: &[u8], within: Duration) -> Vec<bytes::Bytes> {
+        let addresses = self.other_servers();
+        let asked = addresses.iter().map(|address| self.cluster.peers.ask(address, topic, question, within));
+        let answers = futures_util::future::join_all(asked).await;
+        let told = answers.into_iter().zip(&addresses).filter_map(|(answer, address)| match answer {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                tracing::debug!(%address, ?topic, %error, "a server has no answer");
+                None
+            }
+        });
+        told.collect()
+    }
+
+    /// Whether so many servers, this one counted, are a majority of those that vote. Non-voters may be among them, so ask voters alone
+    /// where it matters.
+    pub(crate) fn is_majority(&self, servers: usize) -> bool {
+        let voters = self.log().members().borrow().voters.last().map_or(1, |voters| voters.len());
+        servers > voters / 2
+    }
+}
+
+fn member_error(error: MemberError) -> ProposeError {
+    match error {
+        MemberError::NotLeader => ProposeError::NoLeader,
+        MemberError::Failed(why) => ProposeError::Unavailable(why),
+    }
+}

@@ -1,0 +1,22 @@
+use super::*;
+
+#[test]
+fn numbers_of_servers_are_told_as_uuids_and_back() {
+    for id in [1, 2, 77, (1 << 53) - 1] {
+        assert_eq!(id_of(&id_text(id)), Some(id));
+    }
+    assert_eq!(id_of(&Uuid::new_v4().to_string()), None);
+    assert_eq!(id_of("1"), None);
+}
+
+#[test]
+fn a_server_keeps_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = identity(dir.path()).unwrap();
+    assert_eq!(identity(dir.path()).unwrap(), id);
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(identity(other.path()).unwrap(), id);
+    let old = tempfile::tempdir().unwrap();
+    std::fs::create_dir(old.path().join("log")).unwrap();
+    assert_eq!(identity(old.path()).unwrap(), FIRST_ID);
+}

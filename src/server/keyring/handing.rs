@@ -1,0 +1,99 @@
+//! Handing the key-encryption key to other servers, and taking it from them. How it travels is `cluster/kek.rs`'s business.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use songline_api::keyring::KeyringError;
+use songline_model::{RootKeyId, Sealed};
+use songline_projections::State;
+
+use super::kek::Kek;
+use super::material::{self, KEY_BYTES};
+use super::{Keyring, lock};
+
+/// What the key for the way is derived for.
+const CONTEXT: &str = "songline key-encryption key between servers v1";
+
+/// Seals the key for others that have this `encrypt` key.
+pub(crate) fn seal_for_peers(encrypt: &[u8], key: &[u8; KEY_BYTES]) -> Result<Vec<u8>, KeyringError> {
+    Ok(material::seal(&blake3::derive_key(CONTEXT, encrypt), RootKeyId::default(), key)?.0)
+}
+
+/// What was sealed with it, if it was.
+pub(crate) fn open_from_peers(encrypt: &[u8], sealed: Vec<u8>) -> Option<Vec<u8>> {
+    material::open(&blake3::derive_key(CONTEXT, encrypt), RootKeyId::default(), &Sealed(sealed))
+}
+
+impl Keyring {
+    /// Whether the key with this fingerprint is here.
+    pub(crate) fn has_kek(&self, fingerprint: &str) -> bool {
+        self.kek_of(fingerprint).is_ok()
+    }
+
+    /// The key with this fingerprint, for another server.
+    pub(crate) fn hand_out(&self, fingerprint: &str) -> Result<[u8; KEY_BYTES], KeyringError> {
+        self.kek_of(fingerprint).map(|kek| *kek.key())
+    }
+
+    /// Puts a key in place that another server has handed out, when it is the one that is wanted.
+    pub(crate) fn take(&self, key: &[u8; KEY_BYTES], wanted: &str, view: &State) -> Result<(), KeyringError> {
+        let kek = Kek::new(*key);
+        if kek.fingerprint() != wanted {
+            let key = view.active_root_key().map(|row| row.meta.key_id).unwrap_or_default();
+            return Err(KeyringError::WrongKek { key, wanted: wanted.to_owned(), found: kek.fingerprint().to_owned() });
+        }
+        self.put(kek)
+    }
+
+    /// What the first root key will be wrapped by. It is made here when there is none.
+    pub(crate) fn first_kek(&self, view: &State) -> Result<[u8; KEY_BYTES], KeyringError> {
+        self.kek_for_new_keys(view).map(|kek| *kek.key())
+    }
+
+    /// Keeps what the leader is about to wrap the first root key by. Refused once there are root keys: what they need is asked for by name.
+    pub(crate) fn keep_for_first_key(&self, key: &[u8; KEY_BYTES], view: &State) -> Result<(), KeyringError> {
+        let kek = Kek::new(*key);
+        if self.has_kek(kek.fingerprint()) {
+            return Ok(());
+        }
+        if let Some(row) = view.root_keys().next() {
+            let (wanted, found) = (row.wrapped.wrapped_by.to_string(), kek.fingerprint().to_owned());
+            return Err(KeyringError::WrongKek { key: row.meta.key_id, wanted, found });
+        }
+        self.put(kek)
+    }
+
+    /// Says once that the key goes to another server as it is.
+    pub(crate) fn warn_once_in_the_clear(&self) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the key-encryption key is handed to another server without an `encrypt` key: unless the servers use TLS, it can be read on \
+                 the way"
+            );
+        }
+    }
+
+    fn kek_of(&self, fingerprint: &str) -> Result<Arc<Kek>, KeyringError> {
+        let kek = match self.kek() {
+            // The file may have been replaced since it was read.
+            Ok(kek) if kek.fingerprint() != fingerprint => {
+                *lock(&self.kek) = None;
+                self.kek()?
+            }
+            other => other?,
+        };
+        if kek.fingerprint() == fingerprint {
+            return Ok(kek);
+        }
+        let (wanted, found) = (fingerprint.to_owned(), kek.fingerprint().to_owned());
+        Err(KeyringError::WrongKek { key: RootKeyId::default(), wanted, found })
+    }
+
+    /// One that was here before and is another is kept aside under its fingerprint: nothing is ever thrown away that may unwrap something.
+    fn put(&self, kek: Kek) -> Result<(), KeyringError> {
+        let mut known = lock(&self.kek);
+        kek.put(&self.dir)?;
+        *known = Some(Arc::new(kek));
+        Ok(())
+    }
+}

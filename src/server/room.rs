@@ -1,0 +1,119 @@
+//! Room on the disk: a server that is about to run out takes no more writes, lets another lead, and goes on when there is room again.
+//!
+//! What stops a log for good is a write that fails half-way. So the door is closed while there is still room for everything that was let
+//! in: reads, and what is acknowledged, are not touched by a full disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use songline_api::ProposeError;
+
+use super::Core;
+
+/// How often the disk is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Below this many free bytes nothing more is taken: the next segment of the log needs 64 MiB at once, and what is derived from it the rest.
+const FREE_BYTES_MIN: u64 = 128 << 20;
+/// It is taken again when so many bytes are free, so that the server does not go back and forth.
+const FREE_BYTES_AGAIN: u64 = 160 << 20;
+
+/// Whether there is room.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// Free bytes when the door was closed last; 0 while it is open.
+    closed_at: AtomicU64,
+}
+
+impl Room {
+    /// Notes how much is free. Whether the door was opened (`true`) or closed by it.
+    fn note(&self, free: u64) -> Option<bool> {
+        let closed = self.closed_at.load(Ordering::Relaxed) > 0;
+        if !closed && free < FREE_BYTES_MIN {
+            self.closed_at.store(free.max(1), Ordering::Relaxed);
+            return Some(false);
+        }
+        if closed && free >= FREE_BYTES_AGAIN {
+            self.closed_at.store(0, Ordering::Relaxed);
+            return Some(true);
+        }
+        None
+    }
+
+    /// Refuses while there is no room.
+    pub fn check(&self) -> Result<(), ProposeError> {
+        match self.closed_at.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            free => Err(ProposeError::Unavailable(format!(
+                "no space left on this server's disk: {} MiB are free, {} MiB are needed to take writes again",
+                free >> 20,
+                FREE_BYTES_AGAIN >> 20
+            ))),
+        }
+    }
+}
+
+/// How many bytes of the disk that holds `dir` this process may still use.
+fn free_bytes(dir: &Path) -> std::io::Result<u64> {
+    let told = rustix::fs::statvfs(dir)?;
+    Ok(told.f_bavail.saturating_mul(told.f_frsize))
+}
+
+/// Takes a first look, and goes on looking for as long as the server runs.
+pub(crate) fn start(core: &Arc<Core>) {
+    look(core);
+    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
+    tokio::spawn(async move {
+        let watch = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                let Some(core) = own.upgrade() else { return };
+                look(&core);
+                core.give_up_leading_without_room().await;
+            }
+        };
+        tokio::select! {
+            () = watch => {}
+            () = shutdown.cancelled() => {}
+        }
+    });
+}
+
+fn look(core: &Core) {
+    match free_bytes(&core.dir).map(|free| (free, core.room.note(free))) {
+        Ok((free, Some(false))) => tracing::error!(free_mib = free >> 20, "the disk is nearly full: this server takes no more writes"),
+        Ok((free, Some(true))) => tracing::info!(free_mib = free >> 20, "there is room on the disk again: this server takes writes"),
+        Ok((_, None)) => {}
+        Err(error) => tracing::warn!(%error, "how full the disk is cannot be told"),
+    }
+}
+
+impl Core {
+    /// Another server may have room. One that is alone stays what it is: it still answers reads.
+    async fn give_up_leading_without_room(&self) {
+        if self.room.check().is_ok() || !self.log().is_leader() || self.other_servers().is_empty() {
+            return;
+        }
+        match self.hand_over(None).await {
+            Ok(()) => tracing::warn!("this server has no room on its disk and has let another lead"),
+            Err(error) => tracing::warn!(%error, "this server has no room on its disk, and no other could take the lead"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_door_closes_below_one_bound_and_opens_above_another() {
+        let room = Room::default();
+        let told: Vec<_> =
+            [1 << 30, FREE_BYTES_MIN, FREE_BYTES_MIN - 1, FREE_BYTES_MIN + 1, FREE_BYTES_AGAIN].map(|free| room.note(free)).into();
+        assert_eq!(told, [None, None, Some(false), None, Some(true)]);
+        room.note(0);
+        let refusal = room.check().expect_err("is refused").to_string();
+        assert_eq!(refusal, "no space left on this server's disk: 0 MiB are free, 160 MiB are needed to take writes again");
+    }
+}

@@ -1,0 +1,78 @@
+//! The server's own port: who gets a connection that begins with which byte. What is said over it is in the modules that get it.
+
+mod anynode;
+mod dispatch;
+mod events;
+mod methods;
+mod more;
+mod proof;
+mod reads;
+mod remote;
+mod route;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use songline_rpc::net::{self, Caller};
+use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
+use tokio::net::TcpListener;
+
+use super::{Core, cluster, forward};
+pub use anynode::AnyNode;
+use dispatch::NodeRpc;
+pub use remote::RemoteNode;
+pub(super) use sessions::Sessions;
+
+/// Where servers and nodes reach a server, and how it reaches others.
+pub struct Ports {
+    /// Bound; all of them are answered alike.
+    pub listeners: Vec<TcpListener>,
+    /// What connections may take.
+    pub limits: PortLimits,
+    /// What others are told to dial, `host:port`.
+    pub advertised: String,
+    /// Makes connections to other servers.
+    pub dialer: Dialer,
+    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    pub verify_names: bool,
+}
+
+/// Answers connections on all listeners until the server goes.
+pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &PortLimits) {
+    let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(NodeRpc::new(core)) });
+    for listener in listeners {
+        tokio::spawn(port::serve(listener, limits.clone(), Arc::clone(&door), core.shutdown_token().clone()));
+    }
+}
+
+struct Door {
+    core: Arc<Core>,
+    node_rpc: Arc<NodeRpc>,
+}
+
+impl Accept for Door {
+    async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) {
+        self.answer(first, conn, Caller::plain(from)).await;
+    }
+
+    async fn accept_named(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr, names: Arc<[String]>) {
+        self.answer(first, conn, Caller { names: Some(names), ..Caller::plain(from) }).await;
+    }
+}
+
+impl Door {
+    async fn answer(&self, first: FirstByte, conn: Conn, caller: Caller) {
+        let from = caller.from;
+        match first {
+            FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
+            FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
+            FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
+                net::serve(first, conn, caller, Arc::clone(&self.node_rpc)).await;
+            }
+            FirstByte::Tls | FirstByte::RaftOfReference => unreachable!("the port keeps these to itself"),
+        }
+    }
+}

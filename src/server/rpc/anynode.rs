@@ -1,0 +1,101 @@
+//! A node, wherever it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use songline_model::{AllocId, NodeId, Str};
+use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
+use tokio::sync::mpsc;
+
+use super::super::{Core, LocalNode};
+use super::remote::{RemoteNode, remote_node};
+
+/// A node that is asked in process or over the network.
+pub enum AnyNode {
+    /// In this process.
+    Local(Arc<LocalNode>),
+    /// Elsewhere.
+    Remote(RemoteNode),
+}
+
+impl Core {
+    /// The node, if there may be a way to it.
+    pub(in crate::server) fn any_node(&self, id: NodeId) -> Option<Arc<AnyNode>> {
+        if let Some(local) = self.local_nodes().get(&id) {
+            return Some(Arc::new(AnyNode::Local(Arc::clone(local))));
+        }
+        // Another server may have a session with it; whether one has is asked with the call.
+        let reachable = self.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
+        let known = reachable && self.view().node(id).is_some();
+        known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id))))
+    }
+}
+
+/// The same call of either.
+macro_rules! either {
+    ($node:expr, $with:ident => $call:expr) => {
+        match $node {
+            AnyNode::Local($with) => $call.await,
+            AnyNode::Remote($with) => $call.await,
+        }
+    };
+}
+
+impl NodeAgent for AnyNode {
+    async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
+        either!(self, node => node.fs_list(alloc, path))
+    }
+
+    async fn fs_stat(&self, alloc: AllocId, path: &str) -> Result<AllocFileInfo, RpcError> {
+        either!(self, node => node.fs_stat(alloc, path))
+    }
+
+    async fn fs_read(&self, read: ReadFile) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+        either!(self, node => node.fs_read(read))
+    }
+
+    async fn fs_logs(&self, logs: ReadLogs) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+        either!(self, node => node.fs_logs(logs))
+    }
+
+    async fn alloc_restart(&self, alloc: AllocId, task: &str, all: bool) -> Result<(), RpcError> {
+        either!(self, node => node.alloc_restart(alloc, task, all))
+    }
+
+    async fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> Result<(), RpcError> {
+        either!(self, node => node.alloc_signal(alloc, task, signal))
+    }
+
+    async fn alloc_gc(&self, alloc: AllocId) -> Result<(), RpcError> {
+        either!(self, node => node.alloc_gc(alloc))
+    }
+
+    async fn gc_all(&self) -> Result<(), RpcError> {
+        either!(self, node => node.gc_all())
+    }
+
+    async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
+        either!(self, node => node.alloc_stats(alloc, task))
+    }
+
+    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
+        either!(self, node => node.node_meta())
+    }
+
+    async fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
+        either!(self, node => node.node_meta_apply(change))
+    }
+
+    async fn alloc_exec(&self, command: ExecCommand) -> Result<ExecSession, RpcError> {
+        either!(self, node => node.alloc_exec(command))
+    }
+
+    async fn alloc_snapshot(&self, alloc: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
+        either!(self, node => node.alloc_snapshot(alloc))
+    }
+
+    async fn host_stats(&self) -> Result<Bytes, RpcError> {
+        either!(self, node => node.host_stats())
+    }
+}

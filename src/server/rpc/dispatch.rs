@@ -1,0 +1,323 @@
+//! The way of a call of the node RPC: to whoever answers it, which may be the leader or a node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use songline_api::caller::Callers;
+use songline_api::{Api, Leader, Server as _, Shared};
+use songline_client::reverse::NodeCalls;
+use songline_model::{AllocId, NodeId, Secret, Str};
+use songline_rpc::message::{
+    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, StreamCall, StreamErrWrapper,
+};
+use songline_rpc::msgpack::{Tree, from_slice, to_vec};
+use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
+use songline_rpc::servers_wire::{SERVED, ServeError, ServerContext, serve_servers};
+use songline_rpc::{RpcError, net};
+
+use super::super::Core;
+use super::methods::{self, By, CALLS, Right, STREAMS};
+use super::more;
+use super::route::{ForNode, Path, with_fields};
+
+/// How long a call waits for a leader.
+const HOLD: Duration = Duration::from_secs(5);
+
+/// Answers the node RPC from a server.
+pub(super) struct NodeRpc {
+    pub(super) core: Arc<Core>,
+    pub(super) api: Api<Core>,
+    pub(super) callers: Callers,
+}
+
+impl NodeRpc {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        let api = Api::with(Arc::clone(core), Shared::of(&**core));
+        Self { core: Arc::clone(core), api, callers: Callers::default() }
+    }
+
+    async fn of_leader(&self, method: &str, body: Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+        // Nobody knows another region's servers.
+        if meta.region != self.core.info().region.as_str() {
+            return Err(RpcError::remote("No path to region").into());
+        }
+        self.check_names(method, caller)?;
+        let passed_on = match meta.allow_stale {
+            true => None,
+            false => self.leaders_answer(method, &body, meta).await?,
+        };
+        self.remember_poller(method, &body, meta, caller);
+        let answer = match passed_on {
+            Some(answer) => answer,
+            None => self.here(method, &body, meta, caller).await?,
+        };
+        self.remember(method, &body, meta, caller);
+        Ok(answer)
+    }
+
+    /// Some methods are for nodes and servers alone, where certificates say who those are.
+    fn check_names(&self, method: &str, caller: &Caller) -> Result<(), RpcError> {
+        const FOR_NODES: [&str; 4] = ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
+        if !self.core.verify_names || !FOR_NODES.contains(&method) {
+            return Ok(());
+        }
+        let region = &self.core.info().region;
+        let why = match &caller.names {
+            None => "missing certificate information".to_owned(),
+            // Only names of the region are told: that of a node, that of a server, or both.
+            Some(names) if !names.is_empty() => return Ok(()),
+            Some(_) => format!("invalid certificate, client.{region}.nomad not in it"),
+        };
+        Err(RpcError::remote(format!("invalid client connection in region {region}: {why}")))
+    }
+
+    /// What the leader says, when that is another server; `None`: this server leads.
+    async fn leaders_answer(&self, method: &str, body: &Bytes, meta: &RequestMeta) -> Result<Option<Bytes>, Refusal> {
+        let deadline = tokio::time::Instant::now() + HOLD;
+        let mut reigns = self.core.reign.subscribe();
+        loop {
+            let leader = self.core.leader();
+            if let Leader::At(address) = &leader
+                && !meta.forwarded
+            {
+                let request = with_fields(body, [("Forwarded", Tree::Bool(true))])?;
+                match self.core.pool.call(address, method, &request).await {
+                    Err(RpcError::Remote(text)) if text.contains("No cluster leader") => {}
+                    // Nothing was written when the call was a read.
+                    Err(RpcError::Lost(_)) if is_read(method) => {}
+                    other => return Ok(Some(other?)),
+                }
+            }
+            if self.core.reign().is_some() {
+                return Ok(None);
+            }
+            let moved = async {
+                tokio::select! {
+                    () = self.core.leader_other_than(&leader) => {}
+                    // A reign begins some time after the term is won.
+                    Ok(()) = reigns.changed() => {}
+                    () = tokio::time::sleep(Duration::from_millis(200)) => {}
+                }
+            };
+            if tokio::time::timeout_at(deadline, moved).await.is_err() {
+                return Err(RpcError::NoLeader.into());
+            }
+        }
+    }
+
+    async fn here(&self, method: &str, body: &Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+        if more::WRITES.contains(&method) {
+            return self.write(method, body, meta).await;
+        }
+        if !SERVED.contains(&method) {
+            return self.read(method, body, meta, caller).await;
+        }
+        let serve = serve_servers(&*self.core, self, method, body);
+        let served = match is_read(method) {
+            // A long poll of somebody who has gone is of no use; writes go on.
+            true => tokio::select! {
+                served = serve => served,
+                () = caller.gone() => return Err(RpcError::Lost("the caller has gone".into()).into()),
+            },
+            false => serve.await,
+        };
+        served.map(Bytes::from).map_err(|error| match error {
+            ServeError::Unknown(_) => Refusal::NoMethod,
+            ServeError::Decode(error) => Refusal::Body(error),
+            ServeError::Refused(error) => Refusal::Failed(error),
+        })
+    }
+
+    /// A node that has been answered is reached over its session from now on.
+    fn remember(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) {
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "PascalCase")]
+        struct Says {
+            #[serde(rename = "NodeID")]
+            node_id: NodeId,
+            node: Option<Registered>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Registered {
+            #[serde(rename = "ID")]
+            id: NodeId,
+        }
+        let (Some(session), false) = (&caller.session, meta.forwarded) else { return };
+        if !matches!(method, NodeRegister::METHOD | NodeUpdateStatus::METHOD) {
+            return;
+        }
+        if let Ok(Says { node_id, node }) = from_slice(body) {
+            self.core.sessions.remember(node.map_or(node_id, |node| node.id), session, self.core.now());
+        }
+    }
+
+    /// The same of a node that is about to wait for an answer, if it has shown that it is it.
+    fn remember_poller(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) {
+        let (Some(session), NodeGetClientAllocs::METHOD, false) = (&caller.session, method, meta.forwarded) else { return };
+        if let Ok(NodeGetClientAllocs { node_id, secret_id, .. }) = from_slice(body)
+            && self.core.view().node(node_id).is_some_and(|node| node.secret_id == secret_id)
+        {
+            self.core.sessions.remember(node_id, session, self.core.now());
+        }
+    }
+
+    /// The node that a request is for, if its caller may ask that of it.
+    fn node_for(&self, request: &ForNode, right: Right) -> Result<NodeId, RpcError> {
+        let view = self.core.view();
+        let alloc = match request.alloc_id.is_empty() {
+            true => None,
+            false => {
+                let id: Option<AllocId> = request.alloc_id.parse().ok();
+                let unknown = || RpcError::Coded { code: 404, text: format!("Unknown allocation \"{}\"", request.alloc_id) };
+                Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
+            }
+        };
+        if !self.core.is_proof(&request.auth_token) {
+            let denied = || RpcError::remote("Permission denied");
+            let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
+            let in_namespace = |capability| alloc.is_some_and(|alloc| caller.acl().namespace(&alloc.namespace, capability));
+            let may = match right {
+                Right::Any(capabilities) => alloc.is_none() || capabilities.iter().any(|capability| in_namespace(*capability)),
+                Right::All(capabilities) => alloc.is_none() || capabilities.iter().all(|capability| in_namespace(*capability)),
+                Right::Node(access) => caller.acl().node(access),
+                Right::Server => false,
+            };
+            if !may {
+                return Err(denied());
+            }
+        }
+        match right {
+            Right::Any(_) | Right::All(_) | Right::Server => {
+                let alloc = alloc.ok_or_else(|| RpcError::Coded { code: 400, text: "Missing allocation ID".into() })?;
+                alloc.node_id.ok_or_else(|| RpcError::Coded { code: 404, text: "No path to node".into() })
+            }
+            Right::Node(_) => {
+                let id: Option<NodeId> = request.node_id.parse().ok();
+                let known = id.filter(|id| view.node(*id).is_some());
+                known.ok_or_else(|| RpcError::remote(format!("Unknown node {}", request.node_id)))
+            }
+        }
+    }
+
+    /// A request as a node gets it. What shows that a server asks is for servers alone: a node could show it to others.
+    fn for_node(&self, body: Bytes, request: &ForNode) -> Result<Bytes, RpcError> {
+        match self.core.is_proof(&request.auth_token) {
+            true => Ok(with_fields(&body, [("AuthToken", Tree::text(""))])?.into()),
+            false => Ok(body),
+        }
+    }
+
+    async fn of_node(&self, method: &str, body: Bytes, right: Right, caller: &Caller) -> Result<Bytes, Refusal> {
+        let request: ForNode = from_slice(&body)?;
+        let node = self.node_for(&request, right)?;
+        let on_node = methods::on_nodes(method);
+        match self.core.path_to(node, !request.forwarded).await? {
+            Path::Here(local) => {
+                let calls = NodeCalls::default();
+                calls.set(&local);
+                calls.call(&on_node, body, caller).await
+            }
+            Path::Session(session) => {
+                let body = self.for_node(body, &request)?;
+                Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?)
+            }
+            Path::Server(_) => Ok(self.core.call_node(node, &on_node, &body).await?),
+        }
+    }
+
+    async fn bridge(&self, method: &str, channel: &mut Option<Channel>, caller: &Caller) -> Result<(), RpcError> {
+        let lost = |error: std::io::Error| RpcError::Lost(error.to_string());
+        let Some(own) = channel.as_mut() else { return Ok(()) };
+        let body = own.next().await.map_err(lost)?.ok_or_else(|| RpcError::Lost("nothing was asked".into()))?;
+        let request: ForNode = from_slice(&body).map_err(|error| RpcError::remote(error.on_wire(0)))?;
+        let right = STREAMS.iter().find(|(name, _)| *name == method).map_or(Right::Server, |(_, right)| *right);
+        let node = self.node_for(&request, right)?;
+        match self.core.path_to(node, !request.forwarded).await? {
+            Path::Here(local) => {
+                let calls = NodeCalls::default();
+                calls.set(&local);
+                if let Some(own) = channel.take() {
+                    calls.stream(method, own.with_first(body), caller).await;
+                }
+            }
+            Path::Session(session) => {
+                let there = net::open_channel(&session, method, &self.for_node(body, &request)?).await?;
+                if let Some(own) = channel.take() {
+                    own.bridge(there).await;
+                }
+            }
+            Path::Server(_) => {
+                let there = self.core.stream_of_node(node, method, &body).await?;
+                if let Some(own) = channel.take() {
+                    own.bridge(there).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dispatch for NodeRpc {
+    async fn call(&self, method: &str, body: Bytes, caller: &Caller) -> Result<Bytes, Refusal> {
+        let Some((_, by)) = CALLS.iter().find(|(name, _)| *name == methods::on_nodes(method)) else {
+            let known = method.split_once('.').is_some_and(|(service, _)| methods::is_service(service));
+            return Err(if known { Refusal::NoMethod } else { Refusal::NoService });
+        };
+        let meta: RequestMeta = from_slice(&body)?;
+        match by {
+            By::Asked => self.asked(method, &body),
+            By::Leader | By::Node(_) if meta.region.is_empty() => Err(RpcError::remote("missing region for target RPC").into()),
+            By::Leader => self.of_leader(method, body, &meta, caller).await,
+            By::Node(right) => self.of_node(method, body, *right, caller).await,
+        }
+    }
+
+    fn streams(&self, method: &str) -> bool {
+        method == EventStream::METHOD || STREAMS.iter().any(|(name, _)| *name == method)
+    }
+
+    async fn stream(&self, method: &str, channel: Channel, caller: &Caller) {
+        if method == EventStream::METHOD {
+            return self.events(channel).await;
+        }
+        let mut channel = Some(channel);
+        if let Err(error) = self.bridge(method, &mut channel, caller).await
+            && let Some(mut channel) = channel
+            && let Ok(message) = to_vec(&StreamErrWrapper::failed(&error))
+        {
+            // Whoever has gone need not know.
+            let _ = channel.send(&message).await;
+        }
+    }
+}
+
+impl ServerContext for NodeRpc {
+    fn node_of(&self, secret: &Secret) -> Option<NodeId> {
+        self.core.view().node_by_secret(secret.reveal())
+    }
+
+    fn leader_rpc_addr(&self) -> Str {
+        self.core.leader_addr().into()
+    }
+
+    fn datacenter(&self) -> Str {
+        self.core.info().datacenter.as_str().into()
+    }
+}
+
+/// Whether a method changes nothing.
+fn is_read(method: &str) -> bool {
+    !more::WRITES.contains(&method)
+        && !matches!(
+            method,
+            "Node.Register"
+                | "Node.UpdateStatus"
+                | "Node.UpdateAlloc"
+                | "Node.EmitEvents"
+                | "ServiceRegistration.Upsert"
+                | "ServiceRegistration.DeleteByID"
+        )
+}

@@ -1,0 +1,97 @@
+//! Which methods of the node RPC there are, and who answers them.
+
+use songline_lang::acl::Access;
+use songline_lang::acl::NamespaceCapability::{self, AllocExec, AllocLifecycle, AllocNodeExec, ReadFs, ReadJob, ReadLogs, SubmitJob};
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// The server that is asked, whatever region is named.
+    Asked,
+    /// The leader; any server if the caller is content with what it has.
+    Leader,
+    /// A node, for callers who have the right.
+    Node(Right),
+}
+
+/// What a caller needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Right {
+    /// One of these in the allocation's namespace.
+    Any(&'static [NamespaceCapability]),
+    /// All of these in the allocation's namespace.
+    All(&'static [NamespaceCapability]),
+    /// To nodes.
+    Node(Access),
+    /// To be a server.
+    Server,
+}
+
+/// Methods with one answer.
+pub(super) const CALLS: &[(&str, By)] = &[
+    ("Status.Ping", By::Asked),
+    ("Status.Leader", By::Asked),
+    ("Status.Peers", By::Asked),
+    ("Status.HasNodeConn", By::Asked),
+    ("Status.RaftStats", By::Asked),
+    ("Node.Register", By::Leader),
+    ("Node.UpdateStatus", By::Leader),
+    ("Node.GetClientAllocs", By::Leader),
+    ("Node.UpdateAlloc", By::Leader),
+    ("Node.EmitEvents", By::Leader),
+    ("Node.GetNode", By::Leader),
+    ("Node.List", By::Leader),
+    ("Alloc.GetAllocs", By::Leader),
+    ("Alloc.GetAlloc", By::Leader),
+    ("ServiceRegistration.Upsert", By::Leader),
+    ("ServiceRegistration.DeleteByID", By::Leader),
+    ("ServiceRegistration.GetService", By::Leader),
+    ("Variables.Read", By::Leader),
+    ("Variables.List", By::Leader),
+    ("ACL.WhoAmI", By::Leader),
+    ("ACL.GetPolicies", By::Leader),
+    ("ACL.GetClaimPolicies", By::Leader),
+    ("ACL.GetRolesByID", By::Leader),
+    ("Node.UpdateDrain", By::Leader),
+    ("Job.GetJob", By::Leader),
+    ("Job.Evaluations", By::Leader),
+    ("Job.List", By::Leader),
+    ("Job.Register", By::Leader),
+    ("Variables.Apply", By::Leader),
+    ("Allocations.Restart", By::Node(Right::Any(&[AllocLifecycle]))),
+    ("Allocations.Signal", By::Node(Right::Any(&[AllocLifecycle]))),
+    ("Allocations.GarbageCollect", By::Node(Right::Any(&[SubmitJob]))),
+    ("Allocations.GarbageCollectAll", By::Node(Right::Node(Access::Write))),
+    ("Allocations.Stats", By::Node(Right::Any(&[ReadJob]))),
+    ("ClientStats.Stats", By::Node(Right::Node(Access::Read))),
+    ("FileSystem.List", By::Node(Right::Any(&[ReadFs]))),
+    ("FileSystem.Stat", By::Node(Right::Any(&[ReadFs]))),
+    ("NodeMeta.Apply", By::Node(Right::Node(Access::Write))),
+    ("NodeMeta.Read", By::Node(Right::Node(Access::Read))),
+];
+
+/// Methods that are answered with a stream, all of them by nodes.
+pub(super) const STREAMS: &[(&str, Right)] = &[
+    ("FileSystem.Logs", Right::Any(&[ReadLogs, ReadFs])),
+    ("FileSystem.Stream", Right::Any(&[ReadFs])),
+    // Whether the task has the node's rights is not looked at here, so both are asked for.
+    ("Allocations.Exec", Right::All(&[AllocExec, AllocNodeExec])),
+    (songline_rpc::agent_wire::ALLOC_SNAPSHOT, Right::Server),
+];
+
+/// Servers call these otherwise than nodes do.
+const SERVER_NAME: &str = "ClientAllocations.";
+
+/// The name that nodes know a method by.
+pub(super) fn on_nodes(method: &str) -> std::borrow::Cow<'_, str> {
+    match method.strip_prefix(SERVER_NAME) {
+        Some(name) => format!("Allocations.{name}").into(),
+        None => method.into(),
+    }
+}
+
+/// Whether there is a service of this name.
+pub(super) fn is_service(name: &str) -> bool {
+    let of = |method: &str| method.split_once('.').is_some_and(|(service, _)| service == name);
+    CALLS.iter().any(|(method, _)| of(method)) || STREAMS.iter().any(|(method, _)| of(method))
+}

@@ -1,0 +1,200 @@
+//! Stories of the node RPC with a server of its own: what is refused how, nodes that are called back, and what servers show each other.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use expect_test::expect;
+use serde_json::{Value, json};
+use songline_model::{NodeId, Secret};
+use songline_rpc::agent_wire::ALLOC_SNAPSHOT;
+use songline_rpc::msgpack::{Tree, from_slice, to_vec};
+use songline_rpc::net::{self, Caller, Channel, Dispatch, OnSession, Pool, PoolLimits, Refusal};
+use songline_rpc::port::Dialer;
+use songline_rpc::{NodeAgent, RpcError};
+
+use crate::agent::Agent;
+use crate::config::AgentConfig;
+use crate::server::Core;
+
+const NODE: &str = "5d1e0000-0000-0000-0000-000000000001";
+const SECRET: &str = "5d1e0000-0000-0000-0000-00000000000a";
+
+async fn start(dir: &Path, acl: bool) -> Agent {
+    let mut config =
+        AgentConfig { data_dir: Some(dir.to_owned()), http_port: 0, rpc_port: 0, serf_port: 0, client: None, ..AgentConfig::dev() };
+    config.acl.enabled = acl;
+    Agent::start(config).await.unwrap()
+}
+
+fn core(agent: &Agent) -> &Arc<Core> {
+    agent.server().unwrap()
+}
+
+fn pool() -> Pool {
+    Pool::new(Dialer::plain(), PoolLimits::default(), None)
+}
+
+/// Calls with a body written as JSON, and shows the answer so.
+async fn call(pool: &Pool, address: &str, method: &str, body: Value) -> String {
+    match pool.call(address, method, &to_vec(&body).unwrap()).await {
+        Ok(answer) => match from_slice::<Value>(&answer) {
+            Ok(answer) => answer.to_string(),
+            Err(_) => format!("{:?}", Tree::read(&answer).unwrap()),
+        },
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+fn node() -> Value {
+    json!({
+        "ID": NODE, "SecretID": SECRET, "Name": "far", "Datacenter": "dc1", "Attributes": { "kernel.name": "linux", "nomad.version": "1.6.5" },
+        "Status": "initializing", "SchedulingEligibility": "eligible",
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = start(dir.path(), false).await;
+    let (pool, address) = (pool(), core(&agent).rpc_addr());
+    let alloc = json!([{ "ID": "5d1e0000-0000-0000-0000-000000000002", "NodeID": NODE, "ClientStatus": "running" }]);
+    let mut told = String::new();
+    for (method, body) in [
+        ("Status.Ping", json!({ "AuthToken": "zz" })),
+        ("Status.HasNodeConn", json!({ "NodeID": NODE })),
+        ("Node.GetNode", json!({ "NodeID": NODE })),
+        ("Node.List", json!({ "Region": "mars" })),
+        ("Node.List", json!({ "Region": "global" })),
+        ("Node.Nope", json!({ "Region": "global" })),
+        ("Nope.Ping", json!({ "Region": "global" })),
+        ("Node.Register", json!({ "Region": "global" })),
+        ("Node.Register", json!({ "Region": "global", "Node": { "ID": NODE } })),
+        ("Node.UpdateStatus", json!({ "Region": "global", "NodeID": NODE, "Status": "ready" })),
+        ("Node.UpdateStatus", json!({ "Region": "global", "NodeID": NODE, "Status": "fine" })),
+        ("Node.UpdateAlloc", json!({ "Region": "global", "Alloc": alloc })),
+        ("Node.UpdateAlloc", json!({ "Region": "global" })),
+        ("ClientStats.Stats", json!({ "Region": "global", "NodeID": NODE })),
+        ("ClientAllocations.Restart", json!({ "Region": "global", "AllocID": NODE })),
+        ("ACL.WhoAmI", json!({ "Region": "global" })),
+        ("ACL.GetPolicies", json!({ "Region": "global", "Names": ["a"] })),
+        ("Variables.Read", json!({ "Region": "global", "Path": "a/b" })),
+        ("ServiceRegistration.DeleteByID", json!({ "Region": "global", "ID": "x", "AuthToken": SECRET })),
+    ] {
+        told.push_str(&format!("{method}: {}\n", call(&pool, &address, method, body).await));
+    }
+    expect![[r#""#]].assert_eq(&told);
+    assert_eq!(call(&pool, &address, "Status.Leader", json!({})).await, format!("{address:?}"));
+    assert_eq!(call(&pool, &address, "Status.Peers", json!({})).await, format!("[{address:?}]"));
+    pool.close();
+    agent.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_of_what_is_not_there_end_with_a_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = start(dir.path(), true).await;
+    let (pool, address) = (pool(), core(&agent).rpc_addr());
+    let mut told = String::new();
+    for (method, request) in [
+        ("FileSystem.Logs", json!({ "Region": "global", "AllocID": "5d1e0000-0000-0000-0000-000000000009" })),
+        ("FileSystem.Logs", json!({ "Region": "global" })),
+        (ALLOC_SNAPSHOT, json!({ "Region": "global" })),
+        ("Nope.Nope", json!({ "Region": "global" })),
+    ] {
+        let said = match pool.stream(&address, method, &to_vec(&request).unwrap()).await {
+            Ok(mut channel) => from_slice::<Value>(&channel.next().await.unwrap().unwrap()).unwrap().to_string(),
+            Err(error) => error.to_string(),
+        };
+        told.push_str(&format!("{method}: {said}\n"));
+    }
+    expect![[r#""#]].assert_eq(&told);
+    pool.close();
+    agent.stop().await;
+}
+
+/// A node's side of its session.
+struct FarNode;
+
+impl Dispatch for FarNode {
+    async fn call(&self, method: &str, _: Bytes, _: &Caller) -> Result<Bytes, Refusal> {
+        match method {
+            "ClientStats.Stats" => Ok(to_vec(&json!({ "HostStats": { "Uptime": 7, "Memory": { "Used": 1.5 } } })).unwrap().into()),
+            "FileSystem.List" => Err(RpcError::Coded { code: 404, text: "no such directory".into() }.into()),
+            _ => Err(Refusal::NoMethod),
+        }
+    }
+
+    fn streams(&self, _: &str) -> bool {
+        false
+    }
+
+    async fn stream(&self, _: &str, _: Channel, _: &Caller) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = start(dir.path(), false).await;
+    let (server, id): (&Arc<Core>, NodeId) = (core(&agent), NODE.parse().unwrap());
+    let address = server.rpc_addr();
+    let from = address.parse().unwrap();
+    let on_session: OnSession = Arc::new(move |_, session| {
+        tokio::spawn(net::serve_session(session, true, Caller::plain(from), Arc::new(FarNode)));
+    });
+    let pool = Pool::new(Dialer::plain(), PoolLimits::default(), Some(on_session));
+    let registered = call(&pool, &address, "Node.Register", json!({ "Region": "global", "Node": node() })).await;
+    assert!(registered.contains("HeartbeatTTL"), "{registered}");
+    let connected = call(&pool, &address, "Status.HasNodeConn", json!({ "NodeID": NODE })).await;
+    assert!(connected.contains("\"Connected\":true"), "{connected}");
+
+    let far = server.any_node(id).unwrap();
+    let stats: Value = serde_json::from_slice(&far.host_stats().await.unwrap()).unwrap();
+    assert_eq!(stats, json!({ "Uptime": 7, "Memory": { "Used": 1.5 } }));
+    let refused = far.fs_list(Default::default(), "/").await.unwrap_err();
+    assert_eq!(refused, RpcError::Coded { code: 404, text: "no such directory".into() });
+    // The same asked of the server by somebody else's connection.
+    let by_rpc = call(&self::pool(), &address, "ClientStats.Stats", json!({ "Region": "global", "NodeID": NODE })).await;
+    assert!(by_rpc.contains("\"Uptime\":7"), "{by_rpc}");
+
+    // Somebody else's secret does not make a session the node's.
+    pool.close();
+    let stranger = self::pool();
+    let asked = json!({ "Region": "global", "NodeID": NODE, "SecretID": "another" });
+    let refused = call(&stranger, &address, "Node.GetClientAllocs", asked).await;
+    assert_eq!(refused, "error: rpc error: node secret ID does not match");
+    tokio::time::timeout(std::time::Duration::from_secs(10), async {
+        while server.sessions.newest(id).is_some() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    let lost = far.host_stats().await.unwrap_err();
+    assert_eq!(lost, RpcError::Coded { code: 404, text: "No path to node".into() });
+    stranger.close();
+    agent.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_know_each_other_by_the_keys_of_the_cluster() {
+    let (dir, other_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (agent, other) = (start(dir.path(), true).await, start(other_dir.path(), true).await);
+    for server in [core(&agent), core(&other)] {
+        server.signer().await.unwrap();
+    }
+    let proof = core(&agent).prove().unwrap();
+    assert!(core(&agent).is_proof(&proof));
+    assert!(!core(&other).is_proof(&proof), "another cluster has other keys");
+    for token in ["", "server:", SECRET, "server:5d1e0000-0000-0000-0000-000000000001:AAAA"] {
+        assert!(!core(&agent).is_proof(&Secret::new(token)), "{token}");
+    }
+    let (pool, address) = (pool(), core(&agent).rpc_addr());
+    let asked = |token: &str| json!({ "Region": "global", "NodeID": NODE, "AuthToken": token });
+    assert_eq!(call(&pool, &address, "ClientStats.Stats", asked("")).await, "error: rpc error: Permission denied");
+    let unknown = call(&pool, &address, "ClientStats.Stats", asked(proof.reveal())).await;
+    assert_eq!(unknown, format!("error: rpc error: Unknown node {NODE}"));
+    pool.close();
+    agent.stop().await;
+    other.stop().await;
+}

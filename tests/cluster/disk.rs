@@ -1,0 +1,122 @@
+//! Servers whose disk is full, and is not any more: the others go on without, and it comes back.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::json;
+
+use crate::cluster::{Cluster, WITHIN};
+use crate::filler::Filler;
+use crate::progress::Times;
+use crate::trial::Trial;
+use crate::wait::until;
+use crate::{Run, say};
+
+const WRITERS: usize = 8;
+/// How large each server's disk is. Two segments of the log, and what is derived from them, must fit with much to spare.
+const DISK: &str = "size=768m";
+/// What takes up the rest of a disk.
+const BALLAST: &str = "ballast";
+/// How much of the log is written while a disk is full: more than is preallocated, so that the log itself has to have more. In bytes.
+const WRITTEN: u64 = 80 << 20;
+/// How long a disk stays full after the others went on.
+const FULL: Duration = Duration::from_secs(1);
+
+/// A file system of its own, in memory. It goes when dropped.
+struct Disk {
+    dir: PathBuf,
+}
+
+impl Disk {
+    fn mount(dir: &Path) -> Result<Disk> {
+        fs::create_dir_all(dir).context("making a folder for a disk")?;
+        let options = std::ffi::CString::new(DISK)?;
+        mount("songline-test", dir, "tmpfs", MountFlags::empty(), options.as_c_str()).context("mounting a tmpfs")?;
+        Ok(Disk { dir: dir.to_owned() })
+    }
+
+    /// Takes up all that is free.
+    fn fill(&self) -> Result<()> {
+        let mut file = File::create(self.dir.join(BALLAST)).context("creating the ballast")?;
+        // Large pieces first, then the crumbs.
+        for size in [1 << 20, 4096] {
+            let piece = vec![0; size];
+            loop {
+                match file.write_all(&piece) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                    Err(error) => return Err(error).context("writing the ballast"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn empty(&self) -> Result<()> {
+        fs::remove_file(self.dir.join(BALLAST)).context("removing the ballast")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _gone = unmount(&self.dir, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_server_with_a_full_disk_is_done_without_and_comes_back() -> Result<()> {
+    let Some(run) = Run::begin("full disks") else { return Ok(()) };
+    let rounds = run.count("DISKS", 2, 20);
+    fill_disks(3, rounds, run.seed)
+}
+
+#[test]
+fn one_server_alone_writes_again_when_there_is_space() -> Result<()> {
+    let Some(run) = Run::begin("a full disk of one") else { return Ok(()) };
+    fill_disks(1, 1, run.seed)
+}
+
+fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
+    let mut disks = Vec::new();
+    let cluster = Cluster::start_with(count, 0, seed, &json!({}), |servers| {
+        for server in servers {
+            disks.push(Disk::mount(&server.data)?);
+        }
+        Ok(())
+    })?;
+    let mut trial = Trial::start(cluster, WRITERS, seed)?;
+    let mut gaps = Times::default();
+    for round in 0..rounds {
+        let leader = trial.cluster.leader()?;
+        // The leader first, then one that follows.
+        let victim = trial.cluster.others(leader).first().copied().filter(|_| round % 2 == 1).unwrap_or(leader);
+        let name = trial.cluster.servers[victim].name.clone();
+        trial.progress().mark();
+        disks[victim].fill()?;
+        let filler = Filler::start(&trial.cluster.addresses())?;
+        if count > 1 {
+            filler.written(WRITTEN).with_context(|| format!("with the disk of {name} full: {}", trial.cluster.last_words()))?;
+            gaps.add(trial.back(30)?);
+            trial.progress().over(FULL);
+        } else {
+            // All that is preallocated is used up when nothing is acknowledged any more.
+            ensure!(until(Instant::now() + WITHIN, || trial.progress().over(FULL) == 0), "a full disk never was full");
+        }
+        filler.finish()?;
+        disks[victim].empty()?;
+        // Whoever gave up for want of space may be started again by whoever made some.
+        if !trial.cluster.servers[victim].is_running() {
+            say(&format!("{name} ended when its disk was full: {}", trial.cluster.servers[victim].last_lines()));
+            trial.cluster.servers[victim].kill()?;
+            trial.cluster.start_again(victim)?;
+        }
+        trial.all_serve().with_context(|| format!("after the disk of {name} was full"))?;
+    }
+    trial.finish(&format!("{rounds} full disks of {count} servers"))?;
+    say(&format!("without writes while a disk was full: {gaps}"));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! How writing goes on: how much was acknowledged, and for how long nothing was.
+//! Not here: what was written.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// What all writers tell, and whoever makes the faults asks.
+pub struct Progress {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// Writes acknowledged since the beginning.
+    acknowledged: u64,
+    /// Since when gaps count.
+    mark: Instant,
+    last: Instant,
+    longest_gap: Duration,
+    /// By server: writes that were both sent and acknowledged since the mark.
+    since_mark: Vec<u64>,
+}
+
+impl Progress {
+    pub fn new(servers: usize) -> Progress {
+        let now = Instant::now();
+        let state = State { acknowledged: 0, mark: now, last: now, longest_gap: Duration::ZERO, since_mark: vec![0; servers] };
+        Progress { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// A write sent to `server` at `sent` was acknowledged just now.
+    pub fn acknowledge(&self, server: usize, sent: Instant) {
+        let mut state = self.locked();
+        let now = Instant::now();
+        let since = state.last.max(state.mark);
+        state.longest_gap = state.longest_gap.max(now.saturating_duration_since(since));
+        state.last = now;
+        state.acknowledged += 1;
+        if sent >= state.mark {
+            state.since_mark[server] += 1;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Writes acknowledged since the beginning.
+    pub fn acknowledged(&self) -> u64 {
+        self.locked().acknowledged
+    }
+
+    /// By server: writes that were both sent and acknowledged since the mark.
+    pub fn since_mark(&self) -> Vec<u64> {
+        self.locked().since_mark.clone()
+    }
+
+    /// From here on gaps count anew.
+    pub fn mark(&self) {
+        let mut state = self.locked();
+        state.mark = Instant::now();
+        state.longest_gap = Duration::ZERO;
+        state.since_mark.fill(0);
+    }
+
+    /// Waits for `count` writes that were sent and acknowledged since the mark, and gives the longest time since then in which none was.
+    pub fn back(&self, count: u64, within: Duration) -> Result<Duration> {
+        let state = self.wait(within, |state| state.since_mark.iter().sum::<u64>() >= count);
+        if state.since_mark.iter().sum::<u64>() < count {
+            bail!("writes did not come back within {} s: by server {:?}", within.as_secs(), state.since_mark);
+        }
+        Ok(state.longest_gap)
+    }
+
+    /// Waits until each of these servers has acknowledged `count` writes that were sent to it since the mark.
+    pub fn back_through(&self, servers: &[usize], count: u64, within: Duration) -> Result<()> {
+        let there = |state: &State| servers.iter().all(|server| state.since_mark[*server] >= count);
+        let state = self.wait(within, there);
+        if !there(&state) {
+            bail!("writes did not come back through {servers:?} within {} s: by server {:?}", within.as_secs(), state.since_mark);
+        }
+        Ok(())
+    }
+
+    /// Waits for so much time to pass with writers at work, and gives how many writes were acknowledged in it.
+    pub fn over(&self, time: Duration) -> u64 {
+        let before = self.acknowledged();
+        let state = self.wait(time, |_| false);
+        state.acknowledged - before
+    }
+
+    fn wait(&self, within: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.locked();
+        let (state, _) = self.changed.wait_timeout_while(state, within, |state| !is_so(state)).unwrap_or_else(PoisonError::into_inner);
+        state
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Times, for printing.
+#[derive(Debug, Default, Clone)]
+pub struct Times(Vec<Duration>);
+
+impl Times {
+    pub fn add(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    pub fn extend(&mut self, other: &Times) {
+        self.0.extend(&other.0);
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).map_or(0, Duration::as_millis);
+        write!(f, "p50 {} ms, p99 {} ms, most {} ms of {}", at(50), at(99), at(100), sorted.len())
+    }
+}

@@ -1,0 +1,50 @@
+//! A server that has lost everything it ever wrote down, and comes back to a cluster that no longer has the first entries of its log.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::cluster::{Cluster, WITHIN};
+use crate::filler::Filler;
+use crate::trial::Trial;
+use crate::wait::until;
+use crate::{Run, say};
+
+const WRITERS: usize = 8;
+/// How much of the log is kept, in the words of the configuration.
+const KEPT: &str = "64MiB";
+/// How much is written before the first entries must be gone, in bytes.
+const WRITTEN: u64 = 300 << 20;
+
+#[test]
+fn a_server_that_lost_everything_gets_the_state_from_the_others() -> Result<()> {
+    let Some(run) = Run::begin("a wiped server") else { return Ok(()) };
+    let config = json!({"server": {"log_retention_bytes": KEPT}});
+    let mut trial = Trial::start(Cluster::start(3, run.seed, &config)?, WRITERS, run.seed)?;
+    let filler = Filler::start(&trial.cluster.addresses())?;
+    filler.written(WRITTEN).with_context(|| trial.cluster.last_words())?;
+    filler.finish()?;
+    let leader = trial.cluster.leader()?;
+    let victim = trial.cluster.others(leader)[0];
+    let first = || std::fs::read_dir(trial.cluster.servers[leader].data.join("server/log")).map(|dir| dir.count());
+    let segments = first().context("counting segments")?;
+    say(&format!("the leader's log has {segments} files after {} MiB", WRITTEN >> 20));
+
+    trial.cluster.servers[victim].kill()?;
+    trial.cluster.servers[victim].wipe()?;
+    trial.progress().mark();
+    trial.back(50)?;
+    let (index, _) = trial.cluster.servers[leader].get("/v1/node/pools?stale")?;
+    trial.cluster.start_again(victim)?;
+    let server = &trial.cluster.servers[victim];
+    let mut at = 0;
+    let reached = until(std::time::Instant::now() + WITHIN, || {
+        at = server.get("/v1/node/pools?stale").map_or(0, |(index, _)| index);
+        at >= index
+    });
+    ensure!(reached, "{} came to {at} and not to {index}: {}", server.name, trial.cluster.last_words());
+    // What was before is not its own history any more.
+    trial.tells_since(victim, index);
+    trial.all_serve()?;
+    trial.finish("a wiped server")?;
+    Ok(())
+}
