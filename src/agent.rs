@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
-use crate::config::network::advertised;
+use crate::config::network::{Addresses, advertised};
 use crate::https;
 use crate::listen::{self, Bound};
 use crate::passing::Passing;
@@ -109,7 +109,7 @@ impl Agent {
         let http = listener.local_addr()?;
         let settings = config.client.clone().context("an agent needs a server or a client block that is enabled")?;
         let told = told(&config, &settings, &data_dir, http);
-        let dialer = Dialer::plain();
+        let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
         let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone()).await?);
         let shown = shown_config(&config, &data_dir);
         let headers = config.response_headers.clone();
@@ -211,10 +211,14 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
 /// The configuration in the reference's shape, as far as it exists here. There are no secrets in it.
 fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
     let path = |dir: PathBuf| dir.display().to_string();
+    let expected = config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
+    let addresses = |of: &Addresses| json!({ "HTTP": of.http, "RPC": of.rpc, "Serf": of.serf });
     json!({
         "ACL": { "Enabled": config.acl.enabled },
+        "Addresses": addresses(&config.addresses),
+        "AdvertiseAddrs": addresses(&config.advertise),
         "BindAddr": config.bind_addr,
-        "Client": { "Enabled": config.client.is_some() },
+        "Client": { "Enabled": config.client.is_some(), "Servers": config.server_addresses() },
         "DataDir": path(data_dir.to_owned()),
         "Datacenter": config.datacenter,
         "DevMode": config.dev,
@@ -223,7 +227,14 @@ fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
         "NodeName": config.name,
         "Ports": { "HTTP": config.http_port, "RPC": config.rpc_port, "Serf": config.serf_port },
         "Region": config.region,
-        "Server": { "Enabled": config.server.is_some(), "BootstrapExpect": 1 },
+        "TLSConfig": {
+            "EnableHTTP": config.tls.http,
+            "EnableRPC": config.tls.rpc,
+            "VerifyServerHostname": config.tls.verify_server_hostname,
+            "VerifyHTTPSClient": config.tls.verify_https_client,
+            "RPCUpgradeMode": config.tls.rpc_upgrade_mode,
+        },
+        "Server": { "Enabled": config.server.is_some(), "BootstrapExpect": expected },
         "Telemetry": { "PrometheusMetrics": config.prometheus_metrics },
         "Version": { "Version": REFERENCE_VERSION, "VersionPrerelease": "", "VersionMetadata": "", "Revision": "" },
     })

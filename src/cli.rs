@@ -84,6 +84,9 @@ pub(crate) struct Target {
     /// The secret of an ACL token.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "", hide_default_value = true)]
     token: String,
+    /// Certificates (PEM) of who may have signed the agent's; those of the system where this is not said.
+    #[arg(long, env = "NOMAD_CACERT", value_parser = http::trusted)]
+    ca_cert: Option<http::Trusted>,
 }
 
 /// Runs what the process was started with.

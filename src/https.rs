@@ -65,3 +65,75 @@ fn certificates(file: Option<&Path>, key: &str) -> anyhow::Result<Vec<Certificat
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Answers everything in the same way.
+    #[derive(Clone)]
+    struct Greeter;
+
+    impl songline_api::Answer for Greeter {
+        async fn answer(&self, _: axum::extract::Request) -> axum::response::Response {
+            axum::response::Response::new("hello".into())
+        }
+    }
+
+    fn file(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("rpc/tests/tls").join(name)
+    }
+
+    fn settings() -> TlsConfig {
+        TlsConfig {
+            http: true,
+            ca_file: Some(file("ca.pem")),
+            cert_file: Some(file("server.pem")),
+            key_file: Some(file("server.key.pem")),
+            ..TlsConfig::default()
+        }
+    }
+
+    /// What a client hears that trusts our signer, over TLS and without.
+    async fn heard(tls: &TlsConfig) -> (Option<String>, Option<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let address = listener.local_addr().expect("is bound");
+        let (closing, secure) = (CancellationToken::new(), secure(tls, Dur::from_secs(5)).expect("the files can be used"));
+        let limits = songline_api::Limits::default();
+        let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
+        let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
+        // The certificate is that of a server of the region, whatever its address.
+        let name = "server.global.nomad";
+        let client = songline_client::tls::http_client_trusting(&[ca]).expect("is a certificate").resolve(name, address).build();
+        let client = client.expect("is a client");
+        let get = async |url: String| client.get(url).send().await.ok()?.text().await.ok();
+        let both = (get(format!("https://{name}:{}/", address.port())).await, get(format!("http://{address}/")).await);
+        closing.cancel();
+        serving.await.expect("ends");
+        both
+    }
+
+    #[tokio::test]
+    async fn a_port_with_tls_speaks_nothing_else() {
+        assert_eq!(heard(&settings()).await, (Some("hello".into()), None));
+        assert_eq!(heard(&TlsConfig { http: false, ..settings() }).await, (None, Some("hello".into())));
+    }
+
+    #[tokio::test]
+    async fn callers_without_a_certificate_are_turned_away_where_they_need_one() {
+        assert_eq!(heard(&TlsConfig { verify_https_client: true, ..settings() }).await, (None, None));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named() {
+        let missing = TlsConfig { cert_file: Some(file("nobody.pem")), ..settings() };
+        let Err(error) = secure(&missing, Dur::from_secs(5)) else { panic!("there is no such file") };
+        assert!(format!("{error:#}").contains("nobody.pem"), "{error:#}");
+        let empty = TlsConfig { cert_file: Some(file("server.key.pem")), ..settings() };
+        let Err(error) = secure(&empty, Dur::from_secs(5)) else { panic!("a key is no certificate") };
+        assert!(error.to_string().contains("there is no certificate in"), "{error:#}");
+    }
+}

@@ -40,7 +40,7 @@ async fn play(config: AgentConfig, body: serde_json::Value) -> anyhow::Result<()
 }
 
 async fn watch(agent: &Agent, body: &serde_json::Value) -> anyhow::Result<()> {
-    let api = Api::new(&Target { address: agent.http_addr(), namespace: "default".into(), token: String::new() });
+    let api = Api::new(&Target { address: agent.http_addr(), namespace: "default".into(), token: String::new(), ca_cert: None });
     let mut lines = event::follow(&api, "after_index=0").await?;
     wait_for_node(&api).await?;
     let answer = api.put("/v1/jobs", body).await?;

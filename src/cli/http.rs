@@ -5,6 +5,19 @@ use serde_json::Value;
 
 use super::Target;
 
+/// Certificates of who may have signed that of an agent: PEM that can be used.
+#[derive(Debug, Clone)]
+pub(crate) struct Trusted(Vec<String>);
+
+/// Reads the file that a flag names.
+pub(crate) fn trusted(path: &str) -> Result<Trusted, String> {
+    let pem = vec![std::fs::read_to_string(path).map_err(|error| format!("reading {path}: {error}"))?];
+    match songline_client::tls::http_client_trusting(&pem) {
+        Ok(_) => Ok(Trusted(pem)),
+        Err(error) => Err(format!("{path}: {error}")),
+    }
+}
+
 /// One agent.
 pub(crate) struct Api {
     client: reqwest::Client,
@@ -20,8 +33,12 @@ impl Api {
             token.set_sensitive(true);
             headers.insert("x-nomad-token", token);
         }
+        let client = match &target.ca_cert {
+            None => songline_client::tls::http_client(),
+            Some(Trusted(pem)) => songline_client::tls::http_client_trusting(pem).expect("it was tried when it was named"),
+        };
         Self {
-            client: songline_client::tls::http_client().default_headers(headers).build().expect("a client with one header can be made"),
+            client: client.default_headers(headers).build().expect("a client with one header can be made"),
             address: target.address.trim_end_matches('/').to_owned(),
             namespace: target.namespace.clone(),
         }

@@ -187,3 +187,6 @@ impl Core {
         reign.proposals.track_future(write).await
     }
 }
+
+#[cfg(test)]
+mod tests;

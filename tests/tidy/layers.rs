@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &["model", "lang", "commands", "projections", "rpc"]),
     ("client", &["model", "rpc"]),
     ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "api", "client"]),
-    ("sim", &["src"]),
+    ("sim", &["model", "commands", "projections", "log", "src"]),
     ("benches", &["src", "sim"]),
 ];
 

@@ -69,7 +69,7 @@ impl<S: Server> Api<S> {
         let passed = parts.extensions.get::<PassedOn>().cloned().unwrap_or_default();
         let is_read = answered_by::is_read(&parts.method, &target.path);
         let of_caller = parts.headers.contains_key(once::HEADER);
-        let mut key = passed.key.filter(|_| !is_read && !of_caller);
+        let mut key = passed.key.clone().filter(|_| !is_read && !of_caller);
         let mut whole = Whole { parts, body: Held::Unread(body) };
         let mut hold = Hold::default();
         loop {

@@ -156,6 +156,13 @@ impl Platter {
         }
     }
 
+    /// The machine's life is over: a life that has not been ended yet is.
+    pub fn end(&mut self, disk: &SimDisk) {
+        if self.life == disk.life {
+            self.crash();
+        }
+    }
+
     /// The machine is to die in the middle of what it writes, after so many more changes.
     pub fn die_after(&mut self, changes: u64) {
         self.dies_after = Some(changes);
@@ -169,31 +176,6 @@ impl Platter {
     /// Whether it is neither dying nor in trouble.
     pub fn is_well(&self) -> bool {
         self.dies_after.is_none() && self.troubles == Troubles::default()
-    }
-
-    /// Changes one bit of a file whose name says so; tells which.
-    pub fn flip_a_bit(&mut self, of: impl Fn(&Path) -> bool) -> Option<String> {
-        let files: Vec<(PathBuf, u64)> = self.names.iter().filter(|(path, _)| of(path)).map(|(path, file)| (path.clone(), *file)).collect();
-        if files.is_empty() {
-            return None;
-        }
-        let (path, file) = &files[self.rng.random_range(0..files.len())];
-        let file = self.files.get_mut(file)?;
-        // A preallocated file is mostly zeros, and damage there is no damage.
-        let used = file.kept.iter().rposition(|byte| *byte != 0)?;
-        let (at, bit) = (self.rng.random_range(0..=used), self.rng.random_range(0..8));
-        file.kept[at] ^= 1 << bit;
-        file.now[at] ^= 1 << bit;
-        Some(format!("bit {bit} of byte {at} of {}", path.display()))
-    }
-
-    /// All files are gone, as with a new disk.
-    pub fn wipe(&mut self) {
-        self.life += 1;
-        self.files.clear();
-        self.names.clear();
-        self.kept_names.clear();
-        self.pending.clear();
     }
 
     fn name(&mut self, naming: Naming) {

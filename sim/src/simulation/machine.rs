@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use songline_commands::Envelope;
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
-use songline_projections::{Applied, Change, Outcome, Rejected, State};
+use songline_projections::{Applied, Outcome, Rejected, State};
 
 use super::record::{Entry, Record, Violation};
 use crate::check::Frame;
@@ -14,8 +14,6 @@ use crate::check::Frame;
 /// What the proposer of an entry gets.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// Its index, or that of the first run.
-    pub index: u64,
     /// What apply says.
     pub result: Result<Outcome, Rejected>,
 }
@@ -27,8 +25,6 @@ pub struct Seen {
     pub view: Mutex<State>,
     /// The stream, from some entry on: behind which one, and the frames.
     pub frames: Mutex<(u64, Vec<Frame>)>,
-    /// What the leader's machines have not looked at.
-    pub changes: Mutex<Vec<Change>>,
 }
 
 impl Seen {
@@ -55,7 +51,7 @@ pub struct SimMachine {
 impl SimMachine {
     /// One with empty tables, and what the outside sees of it.
     pub fn new(server: NodeId, record: &Arc<Record>) -> (Self, Arc<Seen>) {
-        let seen = Arc::new(Seen { view: Mutex::new(State::new()), frames: Mutex::default(), changes: Mutex::default() });
+        let seen = Arc::new(Seen { view: Mutex::new(State::new()), frames: Mutex::default() });
         let machine = Self { server, state: State::new(), seen: Arc::clone(&seen), record: Arc::clone(record), next: Some(0) };
         (machine, seen)
     }
@@ -67,7 +63,7 @@ impl SimMachine {
             self.record.found(Violation::Disagreement(why));
         }
         self.next = Some(index + 1);
-        let (entry, reply, changes) = match &committed.payload {
+        let (entry, reply) = match &committed.payload {
             Payload::Command(bytes) => {
                 let envelope = Envelope::decode(bytes).expect("entries are written by this program");
                 let applied = songline_projections::apply(&mut self.state, index, &envelope);
@@ -80,21 +76,20 @@ impl SimMachine {
                     self.record.found(Violation::Disagreement(why));
                 }
                 let entry = Entry { term, content, write: key.filter(|_| wrote) };
-                (entry, Reply { index: applied.index, result: applied.result }, applied.changes)
+                (entry, Reply { result: applied.result })
             }
             Payload::Blank => self.pass(term, index, "blank".to_owned()),
             Payload::Membership(members) => self.pass(term, index, format!("{members:?}")),
         };
         locked(&self.seen.frames).1.push(Frame { index, content: entry.content.clone() });
-        locked(&self.seen.changes).extend(changes);
         self.record.applied(self.server, index, entry, u128::from_le_bytes(*self.state.digest().as_bytes()));
         reply
     }
 
-    fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply, Vec<Change>) {
+    fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply) {
         songline_projections::pass(&mut self.state, index);
-        let reply = Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) };
-        (Entry { term, content, write: None }, reply, Vec::new())
+        let reply = Reply { result: Ok(Outcome::Done) };
+        (Entry { term, content, write: None }, reply)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_commands::{Actor, UpsertRootKey};
-use songline_model::{RootKeyMeta, RootKeyState};
+use songline_model::{ROOT_KEY_ALGORITHM, RootKeyMeta, RootKeyState, Sealed, WrappedKey};
 
 use super::client::{Client, read_stream, root_key};
 use super::disk::Troubles;
@@ -123,13 +123,16 @@ impl Cluster {
         }
         loop {
             for host in &self.hosts {
-                let meta = RootKeyMeta { key_id: root_key(), state: RootKeyState::Active, ..RootKeyMeta::default() };
-                let command = UpsertRootKey { meta, ..UpsertRootKey::default() };
+                let algorithm = ROOT_KEY_ALGORITHM.into();
+                let meta = RootKeyMeta { key_id: root_key(), algorithm, state: RootKeyState::Active, ..RootKeyMeta::default() };
+                let wrapped = WrappedKey { material: Sealed(vec![7; 32]), ..WrappedKey::default() };
+                let command = UpsertRootKey { meta, wrapped, rekey: false };
                 let bytes = encode(host.now(), Actor::Leader("keyring".into()), command.into(), None);
-                if let Some(life) = host.life()
-                    && life.log.propose(bytes).await.is_ok()
-                {
-                    return;
+                let Some(life) = host.life() else { continue };
+                match life.log.propose(bytes).await {
+                    Ok(accepted) if accepted.reply.result.is_ok() => return,
+                    Ok(accepted) => self.record.found(Violation::Stuck(format!("no root key: {:?}", accepted.reply.result))),
+                    Err(_) => {}
                 }
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

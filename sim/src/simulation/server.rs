@@ -1,5 +1,5 @@
 //! A simulated server: a machine with a disk and a clock, and in each of its lives a log over them with the tables as its state. It makes
-//! checkpoints, drops old entries, and as leader compares digests. Placing work is not here: see `scheduling`.
+//! checkpoints, drops old entries, and as leader compares digests. Placing work is not here.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -21,6 +21,8 @@ use super::record::{Record, Violation};
 
 /// How long a server that could not start waits before it tries again, as its supervisor would.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
+/// How soon a machine that died begins to be started again. Nothing it does reaches anybody meanwhile.
+const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 /// How often the leader has the digests compared, in entries.
 const DIGEST_EVERY: u64 = 500;
 
@@ -138,7 +140,7 @@ impl Host {
         let failed = life.log.failed();
         let died = async {
             while life.lives() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::time::sleep(DEATH_NOTICED_WITHIN).await;
             }
         };
         tokio::select! {
@@ -156,9 +158,7 @@ impl Host {
         leading.abort();
         *locked(&self.life) = None;
         self.network.plug(self.id, None);
-        if life.lives() {
-            locked(&self.platter).crash();
-        }
+        locked(&self.platter).end(&life.disk);
         // The dead cannot reach anything any more; this only frees what they held.
         tokio::spawn(async move { life.log.shutdown().await });
     }

@@ -202,6 +202,14 @@ impl NodeRpc {
         }
     }
 
+    /// A request as a node gets it. What shows that a server asks is for servers alone: a node could show it to others.
+    fn for_node(&self, body: Bytes, request: &ForNode) -> Result<Bytes, RpcError> {
+        match self.core.is_proof(&request.auth_token) {
+            true => Ok(with_fields(&body, [("AuthToken", Tree::text(""))])?.into()),
+            false => Ok(body),
+        }
+    }
+
     async fn of_node(&self, method: &str, body: Bytes, right: Right, caller: &Caller) -> Result<Bytes, Refusal> {
         let request: ForNode = from_slice(&body)?;
         let node = self.node_for(&request, right)?;
@@ -212,7 +220,10 @@ impl NodeRpc {
                 calls.set(&local);
                 calls.call(&on_node, body, caller).await
             }
-            Path::Session(session) => Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?),
+            Path::Session(session) => {
+                let body = self.for_node(body, &request)?;
+                Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?)
+            }
             Path::Server(_) => Ok(self.core.call_node(node, &on_node, &body).await?),
         }
     }
@@ -233,7 +244,7 @@ impl NodeRpc {
                 }
             }
             Path::Session(session) => {
-                let there = net::open_channel(&session, method, &body).await?;
+                let there = net::open_channel(&session, method, &self.for_node(body, &request)?).await?;
                 if let Some(own) = channel.take() {
                     own.bridge(there).await;
                 }

@@ -1,1 +1,93 @@
+//! What a machine's death leaves on its disk.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_log::{Disk, DiskFile, Open};
+use tokio::time::Instant;
+
+use super::{Clock, Platter, SECTOR_BYTES, SharedPlatter, SimDisk, Troubles, lock};
+
+fn machine(seed: u64) -> (SharedPlatter, SimDisk) {
+    let platter = Platter::new(seed);
+    let disk = boot(&platter);
+    (platter, disk)
+}
+
+fn boot(platter: &SharedPlatter) -> SimDisk {
+    SimDisk::new(platter, Clock::new(Instant::now(), 0), Duration::ZERO)
+}
+
+fn create(disk: &SimDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
+    let file = disk.open(Path::new(name), Open::Create).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file
+}
+
+fn content(disk: &SimDisk, name: &str) -> Option<Vec<u8>> {
+    let file = disk.open(Path::new(name), Open::Read).ok()?;
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    Some(bytes)
+}
+
+#[test]
+fn what_was_synced_with_its_name_outlives_every_death() {
+    for seed in 0..50 {
+        let (platter, disk) = machine(seed);
+        create(&disk, "/d/a", b"kept").sync_data().unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        lock(&platter).crash();
+        assert_eq!(content(&boot(&platter), "/d/a").as_deref(), Some(&b"kept"[..]));
+    }
+}
+
+#[test]
+fn what_was_not_synced_is_kept_in_part_or_not_at_all() {
+    let (mut whole, mut torn, mut lost) = (0, 0, 0);
+    for seed in 0..100 {
+        let (platter, disk) = machine(seed);
+        let file = create(&disk, "/d/a", &[1; 4 * SECTOR_BYTES]);
+        file.sync_data().unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        file.write_all_at(&[2; 4 * SECTOR_BYTES], 0).unwrap();
+        lock(&platter).crash();
+        let found = content(&boot(&platter), "/d/a").unwrap();
+        match found.iter().filter(|byte| **byte == 2).count() / SECTOR_BYTES {
+            0 => lost += 1,
+            4 => whole += 1,
+            _ => torn += 1,
+        }
+    }
+    assert!(whole > 10 && torn > 10 && lost > 10, "{whole} {torn} {lost}");
+}
+
+#[test]
+fn names_are_lost_in_the_reverse_order_they_were_given() {
+    for seed in 0..50 {
+        let (platter, disk) = machine(seed);
+        create(&disk, "/d/a", b"").sync_data().unwrap();
+        create(&disk, "/d/b", b"").sync_data().unwrap();
+        lock(&platter).crash();
+        let after = boot(&platter);
+        assert!(after.exists(Path::new("/d/a")) || !after.exists(Path::new("/d/b")));
+    }
+}
+
+#[test]
+fn the_dead_touch_nothing_and_the_full_do_not_grow() {
+    let (platter, disk) = machine(1);
+    let file = create(&disk, "/d/a", b"four");
+    lock(&platter).trouble(Troubles { full: true, failing: false });
+    assert_eq!(file.write_all_at(b"longer", 0).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    file.write_all_at(b"FOUR", 0).unwrap();
+    lock(&platter).die_after(2);
+    file.write_all_at(b"last", 0).unwrap();
+    assert!(!disk.is_dead());
+    file.write_all_at(b"lost", 0).unwrap();
+    assert!(disk.is_dead());
+    file.sync_data().unwrap_err();
+    lock(&platter).end(&disk);
+    assert!(!boot(&platter).is_dead());
+}
