@@ -222,8 +222,8 @@ impl Host {
                     self.record.note(&format!("server {}: no digest, {error}", self.id));
                 }
             }
-            let _ = tokio::time::timeout(Duration::from_millis(500), leadership.changed()).await;
-            if !life.lives() {
+            let over = matches!(tokio::time::timeout(Duration::from_millis(500), leadership.changed()).await, Ok(Err(_)));
+            if over || !life.lives() {
                 return;
             }
         }
