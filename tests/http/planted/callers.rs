@@ -120,7 +120,7 @@ fn what_callers_show_is_told_nobody_else() -> Result<()> {
     traces.push(("GET /v1/nodes".to_owned(), shown.body));
     traces.extend(told(&story, &accessor)?);
     traces.push(("what the agent says of itself".to_owned(), story.agent.log()?));
-    ensure!(traces.last().is_some_and(|(_, log)| log.len() > 1000), "the agent is talkative");
+    ensure!(traces.last().is_some_and(|(_, log)| !log.is_empty()), "the agent says something of itself");
 
     let [claims, signature] = &brought;
     let secrets = [FIRST, &ann, &once, &used, CLIENT_SECRET, claims, signature, UNKNOWN, ONCE_GUESSED];
