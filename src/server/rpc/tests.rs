@@ -62,7 +62,6 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
     let mut told = String::new();
     for (method, body) in [
         ("Status.Ping", json!({ "AuthToken": "zz" })),
-        ("Status.HasNodeConn", json!({ "NodeID": NODE })),
         ("Node.GetNode", json!({ "NodeID": NODE })),
         ("Node.List", json!({ "Region": "mars" })),
         ("Node.List", json!({ "Region": "global" })),
@@ -83,7 +82,29 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
     ] {
         told.push_str(&format!("{method}: {}\n", call(&pool, &address, method, body).await));
     }
-    expect![[r#""#]].assert_eq(&told);
+    expect![[r#"
+        Status.Ping: {}
+        Node.GetNode: error: rpc error: missing region for target RPC
+        Node.List: error: rpc error: No path to region
+        Node.List: {"Index":0,"KnownLeader":true,"LastContact":0,"NextToken":"","Nodes":[]}
+        Node.Nope: error: rpc error: rpc: can't find method Node.Nope
+        Nope.Ping: error: rpc error: rpc: can't find service Nope.Ping
+        Node.Register: error: rpc error: missing node for client registration
+        Node.Register: error: rpc error: missing datacenter for client registration
+        Node.UpdateStatus: error: rpc error: node not found
+        Node.UpdateStatus: error: rpc error: invalid status for node
+        Node.UpdateAlloc: error: rpc error: node not found
+        Node.UpdateAlloc: error: rpc error: must update at least one allocation
+        ClientStats.Stats: error: rpc error: Unknown node 5d1e0000-0000-0000-0000-000000000001
+        ClientAllocations.Restart: error: Unknown allocation "5d1e0000-0000-0000-0000-000000000001"
+        ACL.WhoAmI: {"Identity":{"ACLToken":null,"Claims":null,"ClientID":null,"TLSName":"","RemoteIP":null},"Index":5,"LastContact":0,"KnownLeader":true,"NextToken":""}
+        ACL.GetPolicies: error: ACL support disabled
+        Variables.Read: {"Data":null,"Index":1,"LastContact":0,"KnownLeader":true,"NextToken":""}
+        ServiceRegistration.DeleteByID: error: rpc error: Permission denied
+    "#]].assert_eq(&told);
+    // There is no JSON for the time that a node is not there since.
+    let connected = call(&pool, &address, "Status.HasNodeConn", json!({ "NodeID": NODE })).await;
+    assert!(connected.starts_with(r#"{"Connected":false,"#), "{connected}");
     assert_eq!(call(&pool, &address, "Status.Leader", json!({})).await, format!("{address:?}"));
     assert_eq!(call(&pool, &address, "Status.Peers", json!({})).await, format!("[{address:?}]"));
     pool.close();
@@ -108,7 +129,13 @@ async fn streams_of_what_is_not_there_end_with_a_code() {
         };
         told.push_str(&format!("{method}: {said}\n"));
     }
-    expect![[r#""#]].assert_eq(&told);
+    expect![[r#"
+        FileSystem.Logs: {"Error":{"Code":404,"Message":"Unknown allocation \"5d1e0000-0000-0000-0000-000000000009\""},"Payload":null}
+        FileSystem.Logs: {"Error":{"Code":400,"Message":"Missing allocation ID"},"Payload":null}
+        Allocations.Snapshot: {"Error":{"Code":500,"Message":"Permission denied"},"Payload":null}
+        Nope.Nope: rpc error: Unknown rpc method: "Nope.Nope"
+    "#]]
+    .assert_eq(&told);
     pool.close();
     agent.stop().await;
 }
