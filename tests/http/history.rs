@@ -266,6 +266,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
         /v1/operator/license
         /v1/operator/raft/configuration{}
         /v1/operator/raft/peer{}
+        /v1/operator/raft/transfer-leadership{}
         /v1/operator/raft/{}
         /v1/operator/snapshot
         /v1/regions

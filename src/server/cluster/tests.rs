@@ -1,3 +1,5 @@
+//! Numbers of servers, and where they are kept.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Servers ask and answer each other over real connections.
+
 use std::net::SocketAddr;
 
 use songline_rpc::port::{Accept, PortLimits};
