@@ -9,6 +9,8 @@ use super::Core;
 
 /// How long a fenced server still answers that it is.
 const TELL_FOR: Duration = Duration::from_secs(5);
+/// How long the workers have for what they do.
+const WORKERS_WAIT: Duration = Duration::from_secs(1);
 
 /// Whether a server has fenced itself, and why.
 #[derive(Debug)]
@@ -38,29 +40,39 @@ impl Fence {
 }
 
 impl Core {
-    /// Returns when this server cannot go on: fenced, and after everybody had time to hear why; or its log has failed.
+    /// Returns when this server cannot go on: fenced, and after everybody had time to hear why; or its log has failed. What is left to do is
+    /// to end the process.
     pub async fn failed(&self) -> String {
         let mut fenced = self.fence.0.subscribe();
         let failure = tokio::select! {
             biased;
-            why = fenced.wait_for(Option::is_some) => why.ok().and_then(|why| why.clone()),
-            failure = self.log().failed() => {
-                // Applying stops because of the fence, so the log may say it first.
-                let why = self.fence.why();
-                if why.is_none() {
-                    return failure.to_string();
-                }
-                why
-            }
+            // The fence goes with the server, so somebody is always there to tell.
+            _ = fenced.wait_for(Option::is_some) => None,
+            failure = self.log().failed() => Some(failure.to_string()),
         };
-        match failure {
-            Some(why) => {
+        // Applying stops because of the fence, so the log may have said it first.
+        let why = match (self.fence.why(), failure) {
+            (Some(why), _) => {
                 tokio::time::sleep(TELL_FOR).await;
                 why
             }
-            // The fence goes with the server.
-            None => std::future::pending().await,
-        }
+            (None, failure) => failure.unwrap_or_else(|| "the server is gone".to_owned()),
+        };
+        self.end_workers().await;
+        why
+    }
+
+    /// Their threads must not outlive the runtime that they wait in.
+    async fn end_workers(&self) {
+        self.shutdown.cancel();
+        let ended = async {
+            while !self.workers.shown().workers.is_empty() {
+                self.work.notify_waiters();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        // One that is in the middle of something long is left behind.
+        let _ = tokio::time::timeout(WORKERS_WAIT, ended).await;
     }
 }
 

@@ -179,3 +179,44 @@ fn a_deleted_key_is_forgotten() {
     keyring.follow(&apply(&mut state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).changes);
     assert_eq!(keyring.unwrapped.read().unwrap().len(), 1);
 }
+
+#[test]
+fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
+    let (one, two, three) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [first, second, third] = [&one, &two, &three].map(|dir| Keyring::new(dir.path().to_owned()));
+    let mut state = State::new();
+    let fresh = first.fresh_key(&state, 1, false).unwrap();
+    add(&mut state, fresh);
+    let row = state.active_root_key().unwrap();
+    let wanted = row.wrapped.wrapped_by.as_str();
+    // Another cluster's key is of no use, and changes nothing.
+    let strange = third.first_kek(&State::new()).unwrap();
+    assert!(matches!(second.take(&strange, wanted, &state), Err(KeyringError::WrongKek { .. })) && !second.has_kek(wanted));
+    assert!(matches!(third.hand_out(wanted), Err(KeyringError::WrongKek { .. })));
+
+    let sealed = super::seal_for_peers(b"encrypt", &first.hand_out(wanted).unwrap()).unwrap();
+    assert_eq!(super::open_from_peers(b"another", sealed.clone()), None);
+    let key: [u8; 32] = super::open_from_peers(b"encrypt", sealed).unwrap().try_into().unwrap();
+    second.take(&key, wanted, &state).unwrap();
+    assert_eq!(std::fs::metadata(two.path().join("kek")).unwrap().permissions().mode() & 0o777, 0o600);
+    let written = first.material(row).unwrap().encrypt(row.meta.key_id, b"plain").unwrap();
+    assert_eq!(second.material(row).unwrap().decrypt(row.meta.key_id, &written).unwrap(), b"plain");
+
+    // One that was never used gives way, and is kept aside.
+    third.take(&key, wanted, &state).unwrap();
+    assert!(third.has_kek(wanted) && std::fs::read_dir(three.path()).unwrap().count() == 2);
+}
+
+#[test]
+fn what_the_first_root_key_will_need_is_kept_before_there_is_one_and_not_after() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (leader, other) = (Keyring::new(one.path().to_owned()), Keyring::new(two.path().to_owned()));
+    let mut state = State::new();
+    let key = leader.first_kek(&state).unwrap();
+    other.keep_for_first_key(&key, &state).unwrap();
+    other.keep_for_first_key(&key, &state).unwrap();
+    let fresh = other.fresh_key(&state, 1, false).unwrap();
+    add(&mut state, fresh);
+    assert!(leader.material(state.active_root_key().unwrap()).is_ok(), "whoever leads next uses the same");
+    assert!(matches!(other.keep_for_first_key(&[9; 32], &state), Err(KeyringError::WrongKek { .. })));
+}
