@@ -285,7 +285,10 @@ impl Store {
         let mut state = self.shared.state();
         state.check()?;
         state.committed = committed;
-        state.committed_file.hint(&committed.encode())
+        // Others may have committed what is not on this disk yet. A hint that outlived it would make a lost tail look like damage.
+        let durable = state.segments.last().map_or(state.floor, |segment| segment.end);
+        let hint = if committed.next > durable.next { durable } else { committed };
+        state.committed_file.hint(&hint.encode())
     }
 
     /// The last committed hint.
