@@ -21,8 +21,8 @@ const WRITERS: usize = 8;
 const DISK: &str = "size=768m";
 /// What takes up the rest of a disk.
 const BALLAST: &str = "ballast";
-/// How much of the log is written while a disk is full: more than is preallocated, so that the log itself has to have more. In bytes.
-const WRITTEN: u64 = 80 << 20;
+/// How much is written while a disk is full, in bytes.
+const WRITTEN: u64 = 4 << 20;
 /// How long a disk stays full after the others went on.
 const FULL: Duration = Duration::from_secs(1);
 

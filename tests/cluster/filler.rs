@@ -45,7 +45,11 @@ impl Filler {
     pub fn written(&self, bytes: u64) -> Result<()> {
         let there = || self.written.load(Ordering::SeqCst);
         let failed = || self.threads.iter().any(JoinHandle::is_finished);
-        ensure!(until(Instant::now() + WITHIN, || there() >= bytes || failed()) && !failed(), "{} of {bytes} bytes were written", there());
+        ensure!(
+            until(Instant::now() + 5 * WITHIN, || there() >= bytes || failed()) && !failed(),
+            "{} of {bytes} bytes were written",
+            there()
+        );
         Ok(())
     }
 
