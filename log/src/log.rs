@@ -224,7 +224,7 @@ impl<S: StateMachine> Log<S> {
         let store = Arc::new(store);
         let progress = machine.progress();
         let node =
-            Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network { disk: Arc::clone(&config.disk), transport })
+            Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network::new(Arc::clone(&config.disk), transport))
                 .await?;
         if config.start == Start::Alone {
             node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;

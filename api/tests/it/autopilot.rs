@@ -61,7 +61,7 @@ async fn a_server_alone_is_well_and_may_not_fail() {
         PUT /v1/operator/autopilot/health",
         expect![[r#"
             GET /v1/operator/autopilot/health
-                200 {"FailureTolerance":0,"Healthy":true,"Servers":[{"LastContact":"0s","ID":"","Name":"host.global","Address":"127.0.0.1:4647","SerfStatus":"alive","Version":"1.6.5","Leader":true,"LastTerm":0,"LastIndex":0,"Healthy":true,"Voter":true,"StableSince":"2023-11-14T22:13:20Z"}]}
+                200 {"FailureTolerance":0,"Healthy":true,"Servers":[{"LastContact":"0s","ID":"00000000-0000-0001-0000-000000000001","Name":"host.global","Address":"127.0.0.1:4647","SerfStatus":"alive","Version":"1.6.5","Leader":true,"LastTerm":0,"LastIndex":0,"Healthy":true,"Voter":true,"StableSince":"2023-11-14T22:13:20Z"}]}
             PUT /v1/operator/autopilot/health
                 404 Invalid method
         "#]],

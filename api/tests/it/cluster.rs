@@ -21,9 +21,9 @@ async fn a_server_that_is_alone_has_one_peer_that_stays() {
         GET /v1/operator/raft/nothing",
         expect![[r#"
             GET /v1/operator/raft/configuration
-                200 {"Servers":[{"ID":"","Node":"host.global","Address":"127.0.0.1:4647","Leader":true,"Voter":true,"RaftProtocol":"unknown"}],"Index":0}
+                200 {"Servers":[{"ID":"00000000-0000-0001-0000-000000000001","Node":"host.global","Address":"127.0.0.1:4647","Leader":true,"Voter":true,"RaftProtocol":"unknown"}],"Index":0}
             GET /v1/operator/raft/configurationX?stale
-                200 {"Servers":[{"ID":"","Node":"host.global","Address":"127.0.0.1:4647","Leader":true,"Voter":true,"RaftProtocol":"unknown"}],"Index":0}
+                200 {"Servers":[{"ID":"00000000-0000-0001-0000-000000000001","Node":"host.global","Address":"127.0.0.1:4647","Leader":true,"Voter":true,"RaftProtocol":"unknown"}],"Index":0}
             PUT /v1/operator/raft/configuration
                 405 
             DELETE /v1/operator/raft/peer

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -17,7 +18,7 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError,
     RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
@@ -298,7 +299,7 @@ impl Server for Memory {
     fn members(&self) -> Vec<Member> {
         vec![Member {
             id: "00000000-0000-0001-0000-000000000001".into(),
-            name: "memory.global".into(),
+            name: "host.global".into(),
             address: "127.0.0.1:4647".into(),
             serf_port: 4648,
             tags: BTreeMap::new(),
@@ -310,7 +311,14 @@ impl Server for Memory {
         }]
     }
     fn cluster_health(&self) -> ClusterHealth {
-        ClusterHealth { healthy: true, failure_tolerance: 0, servers: BTreeMap::new() }
+        let own = MemberHealth {
+            healthy: true,
+            last_contact: Duration::ZERO,
+            last_term: 0,
+            last_index: 0,
+            stable_since: self.stable_since(),
+        };
+        ClusterHealth { healthy: true, failure_tolerance: 0, servers: BTreeMap::from([("00000000-0000-0001-0000-000000000001".into(), own)]) }
     }
     async fn join(&self, address: &str) -> Result<(), String> {
         Err(format!("{address} does not answer"))

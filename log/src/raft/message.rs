@@ -7,6 +7,7 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeader
 
 use super::adapt;
 use super::types::{LogId, Types, Vote};
+use crate::members::NodeId;
 use crate::position::{Edge, Position};
 use crate::record::{PAYLOAD_BYTES_MAX, Record, kind_of};
 
@@ -59,9 +60,11 @@ pub(super) enum Response<R: Send + Sync + 'static> {
 }
 
 impl<R: Send + Sync + 'static> Request<R> {
-    pub fn encode(self) -> Bytes {
+    /// The message to the member `to`.
+    pub fn encode(self, to: NodeId) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         out.put_u8(VERSION);
+        out.put_u64_le(to);
         match self {
             Self::Append(append) => {
                 out.put_u8(1);
@@ -96,8 +99,14 @@ impl<R: Send + Sync + 'static> Request<R> {
         sealed(out)
     }
 
-    pub fn decode(message: Bytes) -> io::Result<Self> {
+    /// Reads a message to the member `own`. One that is meant for another is an error: a server that was wiped stands at the address of the
+    /// one that it was, and must not answer for what that one had.
+    pub fn decode(own: NodeId, message: Bytes) -> io::Result<Self> {
         let mut bytes = unsealed(message)?;
+        let to = u64_of(&mut bytes)?;
+        if to != own {
+            return Err(invalid(format!("this is server {own}; server {to} is not here")));
+        }
         let request = match u8_of(&mut bytes)? {
             1 => {
                 let (vote, prev_log_id, leader_commit) = (vote_of(&mut bytes)?, log_id_of(&mut bytes)?, log_id_of(&mut bytes)?);

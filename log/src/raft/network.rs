@@ -1,6 +1,7 @@
 //! The way to other members: openraft's calls as messages of a `Transport`.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use openraft::raft::{
 };
 use openraft::{AnyError, OptionalSend};
 
+use super::adapt;
 use super::message::{Part, Request, Response};
 use super::types::{Snapshot, SnapshotData, Types, Vote};
 use crate::checkpoint::Checkpoint;
@@ -32,14 +34,25 @@ const INSTALL_WITHIN: Duration = Duration::from_secs(300);
 /// Makes the ways to other members.
 #[derive(Clone)]
 pub(crate) struct Network {
-    pub disk: Arc<dyn Disk>,
-    pub transport: Arc<dyn Transport>,
+    pub(super) disk: Arc<dyn Disk>,
+    transport: Arc<dyn Transport>,
+    acked: Acked,
+}
+
+/// How far each member has said to have the log, and in which term of ours. openraft keeps the same, and panics when a member takes it back.
+type Acked = Arc<Mutex<BTreeMap<NodeId, (u64, u64)>>>;
+
+impl Network {
+    pub fn new(disk: Arc<dyn Disk>, transport: Arc<dyn Transport>) -> Self {
+        Self { disk, transport, acked: Arc::default() }
+    }
 }
 
 /// The way to one other member.
 pub(crate) struct Peer {
     disk: Arc<dyn Disk>,
     transport: Arc<dyn Transport>,
+    acked: Acked,
     target: NodeId,
     address: String,
 }
@@ -51,7 +64,7 @@ enum Unanswered {
 
 impl Peer {
     async fn ask<R: Send + Sync + 'static>(&self, request: Request<R>, within: Duration) -> Result<Response<R>, Unanswered> {
-        let sent = self.transport.send(self.target, &self.address, request.encode(), within);
+        let sent = self.transport.send(self.target, &self.address, request.encode(self.target), within);
         // A call that never returns would freeze consensus, whatever the transport does.
         let answer = match tokio::time::timeout(within, sent).await {
             Ok(Ok(answer)) => answer,
@@ -64,6 +77,18 @@ impl Peer {
             Ok(response) => Ok(response),
             Err(error) => Err(Unanswered::Unreachable(error.to_string())),
         }
+    }
+
+    /// Behind the last entry that the member said to have in this term.
+    fn acked_in(&self, term: u64) -> u64 {
+        let acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        acked.get(&self.target).filter(|(of, _)| *of == term).map_or(0, |(_, next)| *next)
+    }
+
+    fn ack(&self, term: u64, next: u64) {
+        let mut acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = acked.entry(self.target).or_insert((term, next));
+        *known = if known.0 == term { (term, known.1.max(next)) } else { (term, next) };
     }
 
     fn unexpected<R: Send + Sync + 'static>(&self) -> RPCError<Types<R>> {
@@ -122,7 +147,8 @@ impl<R: Send + Sync + 'static> RaftNetworkFactory<Types<R>> for Network {
     type Network = Peer;
 
     async fn new_client(&mut self, target: NodeId, node: &BasicNode) -> Peer {
-        Peer { disk: Arc::clone(&self.disk), transport: Arc::clone(&self.transport), target, address: node.addr.clone() }
+        let Self { disk, transport, acked } = self.clone();
+        Peer { disk, transport, acked, target, address: node.addr.clone() }
     }
 }
 
@@ -135,8 +161,24 @@ impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types<R>>, RPCError<Types<R>>> {
         let within = if rpc.entries.is_empty() { option.soft_ttl() } else { option.soft_ttl().max(APPEND_WITHIN) };
+        let term = rpc.vote.leader_id().term;
+        let before = adapt::edge(rpc.prev_log_id.as_ref()).next;
+        let after = before + rpc.entries.len() as u64;
         match self.ask(Request::Append(rpc), within).await? {
-            Response::Append(response) => Ok(response),
+            Response::Append(AppendEntriesResponse::Conflict) if self.acked_in(term) >= before && before > 0 => {
+                tracing::error!(
+                    server = self.target,
+                    entry = before - 1,
+                    "a server has lost entries that it had acknowledged: it gets nothing more. Stop it, remove it, and start it with an empty directory"
+                );
+                Err(Unanswered::Unreachable(format!("server {} has lost entries that it had acknowledged", self.target)).into())
+            }
+            Response::Append(response) => {
+                if response == AppendEntriesResponse::Success {
+                    self.ack(term, after);
+                }
+                Ok(response)
+            }
             _ => Err(self.unexpected()),
         }
     }

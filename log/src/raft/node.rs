@@ -218,7 +218,7 @@ impl<S: StateMachine> Node<S> {
 
     /// Answers a message of another member.
     pub async fn receive(&self, message: Bytes) -> Bytes {
-        let response = match Request::<S::Reply>::decode(message) {
+        let response = match Request::<S::Reply>::decode(self.id, message) {
             Ok(request) => self.answer(request).await.unwrap_or_else(Response::Failed),
             Err(error) => Response::Failed(error.to_string()),
         };

@@ -238,3 +238,39 @@ async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
     cluster.until("the new one has everything", |it| it.has(4, "before") && it.has(4, "after")).await;
     assert!(stand_alone(&dir, 2, "server-2").is_err(), "nobody does that to a log in use");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_lost_what_it_acknowledged_harms_nobody() {
+    let mut cluster = Cluster::founded(3).await;
+    let leader = cluster.write("a").await;
+    cluster.until_all_agree().await;
+    let lost = if leader == 1 { 2 } else { 1 };
+    cluster.stop(lost).await;
+    cluster.dirs.insert(lost, tempfile::tempdir().unwrap());
+    cluster.start(lost).await;
+    // The leader tells it apart from one that is merely behind, and goes on with the others.
+    for n in 0..20 {
+        cluster.write(&format!("b-{n}")).await;
+    }
+    assert!(
+        cluster.ids().iter().all(|id| *id == lost || cluster.has(*id, "b-19") || cluster.log(*id).leadership().borrow().leader.is_some())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_answers_nothing_that_is_meant_for_another_at_its_address() {
+    let mut cluster = Cluster::founded(3).await;
+    let leader = cluster.write("a").await;
+    cluster.until_all_agree().await;
+    let gone = if leader == 1 { 2 } else { 1 };
+    cluster.stop(gone).await;
+    cluster.start(4).await;
+    // Number 4 stands where the one that is gone stood.
+    let new = cluster.log(4);
+    cluster.switch.logs.lock().unwrap().insert(gone, new.clone());
+    for n in 0..20 {
+        cluster.write(&format!("b-{n}")).await;
+    }
+    assert_eq!(new.applied(), None);
+    assert!(new.members().borrow().addresses.is_empty());
+}
