@@ -39,7 +39,7 @@ pub struct Agent {
     config: AgentConfig,
     server: Option<Arc<Core>>,
     client: Option<Arc<Client<Core>>>,
-    /// The node of an agent without a server.
+    /// A node that meets its servers over the network: that of an agent without a server, or with one of several.
     lone: Option<Arc<Lone>>,
     http: SocketAddr,
     listener: JoinHandle<()>,
@@ -71,6 +71,7 @@ impl Agent {
         let Some(server_config) = config.server.clone() else {
             return Self::start_lone(config, data_dir, temporary, listener, secure).await;
         };
+        let alone = server_config.starts_alone();
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
         let config = AgentConfig { rpc_port, serf_port, ..config };
         let setup = Setup {
@@ -85,17 +86,24 @@ impl Agent {
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let api = songline_api::Api::new(Arc::clone(&server));
         let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
-        let client = match &config.client {
-            Some(settings) => {
-                let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
-                let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http) };
-                let client = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
-                server.add_local_node(client.node_id(), Arc::clone(&client));
-                Some(client)
+        let (mut client, mut lone) = (None, None);
+        if let Some(settings) = &config.client {
+            let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
+            let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http) };
+            if alone {
+                let node = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
+                server.add_local_node(node.node_id(), Arc::clone(&node));
+                client = Some(node);
+            } else {
+                // Beside one server of several a node is a node like any other: who leads changes, and it has to outlive its own server's troubles.
+                let mut addresses = vec![server.cluster().address().into()];
+                addresses.extend(config.server_addresses());
+                let node = Arc::new(Lone::start(told, addresses, server.dialer().clone()).await?);
+                server.set_own_node(node.client.node_id());
+                lone = Some(node);
             }
-            None => None,
-        };
-        Ok(Self { config, server: Some(server), client, lone: None, http, listener, closing, temporary })
+        }
+        Ok(Self { config, server: Some(server), client, lone, http, listener, closing, temporary })
     }
 
     /// A node whose servers are elsewhere.

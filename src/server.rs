@@ -111,6 +111,8 @@ pub struct Core {
     updates: updates::Updates,
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
+    /// The node in this process that is reached like any other.
+    own_node: OnceLock<NodeId>,
     agent_config: serde_json::Value,
     cluster: Cluster,
     /// Makes connections to other servers.
@@ -237,6 +239,7 @@ impl Core {
             updates,
             metrics: metrics::Metrics::default(),
             local_nodes: RwLock::default(),
+            own_node: OnceLock::new(),
             agent_config,
             cluster,
             dialer: ports.dialer.clone(),
@@ -405,6 +408,11 @@ impl Core {
 
     pub(crate) fn local_nodes(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NodeId, Arc<LocalNode>>> {
         self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the node of this process known that is reached over its session; to be called once.
+    pub fn set_own_node(&self, id: NodeId) {
+        self.own_node.get_or_init(|| id);
     }
 
     /// Forgets the node agents of this process: they are going.

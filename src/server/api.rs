@@ -108,7 +108,7 @@ impl Server for Core {
     }
 
     fn local_node(&self) -> Option<NodeId> {
-        self.local_nodes().keys().next().copied()
+        self.local_nodes().keys().next().or(self.own_node.get()).copied()
     }
 
     async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
