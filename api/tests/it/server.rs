@@ -18,8 +18,8 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError, RestoreError,
-    RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError,
+    RestoreError, RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
@@ -311,14 +311,13 @@ impl Server for Memory {
         }]
     }
     fn cluster_health(&self) -> ClusterHealth {
-        let own = MemberHealth {
+        let own =
+            MemberHealth { healthy: true, last_contact: Duration::ZERO, last_term: 0, last_index: 0, stable_since: self.stable_since() };
+        ClusterHealth {
             healthy: true,
-            last_contact: Duration::ZERO,
-            last_term: 0,
-            last_index: 0,
-            stable_since: self.stable_since(),
-        };
-        ClusterHealth { healthy: true, failure_tolerance: 0, servers: BTreeMap::from([("00000000-0000-0001-0000-000000000001".into(), own)]) }
+            failure_tolerance: 0,
+            servers: BTreeMap::from([("00000000-0000-0001-0000-000000000001".into(), own)]),
+        }
     }
     async fn join(&self, address: &str) -> Result<(), String> {
         Err(format!("{address} does not answer"))

@@ -2,6 +2,7 @@
 //! the leader, and repeat a write whose outcome they do not know under its key. What they saw goes into the record.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rand::rngs::SmallRng;
@@ -37,6 +38,8 @@ pub struct Client {
     /// The last version it saw of each key.
     known: Vec<u64>,
     next: u64,
+    /// Set when it is to begin nothing more.
+    enough: Arc<AtomicBool>,
 }
 
 /// What came of one attempt.
@@ -58,12 +61,17 @@ impl Client {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (keys, pause_ms) = (4, rng.random_range(100..1500));
         let (hosts, network, record) = (hosts.to_vec(), Arc::clone(network), Arc::clone(record));
-        Self { number, rng, hosts, network, record, keys, pause_ms, leader: None, known: vec![0; 4], next: 0 }
+        Self { number, rng, hosts, network, record, keys, pause_ms, leader: None, known: vec![0; 4], next: 0, enough: Arc::default() }
     }
 
-    /// Does one operation after another until the simulation is over.
+    /// What makes it begin nothing more, once set.
+    pub fn enough(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.enough)
+    }
+
+    /// Does one operation after another until it is told that it is enough.
     pub async fn run(mut self) {
-        loop {
+        while !self.enough.load(Ordering::Relaxed) {
             let pause = self.rng.random_range(0..self.pause_ms);
             tokio::time::sleep(Duration::from_millis(pause)).await;
             self.operate().await;
@@ -124,6 +132,11 @@ impl Client {
                 _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id,
             };
             match self.attempt(to, id, key, operation).await {
+                // A conflict is not remembered under a key, so an earlier attempt that is still on its way may yet write.
+                Attempt::Answered(Answer::Conflict(_)) if unknown => {
+                    self.leader = Some(to);
+                    return Attempt::Unknown;
+                }
                 Attempt::Answered(answer) => {
                     self.leader = Some(to);
                     return Attempt::Answered(answer);

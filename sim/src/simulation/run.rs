@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use songline_commands::{Actor, UpsertRootKey};
@@ -85,7 +86,7 @@ impl Cluster {
         let mut clients = Vec::new();
         for number in 1..=plan.clients {
             let client = Client::new(number, seed(number), &self.hosts, &self.network, &self.record);
-            clients.push(tokio::spawn(client.run()));
+            clients.push((client.enough(), tokio::spawn(client.run())));
         }
         for number in 1..=2 {
             tokio::spawn(read_stream(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
@@ -100,11 +101,13 @@ impl Cluster {
         tokio::time::sleep_until(self.record.started() + plan.length).await;
         self.record.note("all is well from here on");
         self.heal();
-        // What a client has under way stays of unknown outcome, unless it ends by itself.
         tokio::time::sleep(Duration::from_secs(25)).await;
         self.quiesce(seed(900)).await;
-        for client in clients {
-            client.abort();
+        for (enough, client) in clients {
+            enough.store(true, Ordering::Relaxed);
+            if tokio::time::timeout(QUIET_AT_LAST, client).await.is_err() {
+                self.record.found(Violation::Stuck("a client's last operation does not end".to_owned()));
+            }
         }
         self.come_to_rest().await;
     }
