@@ -223,9 +223,15 @@ impl<S: StateMachine> Log<S> {
         let (store, machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
         let store = Arc::new(store);
         let progress = machine.progress();
-        let node =
-            Node::start(config.node_id, config.timing, Arc::clone(&store), machine, Network::new(Arc::clone(&config.disk), transport))
-                .await?;
+        let node = Node::start(
+            config.node_id,
+            config.start == Start::Alone,
+            config.timing,
+            Arc::clone(&store),
+            machine,
+            Network::new(Arc::clone(&config.disk), transport),
+        )
+        .await?;
         if config.start == Start::Alone {
             node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;
         }

@@ -15,7 +15,7 @@ use super::types::{LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership
 use crate::checkpoint::{Checkpoint, Meta};
 use crate::disk::{self, Disk};
 use crate::machine::{CheckpointSource, Committed, Payload, StateMachine};
-use crate::members::Members;
+use crate::members::{Members, NodeId};
 use crate::position::Edge;
 
 /// Most entries given to the state machine in one call. More would delay the first reply for the last entry.
@@ -67,6 +67,11 @@ impl<S: StateMachine> Machine<S> {
 
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Whether, as far as the state knows, nobody but this server votes.
+    pub fn knows_no_other_voter(&self, id: NodeId) -> bool {
+        self.members.voters.iter().flatten().all(|voter| *voter == id)
     }
 
     pub fn checkpoints_dir(&self) -> PathBuf {

@@ -67,7 +67,16 @@ type RaftFatal<S> = Fatal<Types<<S as StateMachine>::Reply>>;
 
 impl<S: StateMachine> Node<S> {
     /// Starts consensus over what is on disk.
-    pub async fn start(id: NodeId, timing: Timing, store: Arc<Store>, machine: Machine<S>, network: Network) -> Result<Self, OpenError> {
+    ///
+    /// `alone`: the server founds a cluster of its own if it belongs to none.
+    pub async fn start(
+        id: NodeId,
+        alone: bool,
+        timing: Timing,
+        store: Arc<Store>,
+        machine: Machine<S>,
+        network: Network,
+    ) -> Result<Self, OpenError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let config = Config {
             cluster_name: "songline".to_owned(),
@@ -85,7 +94,8 @@ impl<S: StateMachine> Node<S> {
         };
         let config = config.validate().map_err(|error| OpenError::Start(error.to_string()))?;
         let incoming = Mutex::new(Incoming::new(Arc::clone(&network.disk), machine.checkpoints_dir()));
-        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store }, machine)
+        let asks_anew = !(alone && machine.knows_no_other_voter(id));
+        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store, asks_anew }, machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
         let (leadership, cut_off) = watch_leadership(&raft, timing);

@@ -24,6 +24,8 @@ const REPLICATION_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct LogStorage {
     pub store: Arc<Store>,
+    /// Whether a start takes back that this server had won an election: see `read_vote`.
+    pub asks_anew: bool,
 }
 
 impl LogStorage {
@@ -61,8 +63,14 @@ impl<R: Send + Sync + 'static> RaftLogReader<Types<R>> for LogStorage {
         self.store.read(start..end, REPLICATION_BYTES)?.into_iter().map(adapt::entry).collect()
     }
 
+    /// Only asked for at a start. A leader of several that went down must not go on in its term: how far that term had committed is not
+    /// on its disk, so its reads could be older than what was acknowledged. It voted for itself, and that is all that is left of it.
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        adapt::decode_vote(&self.store.vote())
+        let vote = adapt::decode_vote(&self.store.vote())?;
+        Ok(vote.map(|vote| match vote.leader_id() {
+            leader if self.asks_anew => Vote::new(leader.term, leader.voted_for),
+            _ => vote,
+        }))
     }
 }
 

@@ -48,7 +48,7 @@ impl StoreBuilder<Types<()>, LogStorage, Machine<Nothing>, TempDir> for InTempDi
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = Store::open(&dir.path().join("log"), self.config.clone()).unwrap();
         let machine = Machine::new(Nothing, Arc::new(RealDisk), dir.path().join("checkpoints"));
-        Ok((dir, LogStorage { store: Arc::new(store) }, machine))
+        Ok((dir, LogStorage { store: Arc::new(store), asks_anew: false }, machine))
     }
 }
 

@@ -274,3 +274,25 @@ async fn a_server_answers_nothing_that_is_meant_for_another_at_its_address() {
     assert_eq!(new.applied(), None);
     assert!(new.members().borrow().addresses.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_went_down_does_not_lead_again_unasked() {
+    let mut cluster = Cluster::founded(3).await;
+    let leader = cluster.write("a").await;
+    cluster.until_all_agree().await;
+    let term = cluster.log(leader).leadership().borrow().term;
+    for id in 1..=3 {
+        cluster.stop(id).await;
+    }
+    cluster.start(leader).await;
+    assert!(!cluster.log(leader).is_leader());
+    assert!(cluster.log(leader).lease_barrier().await.is_err());
+    // With one more there is a majority, and what was acknowledged is there when a read is let through.
+    let other = if leader == 1 { 2 } else { 1 };
+    cluster.start(other).await;
+    cluster.until("somebody leads", |it| it.ids().iter().any(|id| it.log(*id).is_leader())).await;
+    let leads = cluster.ids().into_iter().find(|id| cluster.log(*id).is_leader()).unwrap();
+    cluster.log(leads).read_barrier().await.unwrap();
+    assert!(cluster.has(leads, "a"));
+    assert!(cluster.log(leads).leadership().borrow().term > term);
+}
