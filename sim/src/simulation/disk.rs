@@ -10,11 +10,14 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_log::{Disk, DiskFile, Lock, Open};
+use tokio::time::Instant;
 
 use super::clock::Clock;
 
 /// What is written or lost as one, in bytes: less than a page, so that a page can be torn.
 const SECTOR_BYTES: usize = 512;
+/// Within this time a server has noticed what its disk did to it.
+const TROUBLE_NOTICED_WITHIN: Duration = Duration::from_secs(2);
 
 /// What outlives a machine. Each of its lives has a `SimDisk` on it.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct Platter {
     /// The machine dies when so many more changes were made.
     dies_after: Option<u64>,
     troubles: Troubles,
+    /// When its troubles began or ended.
+    changed: Option<Instant>,
 }
 
 /// What is wrong with a disk.
@@ -136,6 +141,7 @@ impl Platter {
             life: 0,
             dies_after: None,
             troubles: Troubles::default(),
+            changed: None,
         }))
     }
 
@@ -171,11 +177,13 @@ impl Platter {
     /// What is wrong from now on.
     pub fn trouble(&mut self, troubles: Troubles) {
         self.troubles = troubles;
+        self.changed = Some(Instant::now());
     }
 
-    /// Whether it is neither dying nor in trouble.
+    /// Whether it is neither dying nor in trouble, nor was a moment ago: a server notices a little later what failed it.
     pub fn is_well(&self) -> bool {
-        self.dies_after.is_none() && self.troubles == Troubles::default()
+        let settled = self.changed.is_none_or(|at| at.elapsed() > TROUBLE_NOTICED_WITHIN);
+        self.dies_after.is_none() && self.troubles == Troubles::default() && settled
     }
 
     fn name(&mut self, naming: Naming) {
