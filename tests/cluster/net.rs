@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -27,6 +28,12 @@ static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Why there can be no namespaces here, if there can be none.
 pub fn missing() -> Option<String> {
+    // Tried once: tests begin at the same time, and two that try would be in each other's way.
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    MISSING.get_or_init(tried).clone()
+}
+
+fn tried() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".into());
     }
