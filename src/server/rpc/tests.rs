@@ -58,6 +58,8 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
     let dir = tempfile::tempdir().unwrap();
     let agent = start(dir.path(), false).await;
     let (pool, address) = (pool(), core(&agent).rpc_addr());
+    // What a new cluster writes by itself, its first root key last.
+    core(&agent).wait_for_index(5, std::time::Duration::from_secs(60)).await.expect("a new cluster gets its root key");
     let alloc = json!([{ "ID": "5d1e0000-0000-0000-0000-000000000002", "NodeID": NODE, "ClientStatus": "running" }]);
     let mut told = String::new();
     for (method, body) in [
