@@ -44,7 +44,12 @@ async fn a_server_that_is_behind_its_reader_says_nothing_until_it_is_not() {
     for index in 4..=8 {
         behind.publish(index, Kind::NodePoolUpsert, pool("a"));
     }
-    assert_eq!(next().await, "7", "what the reader has seen elsewhere is not told again");
+    // Between two of them it may be where its reader is, and says so.
+    let mut said = next().await;
+    while said.contains("CaughtUp") {
+        said = next().await;
+    }
+    assert_eq!(said, "7", "what the reader has seen elsewhere is not told again");
 }
 
 #[tokio::test]
