@@ -168,12 +168,12 @@ pub(crate) fn tidy(disk: &dyn Disk, dir: &Path, keep: usize, bounds: &PastBounds
 /// ends before it is no damage.
 const RECEIVED: &str = "received";
 
-/// Names a whole file that another server sent as the checkpoint after the entry at `index`.
-pub(crate) fn name_received(disk: &dyn Disk, unnamed: &Path, dir: &Path, index: u64) -> io::Result<Checkpoint> {
-    let named = path(dir, index).with_extension(RECEIVED);
-    disk.rename(unnamed, &named)?;
+/// Gives a verified checkpoint that another server sent its name.
+pub(crate) fn name_received(disk: &dyn Disk, unnamed: Checkpoint, dir: &Path) -> io::Result<Checkpoint> {
+    let named = path(dir, unnamed.meta.position.index).with_extension(RECEIVED);
+    disk.rename(&unnamed.path, &named)?;
     disk.sync_dir(dir)?;
-    Checkpoint::verify(disk, &named)
+    Ok(Checkpoint { path: named, ..unnamed })
 }
 
 /// Checkpoints that another server sent, oldest first.

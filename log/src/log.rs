@@ -272,22 +272,21 @@ impl<S: StateMachine> Log<S> {
     /// Writes a command to the log. Answers when it is on disk, committed and applied. Whoever drops the future
     /// learns nothing of the outcome; the command may still be written.
     pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
-        if command.len() > PAYLOAD_BYTES_MAX {
-            return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
-        }
-        let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
-        let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command, None).await
+        self.propose_if(None, command).await
     }
 
     /// The same, but only while this server leads in `term`: what was decided in an earlier term is not written in a later one.
     pub async fn propose_in_term(&self, term: u64, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
+        self.propose_if(Some(term), command).await
+    }
+
+    async fn propose_if(&self, term: Option<u64>, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
         if command.len() > PAYLOAD_BYTES_MAX {
             return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command, Some(term)).await
+        self.inner.node.propose(command, term).await
     }
 
     /// Returns once this server is known to lead and has applied everything that was committed before the call.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use songline_api::Leader;
 use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
 use uuid::Uuid;
@@ -237,11 +238,11 @@ impl Core {
 
     /// Where the leader is, if there is one.
     pub fn leader_address(&self) -> Option<String> {
-        let leader = self.log().leadership().borrow().leader?;
-        if leader == self.cluster.id {
-            return Some(self.cluster.address.clone());
+        match self.leader() {
+            Leader::Here => Some(self.cluster.address.clone()),
+            Leader::At(address) => Some(address.to_string()),
+            Leader::Nobody => None,
         }
-        self.log().members().borrow().addresses.get(&leader).cloned()
     }
 
     /// Where every server of the cluster is.

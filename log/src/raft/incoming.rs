@@ -62,14 +62,14 @@ impl Incoming {
             return Ok(Gathered::Have(gathering.have));
         }
         let (path, file) = (gathering.path.clone(), Arc::clone(&gathering.file));
-        let (dir, index) = (self.dir.clone(), gathering.position.index);
+        let dir = self.dir.clone();
         self.gathering = None;
         let on = Arc::clone(&self.disk);
         let whole = disk::beside(self.disk.as_ref(), move || {
             file.sync_all()?;
             // Verified before it has a name by which a start would find it.
-            Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
-            checkpoint::name_received(on.as_ref(), &path, &dir, index)
+            let whole = Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
+            checkpoint::name_received(on.as_ref(), whole, &dir)
         });
         Ok(Gathered::Whole(whole.await??))
     }

@@ -49,9 +49,7 @@ impl Core {
         if !ask_others {
             return Err(no_path());
         }
-        let own = self.rpc_addr();
-        let others: Vec<String> = self.log().members().borrow().addresses.values().filter(|address| **address != own).cloned().collect();
-        let asked = others.into_iter().map(|address| async move {
+        let asked = self.other_servers().into_iter().map(|address| async move {
             let since = tokio::time::timeout(ASK_WITHIN, self.is_connected_at(&address, node)).await.ok()??;
             Some((since, address))
         });
