@@ -140,6 +140,9 @@ impl Segment {
     /// Makes everything behind the last record zeros again, durably.
     pub fn clear_tail(&self, capacity_bytes: u64) -> io::Result<()> {
         self.trim()?;
+        // Were the length given back in the same sync, a crash could leave zeros before groups that are still there, which is what damage
+        // looks like.
+        self.file.sync_all()?;
         self.file.reserve(capacity_bytes)?;
         self.file.sync_all()
     }

@@ -409,4 +409,6 @@ impl DiskFile for SimFile {
 }
 
 #[cfg(test)]
+mod power_cuts;
+#[cfg(test)]
 mod tests;
