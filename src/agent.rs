@@ -12,6 +12,7 @@ use serde_json::json;
 use songline_api::AgentInfo;
 use songline_api::{Api, Limits, Secure};
 use songline_client::{Client, ClientConfig};
+use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -51,6 +52,11 @@ pub struct Agent {
 impl Agent {
     /// Starts everything that the configuration names. The HTTP port answers when this returns.
     pub async fn start(config: AgentConfig) -> anyhow::Result<Self> {
+        Self::start_on(config, Arc::new(RealDisk)).await
+    }
+
+    /// The same, with the log of its server in another file system than the machine's.
+    pub async fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
         let temporary = match &config.data_dir {
             Some(_) => None,
             None if config.dev => {
@@ -80,6 +86,7 @@ impl Agent {
             dir: data_dir.join("server"),
             agent_config: shown_config(&config, &data_dir),
             ports,
+            disk,
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();

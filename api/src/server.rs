@@ -174,6 +174,11 @@ pub trait Server: Send + Sync + 'static {
         None
     }
 
+    /// Why this server cannot lead, while its disk does not work. It is told to whoever waited in vain for somebody who does.
+    fn disk_trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Since when this server has been well.
     fn stable_since(&self) -> Time;
 

@@ -147,6 +147,15 @@ impl Segment {
         self.file.sync_all()
     }
 
+    /// Writes everything from entry `next` on as it is, once more, and waits until it is on disk. After a sync that failed, memory may hold what
+    /// never got there: it reads as if it had, and only what is written again is synced again.
+    pub fn write_again(&self, next: u64) -> io::Result<()> {
+        let from = if next <= self.first() { 0 } else { self.place_of(next)?.1 };
+        let bytes = read_bytes(self.file.as_ref(), from..self.end_offset)?;
+        self.file.write_all_at(&bytes, from)?;
+        self.file.sync_all()
+    }
+
     /// What a mark would hold if the segment were cut before entry `next`.
     pub fn place_before(&self, next: u64) -> io::Result<(Edge, u32)> {
         self.place_of(next).map(|(edge, _, chain)| (edge, chain))

@@ -68,6 +68,7 @@ impl Sum {
         sum.installs += more.installs;
         sum.entries += more.entries;
         sum.memberships += more.memberships;
+        sum.comebacks += more.comebacks;
         if report.violation.is_some() {
             self.failed.push(seed);
         }
@@ -95,14 +96,15 @@ fn main() -> Result<ExitCode> {
     let sum = sum.into_inner().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
     let counts = sum.counts;
     println!(
-        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} partitions, \
-         {} terms with a leader, {} membership changes, {} failed {:?}, {:.1} s",
+        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, \
+         {} partitions, {} terms with a leader, {} membership changes, {} failed {:?}, {:.1} s",
         sum.seeds,
         sum.simulated.as_secs_f64() / 60.0,
         counts.answered,
         counts.acknowledged,
         counts.entries,
         counts.crashes,
+        counts.comebacks,
         counts.partitions,
         counts.terms,
         counts.memberships,

@@ -224,7 +224,7 @@ impl Server for Core {
 
     fn health(&self) -> Health {
         let known = self.log().leadership().borrow().leader.is_some();
-        let wrong = self.fence.why().or_else(|| self.room.check().err().map(|error| error.to_string()));
+        let wrong = self.fence.why().or_else(|| self.disk_trouble()).or_else(|| self.room.check().err().map(|error| error.to_string()));
         let wrong = wrong.or_else(|| (!known).then(|| "no leader".to_owned()));
         let server = Wellness { ok: wrong.is_none(), message: wrong.unwrap_or_else(|| "ok".to_owned()) };
         let client = self.local_node().map(|_| Wellness { ok: true, message: "ok".into() });
@@ -277,6 +277,10 @@ impl Server for Core {
 
     fn fenced(&self) -> Option<String> {
         self.fence.why()
+    }
+
+    fn disk_trouble(&self) -> Option<String> {
+        Core::disk_trouble(self)
     }
 
     fn stable_since(&self) -> Time {

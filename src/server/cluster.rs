@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use songline_api::Leader;
 use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use self::peers::{Answers, Peers, SharedKey, Topic};
@@ -50,6 +51,8 @@ pub struct Cluster {
     peers: Peers,
     known: Mutex<BTreeMap<ServerId, Known>>,
     promised: Mutex<Option<(BTreeMap<ServerId, String>, Instant)>>,
+    /// Who leads, by the last greeting that said it.
+    hearsay: watch::Sender<Option<ServerId>>,
 }
 
 #[derive(Debug, Clone)]
@@ -122,7 +125,14 @@ pub struct ServerSeen {
 impl Cluster {
     pub(crate) fn new(config: &ServerConfig, id: ServerId, address: String, dialer: Dialer) -> Self {
         let key: Option<SharedKey> = config.encrypt.as_ref().map(|key| blake3::derive_key("songline encrypt key of servers", key.reveal()));
-        Self { id, address, peers: Peers::new(dialer, key), known: Mutex::default(), promised: Mutex::default() }
+        Self {
+            id,
+            address,
+            peers: Peers::new(dialer, key),
+            known: Mutex::default(),
+            promised: Mutex::default(),
+            hearsay: watch::Sender::new(None),
+        }
     }
 
     /// This server's number.
@@ -141,8 +151,25 @@ impl Cluster {
 
     fn note(&self, greeting: Greeting) {
         if greeting.id != self.id {
+            let leader = greeting.leader;
+            self.hearsay.send_if_modified(|known| leader.is_some() && std::mem::replace(known, leader) != leader);
             lock(&self.known).insert(greeting.id, Known { greeting, heard: Instant::now() });
         }
+    }
+}
+
+impl Cluster {
+    /// Changes of who leads, as others say it.
+    pub(super) fn hearsay(&self) -> watch::Receiver<Option<ServerId>> {
+        self.hearsay.subscribe()
+    }
+
+    /// Where that one is, if it was said lately. It is never this server: that would be old.
+    pub(super) fn leader_of_others(&self) -> Option<String> {
+        let known = lock(&self.known);
+        let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX);
+        let newest = fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
+        newest.greeting.members.get(&newest.greeting.leader?).cloned()
     }
 }
 
@@ -218,6 +245,10 @@ async fn look_around(own: &Weak<Core>) -> Option<Duration> {
         return Some(GREET_EVERY);
     }
     core.greet_all().await;
+    if core.disk_trouble().is_some() {
+        // Who leads is heard in no other way.
+        return Some(SEEK_EVERY);
+    }
     let initialized = core.log().is_initialized().await.unwrap_or(true);
     let seeking = !initialized || core.is_forgotten();
     if !seeking {
@@ -497,6 +528,9 @@ impl Answers for Core {
             Topic::Consensus => {
                 // What cannot be stored is better not begun.
                 self.room.check().map_err(|error| error.to_string())?;
+                if let Some(why) = self.disk_trouble() {
+                    return Err(why);
+                }
                 Ok(log.receive(question).await)
             }
             Topic::Greeting => {

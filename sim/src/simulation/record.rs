@@ -82,6 +82,8 @@ pub struct Counts {
     pub entries: u64,
     /// Changes of the membership.
     pub memberships: u64,
+    /// Servers that went on after their disk had failed, without a new start.
+    pub comebacks: u64,
 }
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Actor, CheckDigest, Command, Envelope};
-use songline_log::{Config, Log, NodeId, OpenError, Retention, Start, StoreConfig};
+use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig};
 use songline_model::{Blob, Time};
 use songline_projections::{SCHEMA, State};
 
@@ -23,6 +23,9 @@ use super::record::{Record, Violation};
 const RESTART_WAIT: Duration = Duration::from_secs(2);
 /// How soon a machine that died begins to be started again. Nothing it does reaches anybody meanwhile.
 const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
+/// How soon a server whose disk has failed tries whether it works again; twice as long after every failure, up to the second.
+const COME_BACK_WAIT: Duration = Duration::from_secs(1);
+const COME_BACK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often the leader has the digests compared, in entries.
 const DIGEST_EVERY: u64 = 500;
 
@@ -134,7 +137,22 @@ impl Host {
     }
 
     /// Until the machine dies or the server gives up.
-    async fn live(self: &Arc<Self>, life: Life) {
+    async fn live(self: &Arc<Self>, mut life: Life) {
+        while self.serve(&life).await {
+            match self.come_back(&life).await {
+                Some(again) => life = again,
+                None => break,
+            }
+        }
+        *locked(&self.life) = None;
+        self.network.plug(self.id, None);
+        locked(&self.platter).end(&life.disk);
+        // The dead cannot reach anything any more; this only frees what they held.
+        tokio::spawn(async move { life.log.shutdown().await });
+    }
+
+    /// Until the machine dies, or consensus ends: whether the server may come back without a new start.
+    async fn serve(self: &Arc<Self>, life: &Life) -> bool {
         let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
         let leading = tokio::spawn(Arc::clone(self).watch_leadership(life.clone()));
         let failed = life.log.failed();
@@ -143,24 +161,54 @@ impl Host {
                 tokio::time::sleep(DEATH_NOTICED_WITHIN).await;
             }
         };
-        tokio::select! {
+        let comes_back = tokio::select! {
             biased;
-            () = died => self.record.note(&format!("server {} is dead", self.id)),
-            failure = failed => {
-                let well = life.lives() && locked(&self.platter).is_well();
-                self.record.note(&format!("server {} gives up: {failure}", self.id));
-                if well {
-                    self.record.found(Violation::Failed { server: self.id, why: failure.to_string() });
-                }
+            () = died => {
+                self.record.note(&format!("server {} is dead", self.id));
+                false
             }
-        }
+            failure = failed => {
+                self.record.note(&format!("server {} stops: {failure}", self.id));
+                self.judge(life, &failure.to_string());
+                matches!(failure, Failure::Disk { .. })
+            }
+        };
         keeping.abort();
         leading.abort();
-        *locked(&self.life) = None;
-        self.network.plug(self.id, None);
-        locked(&self.platter).end(&life.disk);
-        // The dead cannot reach anything any more; this only frees what they held.
-        tokio::spawn(async move { life.log.shutdown().await });
+        comes_back
+    }
+
+    /// A server whose disk is well and that fails all the same is broken.
+    fn judge(&self, life: &Life, why: &str) {
+        if life.lives() && locked(&self.platter).is_well() {
+            self.record.found(Violation::Failed { server: self.id, why: why.to_owned() });
+        }
+    }
+
+    /// Tries again and again whether the disk works, and goes on with what is on it. `None`: the machine has died.
+    async fn come_back(&self, life: &Life) -> Option<Life> {
+        let mut wait = COME_BACK_WAIT;
+        loop {
+            tokio::time::sleep(wait).await;
+            if !life.lives() {
+                return None;
+            }
+            let (machine, seen) = SimMachine::new(self.id, &self.record);
+            match life.log.reopen(machine).await {
+                Ok(()) => {
+                    self.record.count(|counts| counts.comebacks += 1);
+                    self.record.note(&format!("server {} is back; it has {:?}", self.id, life.log.applied()));
+                    let again = Life { seen, ..life.clone() };
+                    *locked(&self.life) = Some(again.clone());
+                    return Some(again);
+                }
+                Err(error) => {
+                    self.record.note(&format!("server {} cannot come back: {}", self.id, chain(&error)));
+                    self.judge(life, &chain(&error));
+                }
+            }
+            wait = (wait * 2).min(COME_BACK_WAIT_MAX);
+        }
     }
 
     /// The machine dies, now.

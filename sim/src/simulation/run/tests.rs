@@ -33,3 +33,17 @@ fn a_leader_that_dies_while_it_writes_loses_nothing() {
     assert_eq!(report.counts.crashes, 3);
     assert!(report.counts.acknowledged > 5, "{:?}", report.counts);
 }
+
+#[test]
+fn servers_whose_disks_failed_or_were_full_come_back_with_all_they_acknowledged() {
+    let fault = |at, lasts, what| Fault { at: Duration::from_secs(at), lasts: Duration::from_secs(lasts), what };
+    let faults = vec![
+        fault(8, 4, What::Failing(Whom::Leader)),
+        fault(16, 6, What::Failing(Whom::Server(1))),
+        fault(26, 8, What::Full(Whom::Leader)),
+        fault(40, 5, What::Failing(Whom::Leader)),
+    ];
+    let report = sound(&Plan { seed: 12, length: Duration::from_secs(60), servers: 3, clients: 4, faults });
+    assert!(report.counts.comebacks >= 3, "{:?}", report.counts);
+    assert_eq!(report.counts.crashes, 0);
+}
