@@ -23,9 +23,11 @@ pub(super) struct ByPolicies {
     servers: Arc<NetServers>,
     region: Str,
     client: OnceLock<Weak<Client<NetServers>>>,
-    /// By the token's hash.
-    known: Mutex<BTreeMap<[u8; 32], (Instant, Arc<Acl>)>>,
+    known: Mutex<Known>,
 }
+
+/// What tokens may and since when that is known, by their hashes.
+type Known = BTreeMap<[u8; 32], (Instant, Arc<Acl>)>;
 
 fn denied() -> RpcError {
     RpcError::remote("Permission denied")

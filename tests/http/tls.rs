@@ -81,6 +81,16 @@ fn job() -> Value {
     }})
 }
 
+/// Waits until an agent knows who leads.
+fn wait_for_leader(agent: &Story) -> Result<()> {
+    let deadline = Instant::now() + WITHIN;
+    while agent.get("/v1/status/leader")? == "" {
+        ensure!(Instant::now() < deadline, "nobody leads: {}", agent.agent.last_lines());
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+    }
+    Ok(())
+}
+
 /// Waits until an agent has logged a line that has all of these words.
 fn wait_for_line(agent: &Story, words: &[&str]) -> Result<()> {
     let deadline = Instant::now() + WITHIN;
@@ -99,6 +109,7 @@ fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> R
     let dir = tempfile::tempdir()?;
     let rpc = ports(4)?;
     let servers: Vec<Story> = (0..3).map(|own| server(dir.path(), &rpc[..3], own, 3, SERVER)).collect::<Result<_>>()?;
+    servers.iter().try_for_each(wait_for_leader)?;
     let node = node(dir.path(), "inside", &rpc[..1], CLIENT)?;
 
     servers[0].wait("/v1/nodes", |nodes| texts(nodes, "Status") == ["ready"])?;
@@ -120,7 +131,6 @@ fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> R
         wait_for_line(outsider, &["invalid peer certificate: UnknownIssuer"])?;
     }
     wait_for_line(&servers[0], &["a handshake of TLS", "received fatal alert"])?;
-    // What goes the other way: the stranger's port does not let the servers in either.
     ensure!(texts(&servers[0].get("/v1/nodes")?, "Name") == ["inside"], "a stranger got in");
     let members = servers[0].get("/v1/agent/members")?;
     ensure!(members["Members"].as_array().is_some_and(|members| members.len() == 3), "{members}");
