@@ -51,7 +51,15 @@ async fn serve(config: AgentConfig) -> anyhow::Result<()> {
     println!("==> HTTP: {}", agent.http_addr());
     tokio::select! {
         signal = stop_signal() => {
-            println!("==> Caught {}: stopping", signal?);
+            let signal = signal?;
+            let leaves = match signal {
+                "interrupt" => agent.config().leave_on_interrupt,
+                _ => agent.config().leave_on_terminate,
+            };
+            println!("==> Caught {signal}: {}", if leaves { "leaving and stopping" } else { "stopping" });
+            if leaves {
+                agent.leave().await;
+            }
             agent.stop().await;
             Ok(())
         }

@@ -33,3 +33,4 @@ mod shapes;
 mod snapshots;
 mod story;
 mod task_api;
+mod tls;

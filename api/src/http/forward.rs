@@ -128,6 +128,7 @@ impl<S: Server> Api<S> {
                                 hold.until.get_or_insert(since + HOLD);
                                 Err(PassFailure::Lost(format!("{address} leads no longer")))
                             }
+                            () = server.leader_is_deaf(address) => Err(PassFailure::Lost(format!("{address} does not hear this server"))),
                             () = tokio::time::sleep(patience) => Err(PassFailure::Lost(format!("{address} does not answer"))),
                         }
                     } else {

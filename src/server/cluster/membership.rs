@@ -120,7 +120,8 @@ impl Core {
         if strangers {
             return Err("both servers belong to a cluster, and not to the same".to_owned());
         }
-        self.cluster.note(theirs);
+        self.come_back();
+        self.cluster.note(theirs, true);
         Ok(())
     }
 
