@@ -129,7 +129,7 @@ impl Client {
         for attempt in 0..ATTEMPTS_MAX {
             let to = match self.leader {
                 Some(leader) if attempt < 3 => leader,
-                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id,
+                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id(),
             };
             match self.attempt(to, id, key, operation).await {
                 // A conflict is not remembered under a key, so an earlier attempt that is still on its way may yet write.
@@ -154,7 +154,7 @@ impl Client {
     }
 
     async fn attempt(&mut self, to: NodeId, id: u64, key: &str, operation: Operation) -> Attempt {
-        let Some(host) = self.hosts.iter().find(|host| host.id == to) else { return Attempt::Refused(None) };
+        let Some(host) = self.hosts.iter().find(|host| host.id() == to) else { return Attempt::Refused(None) };
         let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
         // Whoever is asked goes on when the client does not wait any more.
         match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {

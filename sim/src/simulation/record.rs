@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::check::linear::{Call, NotLinearizable};
-use crate::check::{Digests, Frame, Leaders, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log};
+use crate::check::{
+    Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
+};
 
 /// How many of the last lines are kept for the story.
 const LINES_KEPT: usize = 60;
@@ -40,6 +42,9 @@ pub enum Violation {
         /// What it said.
         why: String,
     },
+    /// Jobs do not run as they should.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// Nothing is wrong any more and still nothing goes on.
     #[error("{0}")]
     Stuck(String),
@@ -82,6 +87,44 @@ pub struct Counts {
     pub entries: u64,
     /// Changes of the membership.
     pub memberships: u64,
+    /// Servers that joined after the beginning.
+    pub joins: u64,
+    /// Bits that were flipped on disks.
+    pub flips: u64,
+    /// Servers that refused to start because of them.
+    pub refusals: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Allocations that were placed.
+    pub placed: u64,
+    /// Nodes that came back after they had been given up.
+    pub reconnects: u64,
+    /// Calls that a node made to another server because one had not answered.
+    pub moves: u64,
+    /// How long it took at the end until everything ran as it should, in milliseconds.
+    pub rest_ms: u64,
+}
+
+impl Counts {
+    /// Adds those of another run; of the time to rest, the longer.
+    pub fn add(&mut self, more: &Self) {
+        self.answered += more.answered;
+        self.acknowledged += more.acknowledged;
+        self.crashes += more.crashes;
+        self.partitions += more.partitions;
+        self.terms += more.terms;
+        self.installs += more.installs;
+        self.entries += more.entries;
+        self.memberships += more.memberships;
+        self.joins += more.joins;
+        self.flips += more.flips;
+        self.refusals += more.refusals;
+        self.nodes += more.nodes;
+        self.placed += more.placed;
+        self.reconnects += more.reconnects;
+        self.moves += more.moves;
+        self.rest_ms = self.rest_ms.max(more.rest_ms);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +171,11 @@ impl Record {
             kept.lines.pop_front();
         }
         kept.lines.push_back(format!("{:>10.3} {line}", now.as_secs_f64()));
+    }
+
+    /// Lines for people, at the end of the story.
+    pub fn tell(&self, lines: Vec<String>) {
+        self.kept().lines.extend(lines);
     }
 
     /// Something happened that is too common for a story.

@@ -27,8 +27,14 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
 fn a_leader_that_dies_while_it_writes_loses_nothing() {
     let fault =
         |at, after| Fault { at: Duration::from_secs(at), lasts: Duration::from_secs(1), what: What::CrashWriting(Whom::Leader, after) };
-    let plan =
-        Plan { seed: 11, length: Duration::from_secs(25), servers: 3, clients: 4, faults: vec![fault(9, 1), fault(14, 2), fault(19, 5)] };
+    let plan = Plan {
+        seed: 11,
+        length: Duration::from_secs(25),
+        servers: 3,
+        clients: 4,
+        nodes: 3,
+        faults: vec![fault(9, 1), fault(14, 2), fault(19, 5)],
+    };
     let report = sound(&plan);
     assert_eq!(report.counts.crashes, 3);
     assert!(report.counts.acknowledged > 5, "{:?}", report.counts);
