@@ -28,11 +28,14 @@ pub fn placements(view: &State, nodes: &[Arc<NodeMachine>]) -> Placements {
 }
 
 fn placed(alloc: &Allocation) -> Placed {
-    let standing = match alloc.client_status {
-        AllocClientStatus::Unknown => Standing::Unknown,
-        _ if alloc.terminal() => Standing::Over,
-        AllocClientStatus::Running => Standing::Runs,
-        AllocClientStatus::Pending | AllocClientStatus::Complete | AllocClientStatus::Failed | AllocClientStatus::Lost => Standing::Awaited,
+    let standing = if alloc.client_status == AllocClientStatus::Unknown {
+        Standing::Unknown
+    } else if alloc.terminal() {
+        Standing::Over
+    } else if alloc.client_status == AllocClientStatus::Running {
+        Standing::Runs
+    } else {
+        Standing::Awaited
     };
     Placed {
         id: alloc.id.to_string(),

@@ -212,7 +212,22 @@ impl Cluster {
                 });
             }
             What::Clock(whom, skew_ms) => self.host(*whom).set_clock(*skew_ms),
-            What::Demote(_) | What::Flip(..) | What::Lose(..) | What::Exchange(_) => self.operate(fault),
+            What::Demote(at) => {
+                let lasts = fault.lasts;
+                self.operate(Whom::Server(*at), move |operator, host| async move { operator.demote(&host, lasts).await });
+            }
+            What::Flip(whom, bits) => {
+                let bits = *bits;
+                self.operate(*whom, move |operator, host| async move { operator.damage(&host, bits).await });
+            }
+            What::Lose(whom, joins_first) => {
+                let joins_first = *joins_first;
+                self.operate(*whom, move |operator, host| async move { operator.lose(&host, joins_first).await });
+            }
+            What::Exchange(whom) => {
+                let lasts = fault.lasts;
+                self.operate(*whom, move |operator, host| async move { operator.exchange(&host, lasts).await });
+            }
             What::CutNode(node) => self.cut_nodes(fault.lasts, &[*node], &self.hosts),
             What::CutNodeFrom(node, whom) => self.cut_nodes(fault.lasts, &[*node], std::slice::from_ref(self.host(*whom))),
             What::CutNodesFrom(whom) => {
@@ -230,23 +245,13 @@ impl Cluster {
         }
     }
 
-    /// Has the operator do something, which takes its time.
-    fn operate(&self, fault: &Fault) {
-        let (operator, lasts, what) = (Arc::clone(&self.operator), fault.lasts, fault.what.clone());
-        let host = match what {
-            What::Demote(at) => Arc::clone(&self.hosts[at]),
-            What::Flip(whom, _) | What::Lose(whom, _) | What::Exchange(whom) => Arc::clone(self.host(whom)),
-            _ => return,
-        };
-        tokio::spawn(async move {
-            match what {
-                What::Demote(_) => operator.demote(&host, lasts).await,
-                What::Flip(_, bits) => operator.damage(&host, bits).await,
-                What::Lose(_, joins_first) => operator.lose(&host, joins_first).await,
-                What::Exchange(_) => operator.exchange(&host, lasts).await,
-                _ => {}
-            }
-        });
+    /// Has the operator do something about a server, which takes its time.
+    fn operate<F, Fut>(&self, whom: Whom, act: F)
+    where
+        F: FnOnce(Arc<Operator>, Arc<Host>) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(act(Arc::clone(&self.operator), Arc::clone(self.host(whom))));
     }
 
     fn cut_nodes(&self, lasts: Duration, nodes: &[usize], hosts: &[Arc<Host>]) {

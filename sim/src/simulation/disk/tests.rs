@@ -16,7 +16,7 @@ fn machine(seed: u64) -> (SharedPlatter, SimDisk) {
 }
 
 fn boot(platter: &SharedPlatter) -> SimDisk {
-    SimDisk::new(platter, Clock::new(Instant::now(), 0), Duration::ZERO)
+    SimDisk::new(platter, Clock::new(Instant::now(), 0, 1000), Duration::ZERO)
 }
 
 fn create(disk: &SimDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {

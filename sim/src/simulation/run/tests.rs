@@ -23,6 +23,46 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
     assert_ne!(first.digest, sound(&Plan::of_seed(4, Duration::from_secs(15))).digest);
 }
 
+/// A plan of three servers, three nodes and these faults, at some seconds for some seconds.
+fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
+    let fault = |(at, lasts, what): &(u64, u64, What)| Fault {
+        at: Duration::from_secs(*at),
+        lasts: Duration::from_secs(*lasts),
+        what: what.clone(),
+    };
+    let faults = faults.iter().map(fault).collect();
+    Plan { seed, length: Duration::from_secs(seconds), servers: 3, clients: 1, nodes: 3, faults }
+}
+
+#[test]
+fn nodes_that_were_away_come_back_and_run_exactly_what_they_should() {
+    let faults = [(40, 50, What::CutNode(0)), (50, 30, What::KillNode(1)), (60, 10, What::StopAgent(2))];
+    let report = sound(&story(5, 100, &faults));
+    assert!(report.counts.placed > 5 && report.counts.reconnects > 0, "{:?}", report.counts);
+}
+
+#[test]
+fn nodes_that_lose_their_server_move_to_another() {
+    let faults = [(30, 20, What::CutNodesFrom(Whom::Leader)), (55, 5, What::Crash(Whom::Leader))];
+    let report = sound(&story(6, 70, &faults));
+    assert!(report.counts.moves > 2, "{:?}", report.counts);
+}
+
+#[test]
+fn a_server_with_flipped_bits_refuses_to_start_and_a_new_one_takes_its_place() {
+    let report = sound(&story(7, 60, &[(20, 1, What::Flip(Whom::Leader, 3)), (40, 1, What::Flip(Whom::Server(0), 3))]));
+    let counts = report.counts;
+    assert!(counts.flips == 6 && counts.refusals > 0 && counts.joins == counts.refusals, "{counts:?}");
+}
+
+#[test]
+fn servers_join_and_leave_and_lose_their_disks() {
+    let faults =
+        [(10, 5, What::Exchange(Whom::Leader)), (30, 1, What::Lose(Whom::Server(1), true)), (45, 1, What::Lose(Whom::Leader, false))];
+    let report = sound(&story(8, 60, &faults));
+    assert_eq!(report.counts.joins, 3, "{:?}", report.counts);
+}
+
 #[test]
 fn a_leader_that_dies_while_it_writes_loses_nothing() {
     let fault =
