@@ -59,6 +59,9 @@ impl Operator {
     /// A server loses its vote for a while.
     pub async fn demote(&self, host: &Host, lasts: Duration) {
         let Some(_busy) = self.free() else { return };
+        if !self.is_whole() || !host.is_wanted() {
+            return;
+        }
         let id = host.id();
         if self.ask(Change::Demote(id)).await.is_ok() {
             self.record.count(|counts| counts.memberships += 1);

@@ -13,6 +13,8 @@ use crate::check::{
 
 /// How many of the last lines are kept for the story.
 const LINES_KEPT: usize = 60;
+/// How many of the last operations of clients are.
+const CALLS_KEPT: usize = 20;
 
 /// What a checker found.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -130,7 +132,10 @@ impl Counts {
 #[derive(Debug, Default)]
 struct Kept {
     trace: blake3::Hasher,
-    lines: VecDeque<String>,
+    /// By when they were written, for one order of all of them.
+    lines: VecDeque<(Duration, String)>,
+    call_lines: VecDeque<(Duration, String)>,
+    told: Vec<String>,
     found: Option<(Duration, Violation)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
@@ -167,15 +172,12 @@ impl Record {
         let mut kept = self.kept();
         kept.trace.update(&now.as_nanos().to_le_bytes());
         kept.trace.update(line.as_bytes());
-        if kept.lines.len() == LINES_KEPT {
-            kept.lines.pop_front();
-        }
-        kept.lines.push_back(format!("{:>10.3} {line}", now.as_secs_f64()));
+        keep(&mut kept.lines, now, line, LINES_KEPT);
     }
 
     /// Lines for people, at the end of the story.
     pub fn tell(&self, lines: Vec<String>) {
-        self.kept().lines.extend(lines);
+        self.kept().told.extend(lines);
     }
 
     /// Something happened that is too common for a story.
@@ -216,7 +218,11 @@ impl Record {
 
     /// The last lines.
     pub fn lines(&self) -> Vec<String> {
-        self.kept().lines.iter().cloned().collect()
+        let kept = self.kept();
+        let mut lines: Vec<&(Duration, String)> = kept.lines.iter().chain(&kept.call_lines).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        let lines = lines.into_iter().map(|(at, line)| format!("{:>10.3} {line}", at.as_secs_f64()));
+        lines.chain(kept.told.iter().cloned()).collect()
     }
 
     /// A server leads.
@@ -248,8 +254,10 @@ impl Record {
 
     /// A client's operation is over, as far as it will ever be.
     pub fn called(&self, call: Call, write: Option<Write>) {
-        self.note(&call.to_string());
+        let (now, line) = (self.started.elapsed(), call.to_string());
+        self.trace(line.as_bytes());
         let mut kept = self.kept();
+        keep(&mut kept.call_lines, now, &line, CALLS_KEPT);
         kept.counts.answered += u64::from(call.returned.is_some());
         kept.counts.acknowledged +=
             u64::from(matches!(write.as_ref().map(|write| write.outcome), Some(crate::check::Outcome::Acknowledged(_))));
@@ -286,6 +294,13 @@ impl Record {
             self.found(violation);
         }
     }
+}
+
+fn keep(lines: &mut VecDeque<(Duration, String)>, at: Duration, line: &str, most: usize) {
+    if lines.len() == most {
+        lines.pop_front();
+    }
+    lines.push_back((at, line.to_owned()));
 }
 
 fn judge(kept: &Kept) -> Result<(), Violation> {
