@@ -21,7 +21,7 @@ mod server;
 mod shell;
 mod shrink;
 
-pub use plan::{Fault, Plan, What, Whom};
+pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};
 pub use run::{Report, run};
 pub use shrink::{Story, shrink};

@@ -24,6 +24,7 @@ use super::clock::Clock;
 use super::ending::Ending;
 use super::machine::locked;
 use super::network::Network;
+use super::plan::Sabotage;
 use super::record::Record;
 use processes::Processes;
 use runner::Runner;
@@ -74,7 +75,7 @@ impl NodeMachine {
             clock,
             network: Arc::clone(network),
             record: Arc::clone(record),
-            processes: Processes::new(rng.random()),
+            processes: Processes::new(rng.random(), record.is_sabotaged(Sabotage::ProcessesThatStay)),
             rng: Mutex::new(rng),
             left: Mutex::default(),
             agent: Mutex::default(),

@@ -13,6 +13,7 @@ use songline_model::{RootKeyId, Sealed, Variable, VariableData, VariableKey, Var
 use songline_projections::{Outcome as Applied, State};
 
 use super::network::Network;
+use super::plan::Sabotage;
 use super::record::Record;
 use super::server::{Host, Life, encode};
 use crate::check::linear::{Answer, Call, Held, Operation};
@@ -179,7 +180,13 @@ async fn ask(network: Arc<Network>, host: Arc<Host>, id: u64, key: String, opera
 /// What the server does.
 async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operation, by_lease: bool) -> Attempt {
     if operation == Operation::Get {
-        let barrier = if by_lease { life.log.lease_barrier().await } else { life.log.read_barrier().await };
+        let barrier = if host.is_sabotaged(Sabotage::ReadsWithoutBarrier) {
+            Ok(())
+        } else if by_lease {
+            life.log.lease_barrier().await
+        } else {
+            life.log.read_barrier().await
+        };
         return match barrier {
             Ok(()) => Attempt::Answered(Answer::Held(held(&life.seen.view(), key))),
             Err(error) => not_done(&error),
@@ -251,6 +258,9 @@ pub async fn read_stream(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: 
             Some(frames) => {
                 for frame in frames {
                     cursor = frame.index;
+                    if cursor.is_multiple_of(100) && record.is_sabotaged(Sabotage::SkippedFrames) {
+                        continue;
+                    }
                     record.streamed(number, cursor, Some(frame));
                 }
             }

@@ -10,6 +10,7 @@ use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use songline_scheduler::leader::gc::TimeTable;
 use tokio::sync::{Notify, mpsc};
 
+use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
 use crate::check::Frame;
 
@@ -96,6 +97,7 @@ impl SimMachine {
         }
         self.next = Some(index + 1);
         let (entry, reply) = match &committed.payload {
+            Payload::Command(_) if self.drops(index) => self.pass(term, index, "dropped".to_owned()),
             Payload::Command(bytes) => {
                 let envelope = Envelope::decode(bytes).expect("entries are written by this program");
                 let applied = songline_projections::apply(&mut self.state, index, &envelope);
@@ -117,6 +119,10 @@ impl SimMachine {
         locked(&self.seen.frames).1.push(Frame { index, content: entry.content.clone() });
         self.record.applied(self.server, index, entry, u128::from_le_bytes(*self.state.digest().as_bytes()));
         reply
+    }
+
+    fn drops(&self, index: u64) -> bool {
+        self.server == 2 && index.is_multiple_of(100) && self.record.is_sabotaged(Sabotage::DroppedEntries)
     }
 
     fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply) {

@@ -80,6 +80,19 @@ pub enum What {
     KillNode(usize),
 }
 
+/// A defect that is put in on purpose: the checkers have to find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Servers answer reads from what they have, whoever leads.
+    ReadsWithoutBarrier,
+    /// The second server drops one of a hundred entries.
+    DroppedEntries,
+    /// Streams skip one of a hundred entries.
+    SkippedFrames,
+    /// Processes of nodes run on when they have been stopped.
+    ProcessesThatStay,
+}
+
 /// Everything that a seed decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -95,6 +108,8 @@ pub struct Plan {
     pub nodes: usize,
     /// In the order of time.
     pub faults: Vec<Fault>,
+    /// What no seed decides.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// Nothing happens before there is a cluster.
@@ -122,7 +137,7 @@ impl Plan {
             let lasts = Duration::from_millis(rng.random_range(200..most_ms));
             faults.push(Fault { at, lasts, what });
         }
-        Self { seed, length, servers, clients, nodes, faults }
+        Self { seed, length, servers, clients, nodes, faults, sabotage: None }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::plan::Sabotage;
 use crate::check::linear::{Call, NotLinearizable};
 use crate::check::{
     Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
@@ -67,6 +68,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Record {
     started: Instant,
+    sabotage: Option<Sabotage>,
     kept: Mutex<Kept>,
 }
 
@@ -148,8 +150,13 @@ struct Kept {
 
 impl Record {
     /// An empty one, beginning now.
-    pub fn new() -> Self {
-        Self { started: Instant::now(), kept: Mutex::default() }
+    pub fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { started: Instant::now(), sabotage, kept: Mutex::default() }
+    }
+
+    /// Whether this defect is put in.
+    pub fn is_sabotaged(&self, how: Sabotage) -> bool {
+        self.sabotage == Some(how)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -67,7 +67,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(plan: &Plan) -> Self {
-        let record = Arc::new(Record::new());
+        let record = Arc::new(Record::new(plan.sabotage));
         let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
         let machines = 1..=plan.servers as u64 + 1;
         let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);

@@ -17,6 +17,7 @@ use super::clock::{Clock, Paced};
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
 use super::machine::{Seen, SimMachine, locked};
 use super::network::{Network, Reachable, SimTransport};
+use super::plan::Sabotage;
 use super::record::{Record, Violation};
 use super::shell::{Setup, Shell};
 
@@ -97,6 +98,11 @@ impl Host {
     /// Its server, if it runs.
     pub fn life(&self) -> Option<Life> {
         locked(&self.life).clone().filter(Life::lives)
+    }
+
+    /// Whether this defect is put in.
+    pub fn is_sabotaged(&self, how: Sabotage) -> bool {
+        self.record.is_sabotaged(how)
     }
 
     /// Whether anybody wants a server on it.

@@ -36,13 +36,16 @@ pub struct Processes {
     rng: Mutex<SmallRng>,
     /// Of a thousand runs, so many do not start, and twice as many fail after a while.
     failing_of_1000: AtomicU32,
+    /// Whether they run on though it was told that they ended.
+    stay: bool,
     runs: Mutex<BTreeMap<RunKey, Process>>,
 }
 
 impl Processes {
     /// None yet.
-    pub fn new(seed: u64) -> Self {
-        Self { rng: Mutex::new(SmallRng::seed_from_u64(seed)), failing_of_1000: AtomicU32::new(30), runs: Mutex::default() }
+    pub fn new(seed: u64, stay: bool) -> Self {
+        let rng = Mutex::new(SmallRng::seed_from_u64(seed));
+        Self { rng, failing_of_1000: AtomicU32::new(30), stay, runs: Mutex::default() }
     }
 
     /// From now on none fails by itself that has not begun to.
@@ -53,7 +56,10 @@ impl Processes {
     /// Those that run, by allocation and task; a task that runs twice is there twice.
     pub fn alive(&self) -> Vec<(AllocId, Str)> {
         let runs = locked(&self.runs);
-        runs.iter().filter(|(_, process)| !process.ended.is_over()).map(|((alloc, task, _), _)| (*alloc, task.clone())).collect()
+        runs.iter()
+            .filter(|(_, process)| self.stay || !process.ended.is_over())
+            .map(|((alloc, task, _), _)| (*alloc, task.clone()))
+            .collect()
     }
 
     /// The machine dies.
@@ -111,6 +117,9 @@ impl Processes {
 
     /// Removes what is left of a run.
     pub fn destroy(&self, key: &RunKey) {
+        if self.stay {
+            return;
+        }
         if let Some(process) = locked(&self.runs).remove(key) {
             process.end(ExitResult::code(137));
         }

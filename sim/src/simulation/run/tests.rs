@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::plan::{Fault, Plan, What, Whom};
+use super::super::plan::{Fault, Plan, Sabotage, What, Whom};
 use super::{Report, run};
 
 fn sound(plan: &Plan) -> Report {
@@ -31,7 +31,7 @@ fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
         what: what.clone(),
     };
     let faults = faults.iter().map(fault).collect();
-    Plan { seed, length: Duration::from_secs(seconds), servers: 3, clients: 1, nodes: 3, faults }
+    Plan { seed, length: Duration::from_secs(seconds), servers: 3, clients: 1, nodes: 3, sabotage: None, faults }
 }
 
 #[test]
@@ -73,9 +73,29 @@ fn a_leader_that_dies_while_it_writes_loses_nothing() {
         servers: 3,
         clients: 4,
         nodes: 3,
+        sabotage: None,
         faults: vec![fault(9, 1), fault(14, 2), fault(19, 5)],
     };
     let report = sound(&plan);
     assert_eq!(report.counts.crashes, 3);
     assert!(report.counts.acknowledged > 5, "{:?}", report.counts);
+}
+
+/// What a run finds in which something is wrong on purpose.
+fn found(sabotage: Sabotage) -> String {
+    let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];
+    let plan = Plan { sabotage: Some(sabotage), clients: 8, ..story(9, 45, &faults) };
+    run(&plan).violation.map_or_else(|| "nothing".to_owned(), |(_, violation)| violation.to_string())
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_found() {
+    let check = |sabotage, words: &str| {
+        let said = found(sabotage);
+        assert!(said.contains(words), "{sabotage:?}: {said}");
+    };
+    check(Sabotage::ReadsWithoutBarrier, "not linearizable");
+    check(Sabotage::DroppedEntries, "server 2 applied");
+    check(Sabotage::SkippedFrames, "the stream lacks index");
+    check(Sabotage::ProcessesThatStay, "and should not");
 }
