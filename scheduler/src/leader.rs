@@ -9,6 +9,7 @@ pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod pace;
 pub mod reports;
 pub mod root_keys;
 pub mod services;

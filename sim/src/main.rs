@@ -57,18 +57,9 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, seed: u64, report: &Report) {
-        let (sum, more) = (&mut self.counts, report.counts);
         self.seeds += 1;
         self.simulated += report.simulated;
-        sum.answered += more.answered;
-        sum.acknowledged += more.acknowledged;
-        sum.crashes += more.crashes;
-        sum.partitions += more.partitions;
-        sum.terms += more.terms;
-        sum.installs += more.installs;
-        sum.entries += more.entries;
-        sum.memberships += more.memberships;
-        sum.comebacks += more.comebacks;
+        self.counts.add(&report.counts);
         if report.violation.is_some() {
             self.failed.push(seed);
         }
@@ -96,8 +87,9 @@ fn main() -> Result<ExitCode> {
     let sum = sum.into_inner().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
     let counts = sum.counts;
     println!(
-        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, \
-         {} partitions, {} terms with a leader, {} membership changes, {} failed {:?}, {:.1} s",
+        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
+         {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} nodes, {} allocs placed, \
+         {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
         sum.seeds,
         sum.simulated.as_secs_f64() / 60.0,
         counts.answered,
@@ -108,6 +100,14 @@ fn main() -> Result<ExitCode> {
         counts.partitions,
         counts.terms,
         counts.memberships,
+        counts.joins,
+        counts.flips,
+        counts.refusals,
+        counts.nodes,
+        counts.placed,
+        counts.reconnects,
+        counts.moves,
+        Duration::from_millis(counts.rest_ms).as_secs_f64(),
         sum.failed.len(),
         sum.failed,
         begun.elapsed().as_secs_f64(),

@@ -1,20 +1,27 @@
 //! A cluster that is simulated whole, in one thread, from one seed: the real log with its consensus and its files, the real tables, on disks,
-//! clocks and a network that are not real and go wrong. The same seed is the same run.
+//! clocks and a network that are not real and go wrong; and around it the scheduler's machines, and nodes with the real agent's. The same seed
+//! is the same run.
 //!
-//! The shell of a real server (`src/server`: HTTP, threads, history on disk) is not in it.
+//! The shell of a real server (`src/server`: HTTP, threads, history on disk) is not in it, but a small one that drives the same machines.
 
+mod agent;
 mod client;
 mod clock;
 mod disk;
+mod ending;
+mod jobs;
 mod machine;
 mod network;
+mod operator;
 mod plan;
 mod record;
+mod rest;
 mod run;
 mod server;
+mod shell;
 mod shrink;
 
-pub use plan::{Fault, Plan, What, Whom};
+pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};
 pub use run::{Report, run};
 pub use shrink::{Story, shrink};

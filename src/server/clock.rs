@@ -1,13 +1,12 @@
 //! What time it is for this server, when the machine's clock is set: it may jump, and what is done by it must not.
 //!
-//! There are two answers. What is written into the log carries the wall time, except that it never runs backwards. What waits for a time
-//! goes by the pace: that follows the wall, but never faster than twice as fast as time passes, so that an hour that is skipped does not
-//! end everything at once that had an hour left.
+//! The rule is the scheduler's `pace`; here is where the machine's clocks are read.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use songline_model::{Dur, Time};
+use songline_model::Time;
+use songline_scheduler::leader::pace::Pace;
 
 use super::wall_clock;
 
@@ -43,36 +42,18 @@ impl TimeSource for Machine {
 /// The clock of a server.
 pub(crate) struct Clock {
     source: Box<dyn TimeSource>,
-    told: Mutex<Told>,
-}
-
-/// What was told last, and when that was.
-#[derive(Debug, Clone, Copy)]
-struct Told {
-    steady: Duration,
-    now: Time,
-    pace: Time,
-}
-
-impl Told {
-    fn read(&mut self, wall: Time, steady: Duration) {
-        let passed = Dur::from(steady.saturating_sub(self.steady));
-        self.steady = steady;
-        let (slowly, fast) = (Dur(passed.nanos() / 2), Dur(passed.nanos().saturating_mul(2)));
-        self.now = wall.max(self.now.plus(slowly));
-        self.pace = wall.clamp(self.pace.plus(slowly), self.pace.plus(fast));
-    }
+    told: Mutex<Pace>,
 }
 
 impl Clock {
     /// A clock over this source.
     pub fn new(source: Box<dyn TimeSource>) -> Self {
         let wall = source.wall();
-        let told = Mutex::new(Told { steady: source.steady(), now: wall, pace: wall });
+        let told = Mutex::new(Pace::new(wall, source.steady()));
         Self { source, told }
     }
 
-    fn read(&self) -> Told {
+    fn read(&self) -> Pace {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         // Read behind the lock, so that two callers have them in the order in which they are told.
         let (wall, steady) = (self.source.wall(), self.source.steady());
@@ -93,7 +74,7 @@ impl Clock {
     /// What is told from now on is not before `at`: another server's clock was ahead.
     pub fn not_before(&self, at: Time) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.now = told.now.max(at);
+        told.not_before(at);
     }
 }
 

@@ -13,6 +13,7 @@ use songline_model::{RootKeyId, Sealed, Variable, VariableData, VariableKey, Var
 use songline_projections::{Outcome as Applied, State};
 
 use super::network::Network;
+use super::plan::Sabotage;
 use super::record::Record;
 use super::server::{Host, Life, encode};
 use crate::check::linear::{Answer, Call, Held, Operation};
@@ -129,7 +130,7 @@ impl Client {
         for attempt in 0..ATTEMPTS_MAX {
             let to = match self.leader {
                 Some(leader) if attempt < 3 => leader,
-                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id,
+                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id(),
             };
             match self.attempt(to, id, key, operation).await {
                 // A conflict is not remembered under a key, so an earlier attempt that is still on its way may yet write.
@@ -154,7 +155,7 @@ impl Client {
     }
 
     async fn attempt(&mut self, to: NodeId, id: u64, key: &str, operation: Operation) -> Attempt {
-        let Some(host) = self.hosts.iter().find(|host| host.id == to) else { return Attempt::Refused(None) };
+        let Some(host) = self.hosts.iter().find(|host| host.id() == to) else { return Attempt::Refused(None) };
         let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
         // Whoever is asked goes on when the client does not wait any more.
         match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {
@@ -179,7 +180,13 @@ async fn ask(network: Arc<Network>, host: Arc<Host>, id: u64, key: String, opera
 /// What the server does.
 async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operation, by_lease: bool) -> Attempt {
     if operation == Operation::Get {
-        let barrier = if by_lease { life.log.lease_barrier().await } else { life.log.read_barrier().await };
+        let barrier = if host.is_sabotaged(Sabotage::ReadsWithoutBarrier) {
+            Ok(())
+        } else if by_lease {
+            life.log.lease_barrier().await
+        } else {
+            life.log.read_barrier().await
+        };
         return match barrier {
             Ok(()) => Attempt::Answered(Answer::Held(held(&life.seen.view(), key))),
             Err(error) => not_done(&error),
@@ -211,7 +218,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
 fn not_done(error: &ProposeError) -> Attempt {
     match error {
         ProposeError::NotLeader { leader, .. } => Attempt::Refused(*leader),
-        ProposeError::TooLong { .. } => Attempt::Refused(None),
+        ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused(None),
         ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Attempt::Unknown,
     }
 }
@@ -251,6 +258,9 @@ pub async fn read_stream(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: 
             Some(frames) => {
                 for frame in frames {
                     cursor = frame.index;
+                    if cursor.is_multiple_of(100) && record.is_sabotaged(Sabotage::SkippedFrames) {
+                        continue;
+                    }
                     record.streamed(number, cursor, Some(frame));
                 }
             }

@@ -1,6 +1,8 @@
 //! A disk in memory that forgets what was not synced when its machine dies, whole or in part, and that can be full or broken.
 //! What is written to it is the log's business.
 
+mod flips;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,31 +6,52 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use songline_commands::Envelope;
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
-use songline_projections::{Applied, Outcome, Rejected, State};
+use songline_projections::{Applied, Change, Outcome, Rejected, State};
+use songline_scheduler::leader::gc::TimeTable;
+use tokio::sync::{Notify, mpsc};
 
+use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
 use crate::check::Frame;
 
 /// What the proposer of an entry gets.
 #[derive(Debug, Clone)]
 pub struct Reply {
+    /// The entry's index, as users see it.
+    pub index: u64,
     /// What apply says.
     pub result: Result<Outcome, Rejected>,
 }
+
+/// What one entry changed.
+#[derive(Debug)]
+pub struct Reaction {
+    /// The entry's index.
+    pub index: u64,
+    /// The rows.
+    pub changes: Vec<Change>,
+}
+
+/// What is applied, batch after batch, with the state behind each.
+pub type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
 
 /// What the outside of a server sees of its state.
 #[derive(Debug)]
 pub struct Seen {
     /// After the last batch.
-    pub view: Mutex<State>,
+    view: Mutex<Arc<State>>,
     /// The stream, from some entry on: behind which one, and the frames.
     pub frames: Mutex<(u64, Vec<Frame>)>,
+    /// Told of every batch.
+    pub applied: Notify,
+    /// Which index the log was at when.
+    pub times: Mutex<TimeTable>,
 }
 
 impl Seen {
     /// The state as it is now.
-    pub fn view(&self) -> State {
-        locked(&self.view).clone()
+    pub fn view(&self) -> Arc<State> {
+        Arc::clone(&locked(&self.view))
     }
 }
 
@@ -43,20 +64,32 @@ pub struct SimMachine {
     server: NodeId,
     state: State,
     seen: Arc<Seen>,
+    reactions: mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>,
     record: Arc<Record>,
     /// The next entry it must get; `None` before the first.
     next: Option<u64>,
 }
 
 impl SimMachine {
-    /// One with empty tables, and what the outside sees of it.
-    pub fn new(server: NodeId, record: &Arc<Record>) -> (Self, Arc<Seen>) {
-        let seen = Arc::new(Seen { view: Mutex::new(State::new()), frames: Mutex::default() });
-        let machine = Self { server, state: State::new(), seen: Arc::clone(&seen), record: Arc::clone(record), next: Some(0) };
-        (machine, seen)
+    /// One with empty tables, what the outside sees of it, and what it applies.
+    pub fn new(server: NodeId, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
+        let view = Mutex::new(Arc::new(State::new()));
+        let seen = Arc::new(Seen { view, frames: Mutex::default(), applied: Notify::new(), times: Mutex::default() });
+        let (reactions, receiver) = mpsc::unbounded_channel();
+        let (shown, record) = (Arc::clone(&seen), Arc::clone(record));
+        (Self { server, state: State::new(), seen: shown, reactions, record, next: Some(0) }, seen, receiver)
     }
 
-    fn apply_one(&mut self, committed: &Committed) -> Reply {
+    fn publish(&self, reactions: Vec<Reaction>) {
+        let view = Arc::new(self.state.clone());
+        *locked(&self.seen.view) = Arc::clone(&view);
+        locked(&self.seen.times).witness(view.applied_index(), view.applied_at());
+        self.seen.applied.notify_waiters();
+        // Nobody is there any more when the machine is dead.
+        let _ = self.reactions.send((view, reactions));
+    }
+
+    fn apply_one(&mut self, committed: &Committed, reactions: &mut Vec<Reaction>) -> Reply {
         let Position { term, index } = committed.position;
         if self.next.is_some_and(|next| next != index) {
             let why = format!("server {} got entry {index} where {:?} had to come", self.server, self.next);
@@ -64,6 +97,7 @@ impl SimMachine {
         }
         self.next = Some(index + 1);
         let (entry, reply) = match &committed.payload {
+            Payload::Command(_) if self.drops(index) => self.pass(term, index, "dropped".to_owned()),
             Payload::Command(bytes) => {
                 let envelope = Envelope::decode(bytes).expect("entries are written by this program");
                 let applied = songline_projections::apply(&mut self.state, index, &envelope);
@@ -76,7 +110,8 @@ impl SimMachine {
                     self.record.found(Violation::Disagreement(why));
                 }
                 let entry = Entry { term, content, write: key.filter(|_| wrote) };
-                (entry, Reply { result: applied.result })
+                reactions.push(Reaction { index: applied.index, changes: applied.changes });
+                (entry, Reply { index: applied.index, result: applied.result })
             }
             Payload::Blank => self.pass(term, index, "blank".to_owned()),
             Payload::Membership(members) => self.pass(term, index, format!("{members:?}")),
@@ -86,9 +121,13 @@ impl SimMachine {
         reply
     }
 
+    fn drops(&self, index: u64) -> bool {
+        self.server == 2 && index.is_multiple_of(100) && self.record.is_sabotaged(Sabotage::DroppedEntries)
+    }
+
     fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply) {
         songline_projections::pass(&mut self.state, index);
-        let reply = Reply { result: Ok(Outcome::Done) };
+        let reply = Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) };
         (Entry { term, content, write: None }, reply)
     }
 }
@@ -107,8 +146,9 @@ impl StateMachine for SimMachine {
     type Reply = Reply;
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
-        let replies = batch.iter().map(|committed| self.apply_one(committed)).collect();
-        *locked(&self.seen.view) = self.state.clone();
+        let mut reactions = Vec::with_capacity(batch.len());
+        let replies = batch.iter().map(|committed| self.apply_one(committed, &mut reactions)).collect();
+        self.publish(reactions);
         replies
     }
 
@@ -123,7 +163,7 @@ impl StateMachine for SimMachine {
         self.record.count(|counts| counts.installs += u64::from(self.next != Some(0)));
         self.next = Some(position.index + 1);
         *locked(&self.seen.frames) = (position.index, Vec::new());
-        *locked(&self.seen.view) = self.state.clone();
+        self.publish(Vec::new());
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use songline_log::{Log, NodeId, Transport, TransportError};
 
 use super::disk::SimDisk;
 use super::machine::{SimMachine, locked};
+use super::shell::Shell;
 
 /// How the network is at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,10 @@ pub struct Reachable {
     pub log: Log<SimMachine>,
     /// Its machine's disk.
     pub disk: SimDisk,
+    /// What is around its log.
+    pub shell: Arc<Shell>,
+    /// Where it is.
+    pub address: String,
 }
 
 /// The network.
@@ -100,19 +105,41 @@ impl Network {
         (lost >= weather.lost_of_1000).then(|| Duration::from_millis(delay))
     }
 
+    /// How long the next message takes over a connection, which sends again what is lost.
+    pub fn passage_surely(&self) -> Duration {
+        const AGAIN_AFTER: Duration = Duration::from_millis(200);
+        let mut waited = Duration::ZERO;
+        loop {
+            match self.passage() {
+                Some(passage) => return waited + passage,
+                None => waited += AGAIN_AFTER,
+            }
+        }
+    }
+
     fn comes_twice(&self) -> bool {
         let mut inner = locked(&self.inner);
         let drawn = inner.rng.random_range(0..1000);
         drawn < inner.weather.doubled_of_1000
     }
 
-    fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+    /// Whether nothing that is sent so arrives.
+    pub fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
         locked(&self.inner).cut.contains(&(from, to))
     }
 
     /// A server whose machine lives.
     pub fn server(&self, id: NodeId) -> Option<Reachable> {
         locked(&self.inner).servers.get(&id).filter(|server| !server.disk.is_dead()).cloned()
+    }
+}
+
+impl Network {
+    /// The server at an address, if its machine lives.
+    pub fn server_at(&self, address: &str) -> Option<(NodeId, Reachable)> {
+        let inner = locked(&self.inner);
+        let found = inner.servers.iter().find(|(_, server)| server.address == address && !server.disk.is_dead());
+        found.map(|(id, server)| (*id, server.clone()))
     }
 }
 
@@ -170,7 +197,7 @@ impl SimTransport {
             return Some(Err(TransportError::Unreachable(format!("{to} is away"))));
         };
         // A sender that gives up takes nothing back.
-        let Reachable { log, disk } = server;
+        let Reachable { log, disk, .. } = server;
         let answer = tokio::spawn(async move { log.receive(message).await }).await.ok()?;
         let back = self.network.passage()?;
         tokio::time::sleep(back).await;

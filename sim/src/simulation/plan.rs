@@ -62,6 +62,35 @@ pub enum What {
     Clock(Whom, i64),
     /// A server loses its vote and gets it back.
     Demote(usize),
+    /// A machine dies, and so many bits on its disk are flipped.
+    Flip(Whom, u32),
+    /// A machine's disk is lost; the new server joins before the former one is taken out, or after.
+    Lose(Whom, bool),
+    /// A server joins, and another one leaves after a while.
+    Exchange(Whom),
+    /// A node and the servers cannot reach each other.
+    CutNode(usize),
+    /// A node and one server cannot reach each other.
+    CutNodeFrom(usize, Whom),
+    /// All nodes and one server cannot reach each other.
+    CutNodesFrom(Whom),
+    /// The agent of a node dies, and its processes run on.
+    StopAgent(usize),
+    /// A node dies with all that it runs.
+    KillNode(usize),
+}
+
+/// A defect that is put in on purpose: the checkers have to find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Servers answer reads from what they have, whoever leads.
+    ReadsWithoutBarrier,
+    /// The second server drops one of a hundred entries.
+    DroppedEntries,
+    /// Streams skip one of a hundred entries.
+    SkippedFrames,
+    /// Processes of nodes run on when they have been stopped.
+    ProcessesThatStay,
 }
 
 /// Everything that a seed decides.
@@ -75,8 +104,12 @@ pub struct Plan {
     pub servers: usize,
     /// How many clients.
     pub clients: u64,
+    /// How many nodes, which run jobs.
+    pub nodes: usize,
     /// In the order of time.
     pub faults: Vec<Fault>,
+    /// What no seed decides.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// Nothing happens before there is a cluster.
@@ -88,6 +121,7 @@ impl Plan {
         let mut rng = SmallRng::seed_from_u64(seed);
         let servers = if rng.random_range(0..4) == 0 { 5 } else { 3 };
         let clients = rng.random_range(3..8);
+        let nodes = rng.random_range(3..7);
         let mut faults = Vec::new();
         // Some runs are calm and long undisturbed, some are never at peace.
         let pause_ms = rng.random_range(3_000..40_000);
@@ -97,17 +131,43 @@ impl Plan {
             if at >= length {
                 break;
             }
-            let lasts = Duration::from_millis(rng.random_range(200..20_000));
-            faults.push(Fault { at, lasts, what: What::any(&mut rng, servers) });
+            let what = What::any(&mut rng, servers, nodes);
+            // Nodes are missed only after some time.
+            let most_ms = if what.is_of_nodes() { 90_000 } else { 20_000 };
+            let lasts = Duration::from_millis(rng.random_range(200..most_ms));
+            faults.push(Fault { at, lasts, what });
         }
-        Self { seed, length, servers, clients, faults }
+        Self { seed, length, servers, clients, nodes, faults, sabotage: None }
     }
 }
 
 impl What {
-    fn any(rng: &mut SmallRng, servers: usize) -> Self {
+    fn is_of_nodes(&self) -> bool {
+        match self {
+            Self::CutNode(_) | Self::CutNodeFrom(..) | Self::CutNodesFrom(_) | Self::StopAgent(_) | Self::KillNode(_) => true,
+            Self::Crash(_)
+            | Self::CrashWriting(..)
+            | Self::Blackout
+            | Self::Isolate(_)
+            | Self::Mute(_)
+            | Self::Deaf(_)
+            | Self::OneWay(..)
+            | Self::Storm { .. }
+            | Self::Full(_)
+            | Self::Failing(_)
+            | Self::Transfer
+            | Self::Clock(..)
+            | Self::Demote(_)
+            | Self::Flip(..)
+            | Self::Lose(..)
+            | Self::Exchange(_) => false,
+        }
+    }
+
+    fn any(rng: &mut SmallRng, servers: usize, nodes: usize) -> Self {
         let whom = if rng.random_bool(0.4) { Whom::Leader } else { Whom::Server(rng.random_range(0..servers)) };
-        match rng.random_range(0..26) {
+        let node = rng.random_range(0..nodes);
+        match rng.random_range(0..43) {
             0..4 => Self::Crash(whom),
             4..8 => Self::CrashWriting(whom, rng.random_range(1..30)),
             8 => Self::Blackout,
@@ -127,7 +187,15 @@ impl What {
             19 => Self::Failing(whom),
             20..22 => Self::Transfer,
             22..24 => Self::Clock(whom, rng.random_range(-60_000..60_000)),
-            _ => Self::Demote(rng.random_range(0..servers)),
+            24..26 => Self::Demote(rng.random_range(0..servers)),
+            26..29 => Self::Flip(whom, rng.random_range(1..4)),
+            29 => Self::Lose(whom, rng.random()),
+            30..32 => Self::Exchange(whom),
+            32..35 => Self::CutNode(node),
+            35..37 => Self::CutNodeFrom(node, whom),
+            37 => Self::CutNodesFrom(whom),
+            38..40 => Self::StopAgent(node),
+            _ => Self::KillNode(node),
         }
     }
 }

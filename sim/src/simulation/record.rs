@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::plan::Sabotage;
 use crate::check::linear::{Call, NotLinearizable};
-use crate::check::{Digests, Frame, Leaders, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log};
+use crate::check::{
+    Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
+};
 
 /// How many of the last lines are kept for the story.
 const LINES_KEPT: usize = 60;
+/// How many of the last operations of clients are.
+const CALLS_KEPT: usize = 20;
 
 /// What a checker found.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -40,6 +45,9 @@ pub enum Violation {
         /// What it said.
         why: String,
     },
+    /// Jobs do not run as they should.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// Nothing is wrong any more and still nothing goes on.
     #[error("{0}")]
     Stuck(String),
@@ -60,6 +68,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Record {
     started: Instant,
+    sabotage: Option<Sabotage>,
     kept: Mutex<Kept>,
 }
 
@@ -84,12 +93,54 @@ pub struct Counts {
     pub memberships: u64,
     /// Servers that went on after their disk had failed, without a new start.
     pub comebacks: u64,
+    /// Servers that joined after the beginning.
+    pub joins: u64,
+    /// Bits that were flipped on disks.
+    pub flips: u64,
+    /// Servers that refused to start because of them.
+    pub refusals: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Allocations that were placed.
+    pub placed: u64,
+    /// Nodes that came back after they had been given up.
+    pub reconnects: u64,
+    /// Calls that a node made to another server because one had not answered.
+    pub moves: u64,
+    /// How long it took at the end until everything ran as it should, in milliseconds.
+    pub rest_ms: u64,
+}
+
+impl Counts {
+    /// Adds those of another run; of the time to rest, the longer.
+    pub fn add(&mut self, more: &Self) {
+        self.answered += more.answered;
+        self.acknowledged += more.acknowledged;
+        self.crashes += more.crashes;
+        self.partitions += more.partitions;
+        self.terms += more.terms;
+        self.installs += more.installs;
+        self.entries += more.entries;
+        self.memberships += more.memberships;
+        self.comebacks += more.comebacks;
+        self.joins += more.joins;
+        self.flips += more.flips;
+        self.refusals += more.refusals;
+        self.nodes += more.nodes;
+        self.placed += more.placed;
+        self.reconnects += more.reconnects;
+        self.moves += more.moves;
+        self.rest_ms = self.rest_ms.max(more.rest_ms);
+    }
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     trace: blake3::Hasher,
-    lines: VecDeque<String>,
+    /// By when they were written, for one order of all of them.
+    lines: VecDeque<(Duration, String)>,
+    call_lines: VecDeque<(Duration, String)>,
+    told: Vec<String>,
     found: Option<(Duration, Violation)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
@@ -102,8 +153,13 @@ struct Kept {
 
 impl Record {
     /// An empty one, beginning now.
-    pub fn new() -> Self {
-        Self { started: Instant::now(), kept: Mutex::default() }
+    pub fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { started: Instant::now(), sabotage, kept: Mutex::default() }
+    }
+
+    /// Whether this defect is put in.
+    pub fn is_sabotaged(&self, how: Sabotage) -> bool {
+        self.sabotage == Some(how)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -126,10 +182,12 @@ impl Record {
         let mut kept = self.kept();
         kept.trace.update(&now.as_nanos().to_le_bytes());
         kept.trace.update(line.as_bytes());
-        if kept.lines.len() == LINES_KEPT {
-            kept.lines.pop_front();
-        }
-        kept.lines.push_back(format!("{:>10.3} {line}", now.as_secs_f64()));
+        keep(&mut kept.lines, now, line, LINES_KEPT);
+    }
+
+    /// Lines for people, at the end of the story.
+    pub fn tell(&self, lines: Vec<String>) {
+        self.kept().told.extend(lines);
     }
 
     /// Something happened that is too common for a story.
@@ -170,7 +228,11 @@ impl Record {
 
     /// The last lines.
     pub fn lines(&self) -> Vec<String> {
-        self.kept().lines.iter().cloned().collect()
+        let kept = self.kept();
+        let mut lines: Vec<&(Duration, String)> = kept.lines.iter().chain(&kept.call_lines).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        let lines = lines.into_iter().map(|(at, line)| format!("{:>10.3} {line}", at.as_secs_f64()));
+        lines.chain(kept.told.iter().cloned()).collect()
     }
 
     /// A server leads.
@@ -202,8 +264,10 @@ impl Record {
 
     /// A client's operation is over, as far as it will ever be.
     pub fn called(&self, call: Call, write: Option<Write>) {
-        self.note(&call.to_string());
+        let (now, line) = (self.started.elapsed(), call.to_string());
+        self.trace(line.as_bytes());
         let mut kept = self.kept();
+        keep(&mut kept.call_lines, now, &line, CALLS_KEPT);
         kept.counts.answered += u64::from(call.returned.is_some());
         kept.counts.acknowledged +=
             u64::from(matches!(write.as_ref().map(|write| write.outcome), Some(crate::check::Outcome::Acknowledged(_))));
@@ -240,6 +304,13 @@ impl Record {
             self.found(violation);
         }
     }
+}
+
+fn keep(lines: &mut VecDeque<(Duration, String)>, at: Duration, line: &str, most: usize) {
+    if lines.len() == most {
+        lines.pop_front();
+    }
+    lines.push_back((at, line.to_owned()));
 }
 
 fn judge(kept: &Kept) -> Result<(), Violation> {

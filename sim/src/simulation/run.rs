@@ -8,15 +8,24 @@ use std::time::Duration;
 use songline_commands::{Actor, UpsertRootKey};
 use songline_model::{ROOT_KEY_ALGORITHM, RootKeyMeta, RootKeyState, Sealed, WrappedKey};
 
+use super::agent::{NodeMachine, number_of};
 use super::client::{Client, read_stream, root_key};
 use super::disk::Troubles;
+use super::jobs::User;
 use super::network::{Network, Weather};
+use super::operator::Operator;
 use super::plan::{Fault, Plan, What, Whom};
 use super::record::{Counts, Record, Violation};
+use super::rest::placements;
 use super::server::{Host, encode};
+use crate::check::{PlacementError, placements_are_sound};
 
 /// How long everything may take to be well again when nothing is wrong any more.
 const QUIET_AT_LAST: Duration = Duration::from_secs(60);
+/// How long jobs may take until they run as they should: an evaluation that was given up is made anew after up to six minutes.
+const REST_WITHIN: Duration = Duration::from_secs(900);
+/// For how long they have to stay so.
+const REST_STAYS: Duration = Duration::from_secs(5);
 
 /// How a simulation ended.
 #[derive(Debug, Clone)]
@@ -49,21 +58,30 @@ pub fn run(plan: &Plan) -> Report {
 
 struct Cluster {
     network: Arc<Network>,
+    /// Machines for servers; the last one has none at first.
     hosts: Vec<Arc<Host>>,
+    nodes: Vec<Arc<NodeMachine>>,
+    operator: Arc<Operator>,
     record: Arc<Record>,
 }
 
 impl Cluster {
     fn new(plan: &Plan) -> Self {
-        let record = Arc::new(Record::new());
+        let record = Arc::new(Record::new(plan.sabotage));
         let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
-        let ids = 1..=plan.servers as u64;
-        let hosts = ids.map(|id| Host::new(id, plan.seed.wrapping_mul(31).wrapping_add(id), &network, &record)).collect();
-        Self { network, hosts, record }
+        let machines = 1..=plan.servers as u64 + 1;
+        let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);
+        let host = |machine| Host::new(machine, machine <= plan.servers as u64, seed(machine), &network, &record);
+        let hosts: Vec<_> = machines.map(host).collect();
+        let addresses: Vec<_> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
+        let node = |number| NodeMachine::new(number, seed(7000 + number as u64), addresses.clone(), &network, &record);
+        let nodes = (0..plan.nodes).map(node).collect();
+        let operator = Operator::new(&hosts, &record);
+        Self { network, hosts, nodes, operator, record }
     }
 
     async fn run(self, plan: &Plan) -> Report {
-        let ended = tokio::time::timeout(plan.length + QUIET_AT_LAST * 3, self.play(plan)).await;
+        let ended = tokio::time::timeout(plan.length + QUIET_AT_LAST * 5 + REST_WITHIN, self.play(plan)).await;
         if ended.is_err() {
             self.record.found(Violation::Stuck("the simulation does not come to its end".to_owned()));
         }
@@ -91,6 +109,12 @@ impl Cluster {
         for number in 1..=2 {
             tokio::spawn(read_stream(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
         }
+        self.record.count(|counts| counts.nodes += plan.nodes as u64);
+        self.nodes.iter().for_each(NodeMachine::start_agent);
+        let addresses = self.hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
+        let ids = self.nodes.iter().map(|node| node.auth.id).collect();
+        let user = User::new(seed(700), addresses, ids, &self.network, &self.record);
+        let (user_enough, user) = (user.enough(), tokio::spawn(user.run()));
         for fault in &plan.faults {
             tokio::time::sleep_until(self.record.started() + fault.at).await;
             if self.record.violation().is_some() {
@@ -102,6 +126,14 @@ impl Cluster {
         self.record.note("all is well from here on");
         self.heal();
         tokio::time::sleep(Duration::from_secs(25)).await;
+        user_enough.store(true, Ordering::Relaxed);
+        if tokio::time::timeout(QUIET_AT_LAST * 2, user).await.is_err() {
+            self.record.found(Violation::Stuck("the user of jobs gets no answer".to_owned()));
+        }
+        if tokio::time::timeout(QUIET_AT_LAST, self.operator.at_rest()).await.is_err() {
+            self.record
+                .found(Violation::Stuck("nothing is wrong any more, and yet the membership does not become what it should".to_owned()));
+        }
         self.quiesce(seed(900)).await;
         for (enough, client) in clients {
             enough.store(true, Ordering::Relaxed);
@@ -110,11 +142,13 @@ impl Cluster {
             }
         }
         self.come_to_rest().await;
+        self.jobs_come_to_rest().await;
     }
 
     /// Makes the cluster and what clients need in it.
     async fn found(&self) {
-        let members: BTreeMap<u64, String> = self.hosts.iter().map(|host| (host.id, host.address())).collect();
+        let wanted = self.hosts.iter().filter(|host| host.is_wanted());
+        let members: BTreeMap<u64, String> = wanted.map(|host| (host.id(), host.address())).collect();
         loop {
             if let Some(life) = self.hosts.first().and_then(|host| host.life()) {
                 if let Err(error) = life.log.found(&members).await {
@@ -157,10 +191,10 @@ impl Cluster {
             What::Crash(whom) => self.host(*whom).crash(),
             What::CrashWriting(whom, after) => self.host(*whom).crash_writing(*after),
             What::Blackout => self.hosts.iter().for_each(|host| host.crash()),
-            What::Isolate(whom) => self.cut(fault.lasts, self.host(*whom).id, true, true),
-            What::Mute(whom) => self.cut(fault.lasts, self.host(*whom).id, true, false),
-            What::Deaf(whom) => self.cut(fault.lasts, self.host(*whom).id, false, true),
-            What::OneWay(from, to) => self.cut_directions(fault.lasts, vec![(self.hosts[*from].id, self.hosts[*to].id)]),
+            What::Isolate(whom) => self.cut(fault.lasts, self.host(*whom).id(), true, true),
+            What::Mute(whom) => self.cut(fault.lasts, self.host(*whom).id(), true, false),
+            What::Deaf(whom) => self.cut(fault.lasts, self.host(*whom).id(), false, true),
+            What::OneWay(from, to) => self.cut_directions(fault.lasts, vec![(self.hosts[*from].id(), self.hosts[*to].id())]),
             What::Storm { delay_ms, lost_of_1000, doubled_of_1000 } => {
                 self.network.weather(Weather { delay_ms: *delay_ms, lost_of_1000: *lost_of_1000, doubled_of_1000: *doubled_of_1000 });
                 let network = Arc::clone(&self.network);
@@ -173,17 +207,65 @@ impl Cluster {
                 tokio::spawn(async move {
                     if let Some(life) = host.life() {
                         let moved = life.log.transfer_leadership(None).await;
-                        record.note(&format!("server {} was asked to let another lead: {moved:?}", host.id));
+                        record.note(&format!("server {} was asked to let another lead: {moved:?}", host.id()));
                     }
                 });
             }
             What::Clock(whom, skew_ms) => self.host(*whom).set_clock(*skew_ms),
-            What::Demote(at) => self.demote(self.hosts[*at].id, fault.lasts),
+            What::Demote(at) => {
+                let lasts = fault.lasts;
+                self.operate(Whom::Server(*at), move |operator, host| async move { operator.demote(&host, lasts).await });
+            }
+            What::Flip(whom, bits) => {
+                let bits = *bits;
+                self.operate(*whom, move |operator, host| async move { operator.damage(&host, bits).await });
+            }
+            What::Lose(whom, joins_first) => {
+                let joins_first = *joins_first;
+                self.operate(*whom, move |operator, host| async move { operator.lose(&host, joins_first).await });
+            }
+            What::Exchange(whom) => {
+                let lasts = fault.lasts;
+                self.operate(*whom, move |operator, host| async move { operator.exchange(&host, lasts).await });
+            }
+            What::CutNode(node) => self.cut_nodes(fault.lasts, &[*node], &self.hosts),
+            What::CutNodeFrom(node, whom) => self.cut_nodes(fault.lasts, &[*node], std::slice::from_ref(self.host(*whom))),
+            What::CutNodesFrom(whom) => {
+                let nodes: Vec<usize> = (0..self.nodes.len()).collect();
+                self.cut_nodes(fault.lasts, &nodes, std::slice::from_ref(self.host(*whom)));
+            }
+            What::StopAgent(node) => {
+                self.nodes[*node].stop_agent();
+                self.restart_agent(*node, fault.lasts);
+            }
+            What::KillNode(node) => {
+                self.nodes[*node].die();
+                self.restart_agent(*node, fault.lasts);
+            }
         }
     }
 
+    /// Has the operator do something about a server, which takes its time.
+    fn operate<F, Fut>(&self, whom: Whom, act: F)
+    where
+        F: FnOnce(Arc<Operator>, Arc<Host>) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(act(Arc::clone(&self.operator), Arc::clone(self.host(whom))));
+    }
+
+    fn cut_nodes(&self, lasts: Duration, nodes: &[usize], hosts: &[Arc<Host>]) {
+        let pairs = nodes.iter().flat_map(|node| hosts.iter().map(|host| (number_of(*node), host.id())));
+        self.cut_directions(lasts, pairs.flat_map(|(node, server)| [(node, server), (server, node)]).collect());
+    }
+
+    fn restart_agent(&self, node: usize, after: Duration) {
+        let node = Arc::clone(&self.nodes[node]);
+        later(after, move || node.start_agent());
+    }
+
     fn cut(&self, lasts: Duration, server: u64, from_it: bool, to_it: bool) {
-        let others = self.hosts.iter().map(|host| host.id).filter(|id| *id != server);
+        let others = self.hosts.iter().map(|host| host.id()).filter(|id| *id != server);
         let directions = others.flat_map(|other| [(server, other, from_it), (other, server, to_it)]);
         self.cut_directions(lasts, directions.filter(|(_, _, cut)| *cut).map(|(from, to, _)| (from, to)).collect());
     }
@@ -201,29 +283,14 @@ impl Cluster {
         later(lasts, move || host.trouble(Troubles::default()));
     }
 
-    fn demote(&self, id: u64, lasts: Duration) {
-        let (hosts, record) = (self.hosts.clone(), Arc::clone(&self.record));
-        tokio::spawn(async move {
-            let changed = ask_leader(&hosts, id, false).await;
-            record.note(&format!("server {id} is to lose its vote: {changed:?}"));
-            record.count(|counts| counts.memberships += u64::from(changed.is_ok()));
-            tokio::time::sleep(lasts).await;
-            loop {
-                let changed = ask_leader(&hosts, id, true).await;
-                record.note(&format!("server {id} is to have a vote: {changed:?}"));
-                if changed.is_ok() {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_secs(2)).await;
-            }
-        });
-    }
-
     fn heal(&self) {
         self.network.mend_all();
         for host in &self.hosts {
             host.trouble(Troubles::default());
             host.set_clock(0);
+        }
+        for node in &self.nodes {
+            node.processes.spare();
         }
     }
 
@@ -243,9 +310,10 @@ impl Cluster {
 
     /// All servers have to come to the same end.
     async fn come_to_rest(&self) {
+        let wanted = || self.hosts.iter().filter(|host| host.is_wanted());
         let same = async {
             loop {
-                let last: Vec<_> = self.hosts.iter().map(|host| host.life().and_then(|life| life.log.applied())).collect();
+                let last: Vec<_> = wanted().map(|host| host.life().and_then(|life| life.log.applied())).collect();
                 if last.iter().all(|applied| applied.is_some() && *applied == last[0]) {
                     return;
                 }
@@ -253,20 +321,50 @@ impl Cluster {
             }
         };
         if tokio::time::timeout(QUIET_AT_LAST, same).await.is_err() {
-            let last: Vec<_> = self.hosts.iter().map(|host| (host.id, host.life().and_then(|life| life.log.applied()))).collect();
+            let last: Vec<_> = wanted().map(|host| (host.id(), host.life().and_then(|life| life.log.applied()))).collect();
             self.record.found(Violation::Stuck(format!("nothing is wrong any more, and yet servers stay behind: {last:?}")));
         }
     }
-}
 
-/// Has whoever leads now give a server a vote, or take it.
-async fn ask_leader(hosts: &[Arc<Host>], id: u64, vote: bool) -> Result<(), String> {
-    let leader = hosts.iter().find_map(|host| host.life().filter(|life| life.log.is_leader()));
-    let Some(life) = leader else { return Err("nobody leads".to_owned()) };
-    let changed = async { if vote { life.log.promote(id).await } else { life.log.demote(id).await } };
-    match tokio::time::timeout(Duration::from_secs(20), changed).await {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("no answer in 20 s".to_owned()),
+    /// All jobs have to run as they should, and to stay so.
+    async fn jobs_come_to_rest(&self) {
+        if self.record.violation().is_some() {
+            return;
+        }
+        let since = tokio::time::Instant::now();
+        let mut sound_since = None;
+        loop {
+            let verdict = self.jobs();
+            match &verdict {
+                Ok(()) if sound_since.is_some_and(|at: tokio::time::Instant| at.elapsed() >= REST_STAYS) => {
+                    let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+                    self.record.note(&format!("all jobs run as they should after {took} ms"));
+                    return self.record.count(|counts| counts.rest_ms = took);
+                }
+                Ok(()) => drop(sound_since.get_or_insert_with(tokio::time::Instant::now)),
+                Err(_) => sound_since = None,
+            }
+            if let Err(why) = verdict
+                && since.elapsed() >= REST_WITHIN
+            {
+                self.record.tell(self.rows());
+                return self.record.found(why);
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    fn jobs(&self) -> Result<(), Violation> {
+        let ruling = self.hosts.iter().filter_map(|host| host.life()).find(|life| life.shell.rules());
+        let Some(life) = ruling else { return Err(Violation::Stuck("nobody rules".to_owned())) };
+        let checked: Result<(), PlacementError> = placements_are_sound(&placements(&life.seen.view(), &self.nodes));
+        Ok(checked?)
+    }
+
+    /// What the tables say of jobs, for whoever has to find out why.
+    fn rows(&self) -> Vec<String> {
+        let life = self.hosts.iter().find_map(|host| host.life());
+        life.map(|life| super::rest::told(&life.seen.view(), &self.nodes)).unwrap_or_default()
     }
 }
 

@@ -1,23 +1,25 @@
-//! A simulated server: a machine with a disk and a clock, and in each of its lives a log over them with the tables as its state. It makes
-//! checkpoints, drops old entries, and as leader compares digests. Placing work is not here.
+//! A simulated server: a machine with a disk and a clock, and in each of its lives a log over them with the tables as its state, and a shell
+//! around it. It makes checkpoints and drops old entries.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_commands::{Actor, CheckDigest, Command, Envelope};
-use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig};
-use songline_model::{Blob, Time};
-use songline_projections::{SCHEMA, State};
+use songline_commands::{Actor, Command, Envelope};
+use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
+use songline_model::Time;
 
-use super::clock::Clock;
+use super::clock::{Clock, Paced};
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
-use super::machine::{Seen, SimMachine, locked};
+use super::machine::{Reactions, Seen, SimMachine, locked};
 use super::network::{Network, Reachable, SimTransport};
+use super::plan::Sabotage;
 use super::record::{Record, Violation};
+use super::shell::{Setup, Shell};
 
 /// How long a server that could not start waits before it tries again, as its supervisor would.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
@@ -26,19 +28,25 @@ const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 /// How soon a server whose disk has failed tries whether it works again; twice as long after every failure, up to the second.
 const COME_BACK_WAIT: Duration = Duration::from_secs(1);
 const COME_BACK_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often the leader has the digests compared, in entries.
-const DIGEST_EVERY: u64 = 500;
 
 /// One machine.
 pub struct Host {
-    /// The number of its server.
-    pub id: NodeId,
+    /// Its number, from 1: its address, whichever server is on it.
+    machine: u64,
+    /// The number of its server in the cluster: another one after its disk was lost.
+    id: AtomicU64,
     platter: SharedPlatter,
     clock: Clock,
     network: Arc<Network>,
     record: Arc<Record>,
     rng: Mutex<SmallRng>,
     life: Mutex<Option<Life>>,
+    /// Whether anybody wants a server on it.
+    wanted: AtomicBool,
+    /// Whether bits of its disk were flipped since its server last started.
+    damaged: AtomicBool,
+    /// Whether its server refuses to start because of that.
+    refuses: AtomicBool,
 }
 
 /// A running server.
@@ -48,6 +56,8 @@ pub struct Life {
     pub log: Log<SimMachine>,
     /// Its state.
     pub seen: Arc<Seen>,
+    /// What is around them.
+    pub shell: Arc<Shell>,
     disk: SimDisk,
 }
 
@@ -60,23 +70,32 @@ impl Life {
 
 impl Host {
     /// A machine that was never started.
-    pub fn new(id: NodeId, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+    pub fn new(machine: u64, wanted: bool, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let skew = rng.random_range(-500..=500);
+        let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
-            id,
+            machine,
+            id: AtomicU64::new(machine),
             platter: Platter::new(rng.random()),
-            clock: Clock::new(record.started(), skew),
+            clock: Clock::new(record.started(), skew, rate),
             network: Arc::clone(network),
             record: Arc::clone(record),
             rng: Mutex::new(rng),
             life: Mutex::new(None),
+            wanted: AtomicBool::new(wanted),
+            damaged: AtomicBool::default(),
+            refuses: AtomicBool::default(),
         })
+    }
+
+    /// The number of its server.
+    pub fn id(&self) -> NodeId {
+        self.id.load(Ordering::Relaxed)
     }
 
     /// The address that others know it by.
     pub fn address(&self) -> String {
-        format!("server-{}", self.id)
+        format!("machine-{}", self.machine)
     }
 
     /// Its server, if it runs.
@@ -84,9 +103,52 @@ impl Host {
         locked(&self.life).clone().filter(Life::lives)
     }
 
+    /// Whether this defect is put in.
+    pub fn is_sabotaged(&self, how: Sabotage) -> bool {
+        self.record.is_sabotaged(how)
+    }
+
+    /// Whether anybody wants a server on it.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Whether its server refuses to start with the disk that it has.
+    pub fn refuses(&self) -> bool {
+        self.refuses.load(Ordering::Relaxed)
+    }
+
+    /// There is a new disk in it, and it is to be a new server.
+    pub fn renew(&self, id: NodeId) {
+        self.crash();
+        locked(&self.platter).renew();
+        self.id.store(id, Ordering::Relaxed);
+        self.damaged.store(false, Ordering::Relaxed);
+        self.refuses.store(false, Ordering::Relaxed);
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Nobody wants its server any more.
+    pub fn switch_off(&self) {
+        self.wanted.store(false, Ordering::Relaxed);
+        locked(&self.platter).crash();
+    }
+
+    /// The machine dies, and bits on its disk are not what they were.
+    pub fn damage(&self, bits: u32) {
+        self.record.count(|counts| counts.crashes += 1);
+        let mut platter = locked(&self.platter);
+        platter.crash();
+        for flip in platter.flip(bits) {
+            self.record.count(|counts| counts.flips += 1);
+            self.record.note(&format!("machine {}: {flip}", self.machine));
+            self.damaged.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The wall time of this machine.
     pub fn now(&self) -> Time {
-        Time::from_nanos(i64::try_from(self.clock.now_ms() * 1_000_000).unwrap_or(i64::MAX))
+        self.clock.wall()
     }
 
     /// Somebody sets its clock.
@@ -97,9 +159,11 @@ impl Host {
     /// Runs the server, again and again, until the simulation is over.
     pub async fn run(self: Arc<Self>) {
         loop {
-            match self.start().await {
-                Ok(life) => self.live(life).await,
-                Err(error) => self.could_not_start(&error),
+            if self.is_wanted() {
+                match self.start().await {
+                    Ok(life) => self.live(life).await,
+                    Err(error) => self.could_not_start(&error),
+                }
             }
             let pause = locked(&self.rng).random_range(0..3000);
             tokio::time::sleep(RESTART_WAIT + Duration::from_millis(pause)).await;
@@ -107,33 +171,61 @@ impl Host {
     }
 
     fn could_not_start(&self, error: &OpenError) {
-        self.record.note(&format!("server {} cannot start: {error}", self.id));
+        let id = self.id();
+        self.record.note(&format!("server {id} cannot start: {error}"));
+        if matches!(error, OpenError::Damaged { .. }) && self.damaged.load(Ordering::Relaxed) {
+            if !self.refuses.swap(true, Ordering::Relaxed) {
+                self.record.count(|counts| counts.refusals += 1);
+            }
+            return;
+        }
         let well = locked(&self.platter).is_well();
         if well {
-            self.record.found(Violation::Failed { server: self.id, why: format!("it cannot start: {}", chain(error)) });
+            self.record.found(Violation::Failed { server: id, why: format!("it cannot start: {}", chain(error)) });
         }
     }
 
     async fn start(&self) -> Result<Life, OpenError> {
+        let id = self.id();
         let delay = Duration::from_millis(locked(&self.rng).random_range(1..=3));
         let disk = SimDisk::new(&self.platter, self.clock.clone(), delay);
+        // openraft's clock is tokio's, which is one for all: a machine whose clock is fast waits less long instead.
+        let Timing { heartbeat, election_min, election_max } = Timing::default();
+        let really = |counted| self.clock.really(counted);
         let config = Config {
             disk: Arc::new(disk.clone()),
-            node_id: self.id,
+            node_id: id,
             address: self.address(),
             start: Start::Wait,
+            timing: Timing { heartbeat: really(heartbeat), election_min: really(election_min), election_max: really(election_max) },
             store: StoreConfig { segment_bytes: 64 << 10, cache_bytes: 32 << 10, ..StoreConfig::default() },
             retention: Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 },
             ..Config::new(PathBuf::from("/data"))
         };
-        let (machine, seen) = SimMachine::new(self.id, &self.record);
-        let transport = SimTransport { from: self.id, disk: disk.clone(), network: Arc::clone(&self.network) };
+        let (machine, seen, reactions) = SimMachine::new(id, &self.record);
+        let transport = SimTransport { from: id, disk: disk.clone(), network: Arc::clone(&self.network) };
         let log = Log::open(config, machine, Arc::new(transport)).await?;
-        self.record.note(&format!("server {} runs; it has {:?}", self.id, log.applied()));
-        let life = Life { log, seen, disk };
+        self.record.note(&format!("server {id} runs; it has {:?}", log.applied()));
+        self.damaged.store(false, Ordering::Relaxed);
+        Ok(self.surround(log, seen, reactions, disk))
+    }
+
+    /// Starts what is around a log, and lets others reach it.
+    fn surround(&self, log: Log<SimMachine>, seen: Arc<Seen>, reactions: Reactions, disk: SimDisk) -> Life {
+        let id = log.id();
+        let shell = Shell::start(Setup {
+            id,
+            log: log.clone(),
+            seen: Arc::clone(&seen),
+            reactions,
+            time: Paced::new(self.clock.clone()),
+            rng: SmallRng::seed_from_u64(locked(&self.rng).random()),
+            record: Arc::clone(&self.record),
+        });
+        let life = Life { log: log.clone(), seen, shell: Arc::clone(&shell), disk: disk.clone() };
         *locked(&self.life) = Some(life.clone());
-        self.network.plug(self.id, Some(Reachable { log: life.log.clone(), disk: life.disk.clone() }));
-        Ok(life)
+        self.network.plug(id, Some(Reachable { log, disk, shell, address: self.address() }));
+        life
     }
 
     /// Until the machine dies or the server gives up.
@@ -144,8 +236,6 @@ impl Host {
                 None => break,
             }
         }
-        *locked(&self.life) = None;
-        self.network.plug(self.id, None);
         locked(&self.platter).end(&life.disk);
         // The dead cannot reach anything any more; this only frees what they held.
         tokio::spawn(async move { life.log.shutdown().await });
@@ -153,8 +243,8 @@ impl Host {
 
     /// Until the machine dies, or consensus ends: whether the server may come back without a new start.
     async fn serve(self: &Arc<Self>, life: &Life) -> bool {
+        let id = life.log.id();
         let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
-        let leading = tokio::spawn(Arc::clone(self).watch_leadership(life.clone()));
         let failed = life.log.failed();
         let died = async {
             while life.lives() {
@@ -164,46 +254,46 @@ impl Host {
         let comes_back = tokio::select! {
             biased;
             () = died => {
-                self.record.note(&format!("server {} is dead", self.id));
+                self.record.note(&format!("server {id} is dead"));
                 false
             }
             failure = failed => {
-                self.record.note(&format!("server {} stops: {failure}", self.id));
+                self.record.note(&format!("server {id} stops: {failure}"));
                 self.judge(life, &failure.to_string());
                 matches!(failure, Failure::Disk { .. })
             }
         };
         keeping.abort();
-        leading.abort();
+        life.shell.stop();
+        *locked(&self.life) = None;
+        self.network.plug(id, None);
         comes_back
     }
 
     /// A server whose disk is well and that fails all the same is broken.
     fn judge(&self, life: &Life, why: &str) {
         if life.lives() && locked(&self.platter).is_well() {
-            self.record.found(Violation::Failed { server: self.id, why: why.to_owned() });
+            self.record.found(Violation::Failed { server: life.log.id(), why: why.to_owned() });
         }
     }
 
     /// Tries again and again whether the disk works, and goes on with what is on it. `None`: the machine has died.
     async fn come_back(&self, life: &Life) -> Option<Life> {
-        let mut wait = COME_BACK_WAIT;
+        let (id, mut wait) = (life.log.id(), COME_BACK_WAIT);
         loop {
             tokio::time::sleep(wait).await;
             if !life.lives() {
                 return None;
             }
-            let (machine, seen) = SimMachine::new(self.id, &self.record);
+            let (machine, seen, reactions) = SimMachine::new(id, &self.record);
             match life.log.reopen(machine).await {
                 Ok(()) => {
                     self.record.count(|counts| counts.comebacks += 1);
-                    self.record.note(&format!("server {} is back; it has {:?}", self.id, life.log.applied()));
-                    let again = Life { seen, ..life.clone() };
-                    *locked(&self.life) = Some(again.clone());
-                    return Some(again);
+                    self.record.note(&format!("server {id} is back; it has {:?}", life.log.applied()));
+                    return Some(self.surround(life.log.clone(), seen, reactions, life.disk.clone()));
                 }
                 Err(error) => {
-                    self.record.note(&format!("server {} cannot come back: {}", self.id, chain(&error)));
+                    self.record.note(&format!("server {id} cannot come back: {}", chain(&error)));
                     self.judge(life, &chain(&error));
                 }
             }
@@ -244,49 +334,12 @@ impl Host {
             if life.lives() {
                 self.record.note(&format!(
                     "server {} made the checkpoint {}, dropped below {}",
-                    self.id,
+                    life.log.id(),
                     made.map_or_else(|error| error.to_string(), |made| made.map_or_else(|| "none".to_owned(), |made| made.to_string())),
                     retained.map_or(0, |dropped| dropped.below),
                 ));
             }
         }
-    }
-
-    async fn watch_leadership(self: Arc<Self>, life: Life) {
-        let mut leadership = life.log.leadership();
-        let mut led = 0;
-        let mut compared = 0;
-        loop {
-            let now = *leadership.borrow_and_update();
-            if now.is_leader && now.term != led && life.lives() {
-                led = now.term;
-                self.record.leads(now.term, self.id);
-            }
-            let applied = life.log.applied().map_or(0, |position| position.index);
-            if now.is_leader && applied / DIGEST_EVERY > compared {
-                compared = applied / DIGEST_EVERY;
-                let command = self.digest(&life.seen.view());
-                if let Err(error) = life.log.propose(encode(self.now(), Actor::Leader("digest".into()), command, None)).await {
-                    self.record.note(&format!("server {}: no digest, {error}", self.id));
-                }
-            }
-            let over = matches!(tokio::time::timeout(Duration::from_millis(500), leadership.changed()).await, Ok(Err(_)));
-            if over || !life.lives() {
-                return;
-            }
-        }
-    }
-
-    fn digest(&self, view: &State) -> Command {
-        let tables = view.table_digests();
-        let blob = |digest: songline_projections::Digest| Blob(digest.as_bytes().to_vec());
-        CheckDigest {
-            schema: SCHEMA,
-            through: view.applied_index(),
-            total: blob(view.digest()),
-            tables: tables.into_iter().map(|(table, digest)| (table.name().into(), blob(digest))).collect(),
-        }
-        .into()
     }
 }
 

@@ -60,10 +60,10 @@ fn try_instead(story: &mut Story, plan: Plan) -> bool {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { seed, servers, clients, faults, .. } = &self.plan;
+        let Plan { seed, servers, clients, nodes, faults, .. } = &self.plan;
         writeln!(
             f,
-            "seed {seed}: {servers} servers, {clients} clients, {} faults after {} runs to make it smaller",
+            "seed {seed}: {servers} servers, {clients} clients, {nodes} nodes, {} faults after {} runs to make it smaller",
             faults.len(),
             self.attempts
         )?;

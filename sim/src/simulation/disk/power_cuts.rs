@@ -31,7 +31,7 @@ fn record(term: u64, index: u64) -> Record {
 }
 
 fn open(platter: &SharedPlatter) -> Store {
-    let disk = SimDisk::new(platter, Clock::new(Instant::now(), 0), Duration::ZERO);
+    let disk = SimDisk::new(platter, Clock::new(Instant::now(), 0, 1000), Duration::ZERO);
     // Some segments, some groups each, and marks as often as they can be.
     let config = StoreConfig { segment_bytes: 6_000, cache_bytes: 0, mark_after_idle: Duration::from_millis(1) };
     match Store::open_on(Arc::new(disk), Path::new("/log"), config) {

@@ -16,7 +16,7 @@ fn machine(seed: u64) -> (SharedPlatter, SimDisk) {
 }
 
 fn boot(platter: &SharedPlatter) -> SimDisk {
-    SimDisk::new(platter, Clock::new(Instant::now(), 0), Duration::ZERO)
+    SimDisk::new(platter, Clock::new(Instant::now(), 0, 1000), Duration::ZERO)
 }
 
 fn create(disk: &SimDisk, name: &str, bytes: &[u8]) -> Arc<dyn DiskFile> {
@@ -90,4 +90,50 @@ fn the_dead_touch_nothing_and_the_full_do_not_grow() {
     file.sync_data().unwrap_err();
     lock(&platter).end(&disk);
     assert!(!boot(&platter).is_dead());
+}
+
+/// Where two contents differ, by byte.
+fn differences(before: &[u8], after: &[u8]) -> Vec<usize> {
+    before.iter().zip(after).enumerate().filter(|(_, (before, after))| before != after).map(|(at, _)| at).collect()
+}
+
+#[test]
+fn a_flipped_bit_is_one_bit_of_what_was_synced_and_stays_flipped() {
+    for seed in 0..50 {
+        let (platter, disk) = machine(seed);
+        create(&disk, "/d/a", &[0; 700]).sync_data().unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        lock(&platter).crash();
+        assert_eq!(lock(&platter).flip(3).len(), 1, "one file, one bit");
+        lock(&platter).crash();
+        let flipped: u32 = content(&boot(&platter), "/d/a").unwrap().iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!(flipped, 1);
+    }
+}
+
+#[test]
+fn the_newest_groups_of_the_log_are_spared() {
+    for seed in 0..50 {
+        let (platter, disk) = machine(seed);
+        let mut log = vec![0; 300];
+        for at in [100, 180, 240] {
+            log[at..at + 8].copy_from_slice(b"SLGROUP1");
+        }
+        create(&disk, "/d/1.seg", &log).sync_data().unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        lock(&platter).crash();
+        lock(&platter).flip(1);
+        let places = differences(&log, &content(&boot(&platter), "/d/1.seg").unwrap());
+        assert!(places.len() == 1 && places[0] < 180 - 25, "{places:?}");
+    }
+}
+
+#[test]
+fn a_new_disk_is_empty_and_the_old_one_gone() {
+    let (platter, disk) = machine(1);
+    create(&disk, "/d/a", b"kept").sync_data().unwrap();
+    disk.sync_dir(Path::new("/d")).unwrap();
+    lock(&platter).renew();
+    assert!(disk.is_dead());
+    assert_eq!(content(&boot(&platter), "/d/a"), None);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::plan::{Fault, Plan, What, Whom};
+use super::super::plan::{Fault, Plan, Sabotage, What, Whom};
 use super::{Report, run};
 
 fn sound(plan: &Plan) -> Report {
@@ -23,12 +23,59 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
     assert_ne!(first.digest, sound(&Plan::of_seed(4, Duration::from_secs(15))).digest);
 }
 
+/// A plan of three servers, three nodes and these faults, at some seconds for some seconds.
+fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
+    let fault = |(at, lasts, what): &(u64, u64, What)| Fault {
+        at: Duration::from_secs(*at),
+        lasts: Duration::from_secs(*lasts),
+        what: what.clone(),
+    };
+    let faults = faults.iter().map(fault).collect();
+    Plan { seed, length: Duration::from_secs(seconds), servers: 3, clients: 1, nodes: 3, sabotage: None, faults }
+}
+
+#[test]
+fn nodes_that_were_away_come_back_and_run_exactly_what_they_should() {
+    let faults = [(40, 50, What::CutNode(0)), (50, 30, What::KillNode(1)), (60, 10, What::StopAgent(2))];
+    let report = sound(&story(5, 100, &faults));
+    assert!(report.counts.placed > 5 && report.counts.reconnects > 0, "{:?}", report.counts);
+}
+
+#[test]
+fn nodes_that_lose_their_server_move_to_another() {
+    let faults = [(30, 20, What::CutNodesFrom(Whom::Leader)), (55, 5, What::Crash(Whom::Leader))];
+    let report = sound(&story(6, 70, &faults));
+    assert!(report.counts.moves > 2, "{:?}", report.counts);
+}
+
+#[test]
+fn a_server_with_flipped_bits_refuses_to_start_and_a_new_one_takes_its_place() {
+    let report = sound(&story(7, 60, &[(20, 1, What::Flip(Whom::Leader, 3)), (40, 1, What::Flip(Whom::Server(0), 3))]));
+    let counts = report.counts;
+    assert!(counts.flips == 6 && counts.refusals > 0 && counts.joins == counts.refusals, "{counts:?}");
+}
+
+#[test]
+fn servers_join_and_leave_and_lose_their_disks() {
+    let faults =
+        [(10, 5, What::Exchange(Whom::Leader)), (30, 1, What::Lose(Whom::Server(1), true)), (45, 1, What::Lose(Whom::Leader, false))];
+    let report = sound(&story(8, 60, &faults));
+    assert_eq!(report.counts.joins, 3, "{:?}", report.counts);
+}
+
 #[test]
 fn a_leader_that_dies_while_it_writes_loses_nothing() {
     let fault =
         |at, after| Fault { at: Duration::from_secs(at), lasts: Duration::from_secs(1), what: What::CrashWriting(Whom::Leader, after) };
-    let plan =
-        Plan { seed: 11, length: Duration::from_secs(25), servers: 3, clients: 4, faults: vec![fault(9, 1), fault(14, 2), fault(19, 5)] };
+    let plan = Plan {
+        seed: 11,
+        length: Duration::from_secs(25),
+        servers: 3,
+        clients: 4,
+        nodes: 3,
+        sabotage: None,
+        faults: vec![fault(9, 1), fault(14, 2), fault(19, 5)],
+    };
     let report = sound(&plan);
     assert_eq!(report.counts.crashes, 3);
     assert!(report.counts.acknowledged > 5, "{:?}", report.counts);
@@ -36,14 +83,32 @@ fn a_leader_that_dies_while_it_writes_loses_nothing() {
 
 #[test]
 fn servers_whose_disks_failed_or_were_full_come_back_with_all_they_acknowledged() {
-    let fault = |at, lasts, what| Fault { at: Duration::from_secs(at), lasts: Duration::from_secs(lasts), what };
-    let faults = vec![
-        fault(8, 4, What::Failing(Whom::Leader)),
-        fault(16, 6, What::Failing(Whom::Server(1))),
-        fault(26, 8, What::Full(Whom::Leader)),
-        fault(40, 5, What::Failing(Whom::Leader)),
+    let faults = [
+        (8, 4, What::Failing(Whom::Leader)),
+        (16, 6, What::Failing(Whom::Server(1))),
+        (26, 8, What::Full(Whom::Leader)),
+        (40, 5, What::Failing(Whom::Leader)),
     ];
-    let report = sound(&Plan { seed: 12, length: Duration::from_secs(60), servers: 3, clients: 4, faults });
+    let report = sound(&Plan { clients: 4, ..story(12, 60, &faults) });
     assert!(report.counts.comebacks >= 3, "{:?}", report.counts);
     assert_eq!(report.counts.crashes, 0);
+}
+
+/// What a run finds in which something is wrong on purpose.
+fn found(sabotage: Sabotage) -> String {
+    let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];
+    let plan = Plan { sabotage: Some(sabotage), clients: 8, ..story(9, 45, &faults) };
+    run(&plan).violation.map_or_else(|| "nothing".to_owned(), |(_, violation)| violation.to_string())
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_found() {
+    let check = |sabotage, words: &str| {
+        let said = found(sabotage);
+        assert!(said.contains(words), "{sabotage:?}: {said}");
+    };
+    check(Sabotage::ReadsWithoutBarrier, "not linearizable");
+    check(Sabotage::DroppedEntries, "server 2 applied");
+    check(Sabotage::SkippedFrames, "the stream lacks index");
+    check(Sabotage::ProcessesThatStay, "and should not");
 }

@@ -1,0 +1,334 @@
+//! A simulated node: a machine whose processes only pretend to run, and on it a node agent with the real agent's machines
+//! (`songline_client::core`). It registers, says that it lives, learns what it should run, runs it, and tells how it fares.
+//! What the real one does with drivers, directories and callers is not here.
+
+mod allocs;
+mod processes;
+mod runner;
+mod way;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, ServerList, TaskRecord};
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, NodeStatus, Secret, Str, Time,
+};
+use songline_rpc::{AllocUpdate, NodeAuth, NodeUpdateResponse, RpcError};
+use tokio::sync::{Notify, mpsc};
+
+use super::clock::Clock;
+use super::ending::Ending;
+use super::machine::locked;
+use super::network::Network;
+use super::plan::Sabotage;
+use super::record::Record;
+use processes::Processes;
+use runner::Runner;
+
+pub use way::{Kind, Way, number_of};
+
+/// How long one call is retried while there is no leader.
+const RPC_HOLD: Dur = Dur::from_secs(5);
+/// Room of a node in MHz of processor, for tasks of a hundred.
+const CPU_SHARES: i64 = 1200;
+
+/// What an agent leaves on its disk of an allocation. It is written when it is said to be.
+#[derive(Clone)]
+struct Left {
+    alloc: Arc<Allocation>,
+    tasks: BTreeMap<Str, TaskRecord>,
+    health: Option<AllocDeploymentStatus>,
+    acknowledged: Option<AllocUpdate>,
+}
+
+/// The machine: it outlives its agents.
+pub struct NodeMachine {
+    /// Its number, from 0.
+    pub number: usize,
+    /// By which it shows itself.
+    pub auth: NodeAuth,
+    clock: Clock,
+    network: Arc<Network>,
+    record: Arc<Record>,
+    rng: Mutex<SmallRng>,
+    /// What it runs.
+    pub processes: Processes,
+    left: Mutex<BTreeMap<AllocId, Left>>,
+    agent: Mutex<Option<Arc<Agent>>>,
+    servers: Vec<Str>,
+}
+
+impl NodeMachine {
+    /// A machine on which nothing runs yet.
+    pub fn new(number: usize, seed: u64, servers: Vec<Str>, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let id = NodeId::from(uuid::Builder::from_random_bytes(rng.random()).into_uuid());
+        let auth = NodeAuth { id, secret: Secret::new(format!("secret-{number}")) };
+        let clock = Clock::new(record.started(), rng.random_range(-500..=500), rng.random_range(900..=1100));
+        Arc::new(Self {
+            number,
+            auth,
+            clock,
+            network: Arc::clone(network),
+            record: Arc::clone(record),
+            processes: Processes::new(rng.random(), record.is_sabotaged(Sabotage::ProcessesThatStay)),
+            rng: Mutex::new(rng),
+            left: Mutex::default(),
+            agent: Mutex::default(),
+            servers,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        format!("node-{}", self.number)
+    }
+
+    /// The agent that runs on it begins anew, and finds what the one before has left.
+    pub fn start_agent(self: &Arc<Self>) {
+        let agent = Agent::start(self);
+        if let Some(before) = locked(&self.agent).replace(agent) {
+            before.life.end();
+        }
+    }
+
+    /// The agent dies; the processes run on.
+    pub fn stop_agent(&self) {
+        if let Some(agent) = locked(&self.agent).take() {
+            agent.life.end();
+        }
+    }
+
+    /// Everything on it dies.
+    pub fn die(&self) {
+        self.stop_agent();
+        self.processes.die();
+    }
+
+    fn draw(&self) -> u64 {
+        locked(&self.rng).random()
+    }
+
+    fn jitter(&self) -> Jitter {
+        Jitter::new(self.draw())
+    }
+
+    fn now(&self) -> Time {
+        self.clock.wall()
+    }
+
+    async fn until(&self, at: Option<Time>) {
+        self.clock.count(at.map(|at| at.since(self.now()))).await;
+    }
+
+    fn describe(&self) -> Node {
+        let mut resources = NodeResources::default();
+        resources.cpu.cpu_shares = CPU_SHARES;
+        resources.memory.memory_mb = 8000;
+        resources.disk.disk_mb = 100_000;
+        let address = NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+        let network = NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+        resources.node_networks = Some(vec![network]);
+        let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
+        Node {
+            id: self.auth.id,
+            secret_id: self.auth.secret.clone(),
+            name: self.name().into(),
+            datacenter: "dc1".into(),
+            node_pool: "default".into(),
+            attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
+            node_resources: Some(Arc::new(resources)),
+            drivers: Some([("mock_driver".into(), driver)].into()),
+            status: NodeStatus::Initializing,
+            ..Node::default()
+        }
+    }
+}
+
+/// One life of an agent.
+struct Agent {
+    machine: Arc<NodeMachine>,
+    life: Arc<Ending>,
+    way: Way,
+    runners: Mutex<BTreeMap<AllocId, Arc<Runner>>>,
+    invalid: Mutex<BTreeSet<AllocId>>,
+    sync: Mutex<AllocSync>,
+    sync_wake: Notify,
+    registered: Ending,
+    register_again: Notify,
+    news: mpsc::UnboundedSender<AllocUpdate>,
+}
+
+impl Agent {
+    fn start(machine: &Arc<NodeMachine>) -> Arc<Self> {
+        let (news, inbox) = mpsc::unbounded_channel();
+        let list = ServerList::new(machine.servers.clone(), machine.now(), machine.jitter());
+        let way = Way::new(machine.number, list, machine.draw(), &machine.network, &machine.record);
+        let agent = Arc::new(Self {
+            machine: Arc::clone(machine),
+            life: Ending::new(),
+            way,
+            runners: Mutex::default(),
+            invalid: Mutex::default(),
+            sync: Mutex::new(AllocSync::new(machine.now(), machine.jitter())),
+            sync_wake: Notify::new(),
+            registered: Ending::default(),
+            register_again: Notify::new(),
+            news,
+        });
+        agent.restore();
+        agent.life.spawn(Arc::clone(&agent).keep_registered());
+        agent.life.spawn(Arc::clone(&agent).gather(inbox));
+        agent.life.spawn(Arc::clone(&agent).send_updates());
+        agent.life.spawn(Arc::clone(&agent).watch());
+        agent.life.spawn(Arc::clone(&agent).rebalance());
+        agent
+    }
+
+    fn now(&self) -> Time {
+        self.machine.now()
+    }
+
+    /// Waits for as long as this machine takes for it.
+    async fn rest(&self, span: Dur) {
+        self.machine.clock.count(Some(span)).await;
+    }
+
+    /// Makes a call, again and again while there is no leader, for a while.
+    async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
+        let until = self.now().plus(RPC_HOLD);
+        loop {
+            match make().await {
+                Err(RpcError::NoLeader) if self.now() < until => {
+                    let wait = self.machine.jitter().below(Dur(RPC_HOLD.nanos() / 16));
+                    self.rest(wait).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn keep_registered(self: Arc<Self>) {
+        let mut beats = Heartbeats::new(self.now(), false, self.machine.jitter());
+        loop {
+            let (call, at) = beats.next();
+            tokio::select! {
+                biased;
+                () = self.register_again.notified() => { beats.register_again(self.now()); continue }
+                () = self.machine.until(Some(at)) => {}
+            }
+            match call {
+                NextCall::Register => self.register(&mut beats).await,
+                NextCall::Heartbeat => self.heartbeat(&mut beats).await,
+            }
+        }
+    }
+
+    fn told(&self, answer: Result<NodeUpdateResponse, RpcError>) -> Result<NodeUpdateResponse, RpcError> {
+        let answer = answer?;
+        self.way.told(answer.servers.clone(), answer.nodes).map_err(|error| RpcError::remote(error.to_string()))?;
+        Ok(answer)
+    }
+
+    async fn register(&self, beats: &mut Heartbeats) {
+        let node = Node { status: NodeStatus::Initializing, ..self.machine.describe() };
+        let answer = self.call(|| {
+            let node = node.clone();
+            self.way.call(Kind::Write, move |shell| {
+                let node = node.clone();
+                async move { shell.node_register(node).await }
+            })
+        });
+        match self.told(answer.await) {
+            Ok(answer) => {
+                beats.on_registered(self.now(), answer.heartbeat_ttl);
+                self.registered.end();
+                self.machine.record.note(&format!("{} is registered", self.machine.name()));
+            }
+            Err(error) => {
+                let away = matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
+                beats.on_register_failed(self.now(), away);
+            }
+        }
+    }
+
+    async fn heartbeat(&self, beats: &mut Heartbeats) {
+        let answer = self.call(|| {
+            let auth = self.machine.auth.clone();
+            self.way.call(Kind::Heartbeat, move |shell| {
+                let auth = auth.clone();
+                async move { shell.node_update_status(&auth, NodeStatus::Ready).await }
+            })
+        });
+        match self.told(answer.await) {
+            Ok(answer) => {
+                if answer.index != 0 {
+                    self.machine.record.note(&format!("{} is back", self.machine.name()));
+                    self.machine.record.count(|counts| counts.reconnects += 1);
+                    self.say_again();
+                }
+                beats.on_heartbeat(self.now(), answer.heartbeat_ttl);
+            }
+            Err(error) if error.to_string().contains("node not found") => beats.register_again(self.now()),
+            Err(error) => beats.on_heartbeat_failed(self.now(), error == RpcError::NoLeader),
+        }
+    }
+
+    /// Tells the servers of all that runs, though they may know it: they asked in the only way they have.
+    fn say_again(&self) {
+        let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
+        let known: Vec<AllocUpdate> = locked(&self.runners).values().map(|runner| runner.view().update).filter(runs).collect();
+        locked(&self.sync).say_again(self.now(), known);
+        self.sync_wake.notify_one();
+    }
+
+    /// Collects what runners tell.
+    async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocUpdate>) {
+        while let Some(update) = inbox.recv().await {
+            // One that the servers have dropped has nothing to tell them.
+            if locked(&self.runners).contains_key(&update.id) {
+                locked(&self.sync).put(self.now(), update);
+                self.sync_wake.notify_one();
+            }
+        }
+    }
+
+    async fn send_updates(self: Arc<Self>) {
+        self.registered.over().await;
+        loop {
+            let deadline = locked(&self.sync).next_deadline(self.now());
+            tokio::select! {
+                biased;
+                () = self.sync_wake.notified() => continue,
+                () = self.machine.until(deadline) => {}
+            }
+            let Some(batch) = locked(&self.sync).on_time(self.now()) else { continue };
+            let sent = self.call(|| {
+                let (auth, batch) = (self.machine.auth.clone(), batch.clone());
+                self.way.call(Kind::Write, move |shell| {
+                    let (auth, batch) = (auth.clone(), batch.clone());
+                    async move { shell.node_update_alloc(&auth, batch).await }
+                })
+            });
+            let sent = sent.await;
+            let acknowledged = locked(&self.sync).on_sent(self.now(), sent.is_ok());
+            for update in acknowledged {
+                if let Some(left) = locked(&self.machine.left).get_mut(&update.id) {
+                    left.acknowledged = Some(update);
+                }
+            }
+        }
+    }
+
+    async fn rebalance(self: Arc<Self>) {
+        loop {
+            let deadline = self.way.next_deadline();
+            self.machine.until(Some(deadline)).await;
+            self.way.rebalance(self.now()).await;
+        }
+    }
+}

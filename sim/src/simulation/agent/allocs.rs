@@ -1,0 +1,178 @@
+//! Which allocations a simulated node should have: asking, fetching, taking up, changing, giving up, and restoring what an earlier agent left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use songline_client::core::{AllocRunner, AllocRunnerConfig, Input, changes, is_reconnect, wanted};
+use songline_model::{AllocId, Allocation, Dur};
+use songline_rpc::{BlockingQuery, RpcError};
+
+use super::super::machine::locked;
+use super::runner::Runner;
+use super::way::Kind;
+use super::{Agent, Left};
+
+/// Wait after a poll that was refused, and up to once more.
+const WATCH_RETRY: Dur = Dur::from_secs(30);
+/// Wait after an answer that lacked allocations, and up to once more.
+const MISSING_RETRY: Dur = Dur::from_secs(2);
+/// Wait while servers are away, and up to once more.
+const AWAY_RETRY: Dur = Dur::from_secs(1);
+/// Answers that come earlier than this again and again must not keep the node busy.
+const EARLY: Dur = Dur::from_secs(1);
+/// How long a poll waits for news: less than real ones do, so that broken connections are noticed.
+const POLL: Dur = Dur::from_secs(20);
+
+impl Agent {
+    /// Learns what this node should run, for ever.
+    pub(super) async fn watch(self: Arc<Self>) {
+        self.registered.over().await;
+        let mut min_index = 0;
+        loop {
+            match self.poll(min_index).await {
+                Ok(index) => min_index = index,
+                Err(wait) => self.rest(wait).await,
+            }
+        }
+    }
+
+    /// One round: what the servers want, what of it has to be fetched, and doing it. Returns the index of the answer, or how long to wait.
+    async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Dur> {
+        let asked = self.now();
+        let query = BlockingQuery { min_index, max_wait: POLL };
+        let answer = self.call(|| {
+            let auth = self.machine.auth.clone();
+            self.way.call(Kind::Read, move |shell| {
+                let auth = auth.clone();
+                async move { shell.node_get_client_allocs(&auth, query).await }
+            })
+        });
+        let answer = answer.await.map_err(|error| self.after(&error))?;
+        let here: BTreeMap<AllocId, u64> =
+            locked(&self.runners).iter().map(|(id, runner)| (*id, runner.view().alloc.alloc_modify_index)).collect();
+        let invalid = locked(&self.invalid).clone();
+        let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
+            return Err(if self.now().since(asked) < EARLY { EARLY } else { Dur::ZERO });
+        };
+        let mut pulled = BTreeMap::new();
+        if !wanted.pull.is_empty() {
+            let fetched = self.call(|| {
+                let (auth, ids) = (self.machine.auth.clone(), wanted.pull.clone());
+                self.way.call(Kind::Read, move |shell| {
+                    let (auth, ids) = (auth.clone(), ids.clone());
+                    async move { shell.alloc_get_allocs(&auth, ids).await }
+                })
+            });
+            pulled = fetched.await.map_err(|error| self.after(&error))?.into_iter().map(|alloc| (alloc.id, alloc)).collect();
+            let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
+            if wanted.pull.iter().any(|id| stale(&id)) {
+                return Err(self.machine.jitter().stretched(MISSING_RETRY));
+            }
+        }
+        self.apply(&here, pulled, &wanted.unchanged);
+        Ok(answer.index)
+    }
+
+    fn apply(
+        self: &Arc<Self>,
+        here: &BTreeMap<AllocId, u64>,
+        mut pulled: BTreeMap<AllocId, Arc<Allocation>>,
+        unchanged: &BTreeSet<AllocId>,
+    ) {
+        let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
+        let todo = changes(here, &indexes, unchanged);
+        for id in todo.removed {
+            locked(&self.sync).forget(&id);
+            if let Some(runner) = locked(&self.runners).remove(&id) {
+                runner.tell(Input::Destroy);
+            }
+        }
+        locked(&self.invalid).retain(|id| pulled.contains_key(id) || unchanged.contains(id));
+        for id in todo.updated {
+            let runner = locked(&self.runners).get(&id).cloned();
+            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), runner) {
+                self.update_alloc(&runner, alloc);
+            }
+        }
+        for id in todo.added {
+            if let Some(alloc) = pulled.remove(&id) {
+                self.add_alloc(alloc);
+            }
+        }
+        locked(&self.sync).on_contact();
+        self.sync_wake.notify_one();
+        for runner in locked(&self.runners).values() {
+            runner.tell(Input::ServersContacted);
+        }
+    }
+
+    fn update_alloc(&self, runner: &Runner, alloc: Arc<Allocation>) {
+        let view = runner.view();
+        if view.destroyed {
+            return;
+        }
+        if is_reconnect(view.alloc.alloc_modify_index, &alloc) {
+            return runner.reconnect(alloc);
+        }
+        if let Some(left) = locked(&self.machine.left).get_mut(&alloc.id) {
+            left.alloc = Arc::clone(&alloc);
+        }
+        runner.tell(Input::Update(alloc));
+    }
+
+    fn add_alloc(self: &Arc<Self>, alloc: Arc<Allocation>) {
+        let id = alloc.id;
+        match AllocRunner::new(Arc::clone(&alloc), self.config(), self.now()) {
+            Ok(machine) => {
+                let left = Left { alloc, tasks: BTreeMap::new(), health: None, acknowledged: None };
+                locked(&self.machine.left).insert(id, left);
+                let runner = Runner::spawn(self, machine, None);
+                locked(&self.runners).insert(id, runner);
+            }
+            Err(error) => {
+                self.machine.record.note(&format!("{} cannot take {id} up: {error}", self.machine.name()));
+                locked(&self.invalid).insert(id);
+            }
+        }
+    }
+
+    fn config(&self) -> AllocRunnerConfig {
+        AllocRunnerConfig { kill_timeout_max: Dur::from_secs(30), seed: self.machine.draw() }
+    }
+
+    /// Takes up what an earlier agent left.
+    pub(super) fn restore(self: &Arc<Self>) {
+        let all = locked(&self.machine.left).clone();
+        for (id, left) in all {
+            if left.tasks.is_empty() {
+                // It never began; the servers send it again.
+                locked(&self.machine.left).remove(&id);
+                continue;
+            }
+            if let Some(acknowledged) = left.acknowledged.clone() {
+                locked(&self.sync).restore_acknowledged(acknowledged);
+            }
+            match AllocRunner::new(Arc::clone(&left.alloc), self.config(), self.now()) {
+                Ok(machine) => {
+                    let runner = Runner::spawn(self, machine, Some(left));
+                    locked(&self.runners).insert(id, runner);
+                }
+                Err(_) => {
+                    locked(&self.invalid).insert(id);
+                }
+            }
+        }
+    }
+
+    /// How long a round waits after this error.
+    fn after(&self, error: &RpcError) -> Dur {
+        if error.to_string().contains("node secret ID does not match") {
+            self.register_again.notify_one();
+        }
+        let base = match error {
+            RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
+            RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
+        };
+        self.machine.jitter().stretched(base)
+    }
+}

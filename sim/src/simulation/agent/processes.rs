@@ -1,0 +1,131 @@
+//! The processes of a node that only pretend to run: they end when they are told to, sometimes by themselves, and with their machine.
+//! They do not end with the agent that started them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use songline_client::core::{ExitResult, StartFailure};
+use songline_model::{AllocId, Str};
+
+use super::super::ending::Ending;
+use super::super::machine::locked;
+
+/// Names a run of a task.
+pub type RunKey = (AllocId, Str, u64);
+
+/// What a process is to its agent.
+#[derive(Clone)]
+struct Process {
+    ended: Arc<Ending>,
+    exit: Arc<Mutex<Option<ExitResult>>>,
+}
+
+impl Process {
+    fn end(&self, exit: ExitResult) {
+        locked(&self.exit).get_or_insert(exit);
+        self.ended.end();
+    }
+}
+
+/// All processes of a machine.
+pub struct Processes {
+    rng: Mutex<SmallRng>,
+    /// Of a thousand runs, so many do not start, and twice as many fail after a while.
+    failing_of_1000: AtomicU32,
+    /// Whether they run on though it was told that they ended.
+    stay: bool,
+    runs: Mutex<BTreeMap<RunKey, Process>>,
+}
+
+impl Processes {
+    /// None yet.
+    pub fn new(seed: u64, stay: bool) -> Self {
+        let rng = Mutex::new(SmallRng::seed_from_u64(seed));
+        Self { rng, failing_of_1000: AtomicU32::new(30), stay, runs: Mutex::default() }
+    }
+
+    /// From now on none fails by itself that has not begun to.
+    pub fn spare(&self) {
+        self.failing_of_1000.store(0, Ordering::Relaxed);
+    }
+
+    /// Those that run, by allocation and task; a task that runs twice is there twice.
+    pub fn alive(&self) -> Vec<(AllocId, Str)> {
+        let runs = locked(&self.runs);
+        runs.iter()
+            .filter(|(_, process)| self.stay || !process.ended.is_over())
+            .map(|((alloc, task, _), _)| (*alloc, task.clone()))
+            .collect()
+    }
+
+    /// The machine dies.
+    pub fn die(&self) {
+        for process in std::mem::take(&mut *locked(&self.runs)).into_values() {
+            process.end(ExitResult::lost("the machine died"));
+        }
+    }
+
+    /// Starts a run.
+    pub async fn start(&self, key: RunKey) -> Result<(), StartFailure> {
+        let failing = self.failing_of_1000.load(Ordering::Relaxed);
+        let (takes_ms, fate, after_ms) = {
+            let mut rng = locked(&self.rng);
+            (rng.random_range(5..300), rng.random_range(0..1000), rng.random_range(1_000..60_000))
+        };
+        tokio::time::sleep(Duration::from_millis(takes_ms)).await;
+        if fate < failing {
+            return Err(StartFailure { error: "it does not start today".into(), recoverable: true });
+        }
+        let process = Process { ended: Ending::new(), exit: Arc::default() };
+        if let Some(before) = locked(&self.runs).insert(key, process.clone()) {
+            before.end(ExitResult::lost("it was started again"));
+        }
+        if fate < failing * 3 {
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(after_ms)).await;
+                process.end(ExitResult::code(1));
+            });
+        }
+        Ok(())
+    }
+
+    /// How a run ended, once it has.
+    pub async fn wait(&self, key: &RunKey) -> ExitResult {
+        let Some(process) = self.get(key) else { return ExitResult::lost("there is no such process") };
+        process.ended.over().await;
+        let exit = locked(&process.exit).clone();
+        exit.unwrap_or_else(|| ExitResult::lost("nobody saw it end"))
+    }
+
+    /// Whether a run is known.
+    pub fn knows(&self, key: &RunKey) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Asks a run to end, which takes a while.
+    pub async fn stop(&self, key: &RunKey) {
+        let takes = locked(&self.rng).random_range(5..2_000);
+        tokio::time::sleep(Duration::from_millis(takes)).await;
+        if let Some(process) = self.get(key) {
+            process.end(ExitResult { exit_code: 143, signal: 15, ..ExitResult::default() });
+        }
+    }
+
+    /// Removes what is left of a run.
+    pub fn destroy(&self, key: &RunKey) {
+        if self.stay {
+            return;
+        }
+        if let Some(process) = locked(&self.runs).remove(key) {
+            process.end(ExitResult::code(137));
+        }
+    }
+
+    fn get(&self, key: &RunKey) -> Option<Process> {
+        locked(&self.runs).get(key).cloned()
+    }
+}

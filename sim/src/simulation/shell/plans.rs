@@ -1,0 +1,132 @@
+//! The plan queue and its one applier: plans are checked in order against the newest view while the one before is still being written.
+//! The real one is `src/server/plans.rs`; identities are not signed here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use songline_commands::{Actor, Cause, Kind};
+use songline_model::{Plan, PlanResult};
+use songline_projections::State;
+use songline_scheduler::applier;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::Shell;
+use super::reign::Reign;
+
+/// What is said of plans that nobody may write any more.
+const DISABLED: &str = "plan queue is disabled";
+/// How long the applier waits for the view that a plan was made on.
+const VIEW_WAIT: Duration = Duration::from_secs(10);
+
+/// A plan, and who waits for what becomes of it.
+pub struct Waiting {
+    reign: Arc<Reign>,
+    plan: Plan,
+    done: oneshot::Sender<Result<PlanResult, String>>,
+}
+
+impl Shell {
+    /// Returns what of the plan was accepted, once that is durable and applied.
+    pub(super) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, String> {
+        let (done, result) = oneshot::channel();
+        self.plans.send(Waiting { reign, plan, done }).map_err(|_| DISABLED.to_owned())?;
+        result.await.map_err(|_| DISABLED.to_owned())?
+    }
+}
+
+/// The apply that is under way, and the state as it will be after it.
+struct Outstanding {
+    term: u64,
+    writing: JoinHandle<Option<u64>>,
+    after: State,
+}
+
+/// Works on the queue.
+pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
+    let mut queue: BTreeMap<(std::cmp::Reverse<i64>, u64), Waiting> = BTreeMap::new();
+    let (mut arrived, mut last_index) = (0_u64, 0_u64);
+    let mut outstanding: Option<Outstanding> = None;
+    loop {
+        if queue.is_empty() {
+            let Some(waiting) = receiver.recv().await else { return };
+            arrived += 1;
+            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+        }
+        while let Ok(waiting) = receiver.try_recv() {
+            arrived += 1;
+            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+        }
+        let Some((_, Waiting { reign, plan, done })) = queue.pop_first() else { continue };
+        if reign.is_over() {
+            let _ = done.send(Err(DISABLED.to_owned()));
+            continue;
+        }
+        if outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
+            settle(&mut outstanding, &mut last_index).await;
+        }
+        let fresh;
+        let view: &State = match &outstanding {
+            Some(apply) if apply.after.applied_index() >= plan.snapshot_index => &apply.after,
+            _ => {
+                settle(&mut outstanding, &mut last_index).await;
+                let wanted = last_index.max(plan.snapshot_index);
+                let Some(view) = shell.wait_for_index(wanted, VIEW_WAIT).await else {
+                    let _ = done.send(Err(format!("timed out after 10s waiting for index={wanted}")));
+                    continue;
+                };
+                fresh = view;
+                &fresh
+            }
+        };
+        let (mut result, _) = applier::evaluate(view, &plan);
+        if applier::is_no_op(&result) {
+            let _ = done.send(Ok(result));
+            continue;
+        }
+        let now = shell.now();
+        let placed = applier::placed(&plan, &result, now, |_| ());
+        settle(&mut outstanding, &mut last_index).await;
+        let Some(newest) = shell.wait_for_index(last_index, VIEW_WAIT).await else {
+            let _ = done.send(Err(format!("timed out after 10s waiting for index={last_index}")));
+            continue;
+        };
+        let command = applier::command(&newest, &plan, &result, placed, now, || shell.fresh());
+        let mut after = State::clone(&newest);
+        if let Err(refusal) = songline_projections::apply_optimistically(&mut after, &command, now) {
+            let _ = done.send(Err(refusal.to_string()));
+            continue;
+        }
+        let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
+        let term = reign.term();
+        let new = command.updated.iter().filter(|alloc| newest.alloc(alloc.id).is_none()).count() as u64;
+        let writer = Arc::clone(&shell);
+        let writing = tokio::spawn(async move {
+            let written = writer.write(Some(&reign), Actor::Leader("plans".into()), cause, command).await;
+            let index = written.as_ref().ok().map(|(index, _)| *index);
+            if index.is_some() {
+                writer.record.count(|counts| counts.placed += new);
+            }
+            let answer = written.map_err(|error| error.to_string()).map(|(index, _)| {
+                result.alloc_index = index;
+                if result.refresh_index > 0 {
+                    result.refresh_index = result.refresh_index.max(index);
+                }
+                result
+            });
+            let _ = done.send(answer);
+            index
+        });
+        outstanding = Some(Outstanding { term, writing, after });
+    }
+}
+
+/// Waits for the apply that is under way.
+async fn settle(outstanding: &mut Option<Outstanding>, last_index: &mut u64) {
+    if let Some(apply) = outstanding.take()
+        && let Ok(Some(index)) = apply.writing.await
+    {
+        *last_index = (*last_index).max(index);
+    }
+}

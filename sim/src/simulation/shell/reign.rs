@@ -1,0 +1,164 @@
+//! Leadership as it comes and goes: a reign begins when a term is won and everything of earlier ones is applied, and nothing of it goes on
+//! when the term is lost. The real one is `src/server/leadership.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use songline_commands::{Actor, SetClusterMetadata, SetSchedulerConfig};
+use songline_log::Leadership;
+use songline_model::SchedulerConfiguration;
+use tokio::sync::{Notify, watch};
+
+use super::super::ending::Ending;
+use super::super::machine::{Reactions, locked};
+use super::lead::Leader;
+use super::{Shell, WriteError};
+
+/// How long after it could not begin to lead a leader tries again.
+const RETRY_WAIT: Duration = Duration::from_millis(500);
+
+/// One time of being leader.
+#[derive(Debug)]
+pub struct Reign {
+    term: u64,
+    ending: Arc<Ending>,
+    /// How many proposals in its name are under way.
+    proposals: AtomicUsize,
+    fewer: Notify,
+}
+
+/// Counts a proposal for as long as it is there.
+struct Proposal<'a>(&'a Reign);
+
+impl Drop for Proposal<'_> {
+    fn drop(&mut self) {
+        self.0.proposals.fetch_sub(1, Ordering::Relaxed);
+        self.0.fewer.notify_waiters();
+    }
+}
+
+impl Reign {
+    fn new(term: u64) -> Arc<Self> {
+        Arc::new(Self { term, ending: Ending::new(), proposals: AtomicUsize::new(0), fewer: Notify::new() })
+    }
+
+    /// The term that was won.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Whether the term is lost, or the server dead.
+    pub fn is_over(&self) -> bool {
+        self.ending.is_over()
+    }
+
+    /// It is over.
+    pub fn end(&self) {
+        self.ending.end();
+    }
+
+    /// Returns when it is.
+    pub async fn over(&self) {
+        self.ending.over().await;
+    }
+
+    /// Does something for as long as the reign goes on.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.ending.spawn(work);
+    }
+
+    /// What a proposal in its name answers; `None` when the reign is over before.
+    pub async fn during<T>(&self, proposal: impl Future<Output = T>) -> Option<T> {
+        self.proposals.fetch_add(1, Ordering::Relaxed);
+        let _counted = Proposal(self);
+        tokio::select! {
+            biased;
+            () = self.over() => None,
+            answer = proposal => Some(answer),
+        }
+    }
+
+    /// Returns when nobody proposes in its name any more.
+    async fn rested(&self) {
+        loop {
+            let fewer = self.fewer.notified();
+            if self.proposals.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            fewer.await;
+        }
+    }
+}
+
+/// Follows leadership for as long as the server lives.
+pub async fn follow(shell: Arc<Shell>, mut reactions: Reactions) {
+    let mut leadership = shell.log.leadership();
+    loop {
+        let won = tokio::select! {
+            biased;
+            won = leadership.wait_for(|now| now.is_leader) => won.map(|now| now.term),
+            () = pass_over(&mut reactions) => return,
+        };
+        let Ok(term) = won else { return };
+        shell.record.leads(term, shell.id);
+        let reign = Reign::new(term);
+        tokio::select! {
+            biased;
+            () = lost(&mut leadership, term) => end(&shell, &reign).await,
+            outcome = rule(&shell, &reign, &mut reactions) => {
+                if let Err(error) = outcome {
+                    shell.record.note(&format!("server {} cannot begin to lead in term {term}: {error}", shell.id));
+                }
+                end(&shell, &reign).await;
+                tokio::time::sleep(RETRY_WAIT).await;
+            }
+        }
+    }
+}
+
+async fn lost(leadership: &mut watch::Receiver<Leadership>, term: u64) {
+    // A log that is gone leads no more.
+    let _ = leadership.wait_for(|now| !now.is_leader || now.term != term).await;
+}
+
+/// Who does not lead lets pass what is applied. Returns when nothing more will be.
+async fn pass_over(reactions: &mut Reactions) {
+    while reactions.recv().await.is_some() {}
+}
+
+async fn rule(shell: &Arc<Shell>, reign: &Arc<Reign>, reactions: &mut Reactions) -> Result<(), WriteError> {
+    shell.log.settled().await?;
+    shell.time.not_before(shell.view().applied_at());
+    establish(shell, reign).await?;
+    *locked(&shell.reign) = Some(Arc::clone(reign));
+    shell.record.note(&format!("server {} rules in term {}", shell.id, reign.term()));
+    let leader = Leader::begin(shell, reign);
+    shell.work.notify_waiters();
+    leader.run(reactions).await;
+    Ok(())
+}
+
+/// What the first leader of a cluster writes.
+async fn establish(shell: &Arc<Shell>, reign: &Reign) -> Result<(), WriteError> {
+    let actor = || Actor::Leader("leadership".into());
+    if shell.view().scheduler_config().is_none() {
+        let config = SchedulerConfiguration::default();
+        shell.write(Some(reign), actor(), None, SetSchedulerConfig { config, cas: None }).await?;
+    }
+    if shell.view().cluster_metadata().is_none() {
+        let (cluster_id, create_time) = (shell.fresh().to_string().into(), shell.now().nanos());
+        shell.write(Some(reign), actor(), None, SetClusterMetadata { cluster_id, create_time }).await?;
+    }
+    Ok(())
+}
+
+/// Nothing of the reign goes on; the tables still have what was in the queues.
+async fn end(shell: &Shell, reign: &Reign) {
+    reign.end();
+    locked(&shell.reign).take();
+    locked(&shell.queues).set_enabled(false, &shell.view(), shell.pace());
+    locked(&shell.heartbeats).clear();
+    shell.work.notify_waiters();
+    reign.rested().await;
+}
