@@ -40,19 +40,30 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             self.insert_first(key, value);
             return None;
         };
-        let run = Arc::make_mut(run);
         let at = match run.binary_search_by_key(&key, |(key, _)| *key) {
-            Ok(at) => return Some(std::mem::replace(&mut run[at].1, value)),
+            Ok(at) => return Some(std::mem::replace(&mut Arc::make_mut(run)[at].1, value)),
             Err(at) => at,
         };
         self.len += 1;
-        if run.len() < RUN_MAX {
-            run.insert(at, (key, value));
-            if run.len() == RUN_MAX {
-                run.shrink_to_fit();
-            }
-        } else {
+        if run.len() == RUN_MAX {
             self.insert_full(at, (key, value));
+            return None;
+        }
+        match Arc::get_mut(run) {
+            Some(run) => {
+                run.insert(at, (key, value));
+                if run.len() == RUN_MAX {
+                    run.shrink_to_fit();
+                }
+            }
+            // Just as long as it must be: most runs of keys that come in no order get one entry a write, and room to grow would stay empty.
+            None => {
+                let mut grown = Vec::with_capacity(run.len() + 1);
+                grown.extend_from_slice(&run[..at]);
+                grown.push((key, value));
+                grown.extend_from_slice(&run[at..]);
+                *run = Arc::new(grown);
+            }
         }
         None
     }
@@ -123,10 +134,14 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             let run = self.runs.remove(&floor)?;
             return Some(run[0].1.clone());
         }
-        let run = Arc::make_mut(run);
-        let (_, gone) = run.remove(at);
-        if run.capacity() >= 2 * run.len() {
-            run.shrink_to_fit();
+        let Some(own) = Arc::get_mut(run) else {
+            let gone = run[at].1.clone();
+            *run = Arc::new([&run[..at], &run[at + 1..]].concat());
+            return Some(gone);
+        };
+        let (_, gone) = own.remove(at);
+        if own.capacity() >= 2 * own.len() {
+            own.shrink_to_fit();
         }
         Some(gone)
     }
