@@ -14,7 +14,8 @@ for target in "${targets[@]}"; do
         command | checkpoint) features=(--features tables) ;;
         frames) features=(--features frames) ;;
         rpc) features=(--features rpc) ;;
-        shell | http) features=(--features server) ;;
+        http) features=(--features server) ;;
+        shell) features=(--features shell) ;;
     esac
     mkdir -p "target/learned/$target" "target/crash/$target"
     cargo +nightly fuzz run --target-dir target "${features[@]}" "$target" "target/learned/$target" "corpus/$target" -- \

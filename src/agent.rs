@@ -1,5 +1,6 @@
 //! One agent: a server, a node, or both, and their HTTP port. Starting and stopping in the right order is all there is here.
 
+mod guard;
 mod lone;
 mod relay;
 
@@ -12,11 +13,13 @@ use serde_json::json;
 use songline_api::AgentInfo;
 use songline_api::{Api, Limits, Secure};
 use songline_client::{Client, ClientConfig};
+use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::about::OwnProcess;
 use crate::config::AgentConfig;
 use crate::config::network::{Addresses, advertised};
 use crate::https;
@@ -51,6 +54,11 @@ pub struct Agent {
 impl Agent {
     /// Starts everything that the configuration names. The HTTP port answers when this returns.
     pub async fn start(config: AgentConfig) -> anyhow::Result<Self> {
+        Self::start_on(config, Arc::new(RealDisk)).await
+    }
+
+    /// The same, with the log of its server in another file system than the machine's.
+    pub async fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
         let temporary = match &config.data_dir {
             Some(_) => None,
             None if config.dev => {
@@ -80,6 +88,7 @@ impl Agent {
             dir: data_dir.join("server"),
             agent_config: shown_config(&config, &data_dir),
             ports,
+            disk,
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();
@@ -89,7 +98,7 @@ impl Agent {
         let (mut client, mut lone) = (None, None);
         if let Some(settings) = &config.client {
             let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
-            let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http) };
+            let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http, &closing) };
             if alone {
                 let node = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
                 server.add_local_node(node.node_id(), Arc::clone(&node));
@@ -98,7 +107,7 @@ impl Agent {
                 // Beside one server of several a node is a node like any other: who leads changes, and it has to outlive its own server's troubles.
                 let mut addresses = vec![server.cluster().address().into()];
                 addresses.extend(config.server_addresses());
-                let node = Arc::new(Lone::start(told, addresses, server.dialer().clone()).await?);
+                let node = Arc::new(Lone::start(told, addresses, server.dialer().clone(), config.acl.enabled).await?);
                 server.set_own_node(node.client.node_id());
                 lone = Some(node);
             }
@@ -116,13 +125,13 @@ impl Agent {
     ) -> anyhow::Result<Self> {
         let http = listener.local_addr()?;
         let settings = config.client.clone().context("an agent needs a server or a client block that is enabled")?;
-        let told = told(&config, &settings, &data_dir, http);
+        let closing = CancellationToken::new();
+        let told = told(&config, &settings, &data_dir, http, &closing);
         let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
-        let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone()).await?);
+        let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown_config(&config, &data_dir);
         let headers = config.response_headers.clone();
         let relay = Relay::new(Arc::clone(&lone), Passing::new(dialer), shown, config.acl.enabled, headers);
-        let closing = CancellationToken::new();
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
         Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })
@@ -150,6 +159,13 @@ impl Agent {
         match &self.server {
             Some(server) => server.failed().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Leaves in good order, to be stopped then: a server lets another lead and ceases to be a member of its cluster.
+    pub async fn leave(&self) {
+        if let Some(server) = &self.server {
+            server.leave().await;
         }
     }
 
@@ -183,8 +199,10 @@ impl Agent {
 }
 
 /// What the node of an agent is told: its own block, and what the agent says for all.
-fn told(config: &AgentConfig, settings: &ClientConfig, data_dir: &Path, http: SocketAddr) -> ClientConfig {
+fn told(config: &AgentConfig, settings: &ClientConfig, data_dir: &Path, http: SocketAddr, closing: &CancellationToken) -> ClientConfig {
+    let about = OwnProcess { tells: config.acl.enabled || config.enable_debug, closing: closing.clone() };
     ClientConfig {
+        about: Some(Arc::new(about)),
         name: config.name.as_str().into(),
         datacenter: config.datacenter.as_str().into(),
         region: config.region.as_str().into(),

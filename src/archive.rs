@@ -169,7 +169,9 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
     let (mut meta, mut sums) = (None, None);
     let mut found = BTreeMap::new();
     let mut tar = tar::Archive::new(GzDecoder::new(magic.chain(input)));
-    for entry in tar.entries().map_err(content)? {
+    // Raw: the extensions of tar are members like others here, and so foreign. Long names and extended headers would be read into memory
+    // however long they are, and holes of sparse files would be filled up to whatever length a header of 512 bytes claims.
+    for entry in tar.entries().map_err(content)?.raw(true) {
         let mut entry = entry.map_err(content)?;
         let name = entry.path().map_err(content)?.to_string_lossy().into_owned();
         let slot = match name.as_str() {
@@ -299,6 +301,46 @@ mod tests {
                 assert_eq!(found, (meta.clone(), state.clone()), "byte {at} changed what was read");
             }
             assert!(read_all(&good[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    /// A header of GNU's tar.
+    fn gnu(name: &str, kind: tar::EntryType, size: u64) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.set_path(name).expect("is short");
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_cksum();
+        header
+    }
+
+    #[test]
+    fn a_hole_in_a_sparse_state_is_not_filled() {
+        let mut header = gnu(STATE, tar::EntryType::GNUSparse, 0);
+        let sparse = header.as_gnu_mut().expect("is of GNU's");
+        // One block of nothing, 64 MiB behind the start. A header could as well name 8 GiB.
+        sparse.sparse[0].offset.copy_from_slice(b"00400000000\0");
+        sparse.sparse[0].numbytes.copy_from_slice(b"00000000000\0");
+        sparse.realsize.copy_from_slice(b"00400000000\0");
+        header.set_cksum();
+        let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::new(1)));
+        tar.append(&header, io::empty()).expect("packs");
+        let bytes = tar.into_inner().and_then(GzEncoder::finish).expect("packs");
+        let mut state = Vec::new();
+        assert!(read(&bytes[..], &mut state).is_err(), "an archive without sums is refused");
+        assert_eq!(state.len(), 0, "a state of {} bytes came out of an archive of {}", state.len(), bytes.len());
+    }
+
+    #[test]
+    fn the_extensions_of_tar_are_foreign_members() {
+        let long = vec![b'n'; 1 << 20];
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
+            let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::new(1)));
+            tar.append(&gnu("x", kind, long.len() as u64), &long[..]).expect("packs");
+            tar.append(&gnu(STATE, tar::EntryType::Regular, 1), &b"y"[..]).expect("packs");
+            let bytes = tar.into_inner().and_then(GzEncoder::finish).expect("packs");
+            let error = read_all(&bytes).expect_err("is no archive").to_string();
+            assert_eq!(error, "failed to read snapshot file: unexpected file \"x\" in snapshot", "{kind:?}");
         }
     }
 

@@ -246,7 +246,9 @@ impl AgentConfig {
         }
         match &self.data_dir {
             None if !self.dev => anyhow::bail!("Must specify \"data_dir\" config option or \"data-dir\" CLI flag"),
-            Some(dir) if !dir.is_absolute() => anyhow::bail!("data-dir must be given as an absolute path: got {}", dir.display()),
+            Some(dir) if !dir.is_absolute() => {
+                anyhow::bail!("data-dir must be given as an absolute path: got {}", one_line(&dir.to_string_lossy()));
+            }
             _ => {}
         }
         if self.region.contains('\0') {
@@ -283,6 +285,11 @@ impl AgentConfig {
         }
         Ok(())
     }
+}
+
+/// A text whose line breaks and other controls are blanks: what an error may quote.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn host_name() -> String {

@@ -1,5 +1,6 @@
 //! The agent as a library: configuration, the server and its wiring, the node, the command line.
 
+mod about;
 pub mod agent;
 pub mod ahead;
 pub mod archive;

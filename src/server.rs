@@ -7,6 +7,7 @@ mod apply_times;
 mod archives;
 mod clock;
 pub mod cluster;
+mod disk;
 mod endpoint;
 mod fence;
 pub mod forward;
@@ -95,6 +96,9 @@ pub struct Core {
     server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
     fence: fence::Fence,
     room: room::Room,
+    disk: disk::Disk,
+    /// What a state that takes the place of another tells the leader's machines through; gone when the server is going down.
+    reactions: Mutex<Option<machine::Reacting>>,
     apply_times: ApplyTimes,
     clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
@@ -140,6 +144,8 @@ pub struct Setup {
     pub agent_config: serde_json::Value,
     /// Where others reach it.
     pub ports: Ports,
+    /// The file system that its log is in.
+    pub disk: Arc<dyn songline_log::Disk>,
 }
 
 /// Why a server could not start.
@@ -194,7 +200,7 @@ impl Core {
 
     /// The same, with another clock than the machine's.
     pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
-        let Setup { config, info, dir, agent_config, ports } = setup;
+        let Setup { config, info, dir, agent_config, ports, disk } = setup;
         songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
@@ -228,6 +234,8 @@ impl Core {
             server_health: Mutex::default(),
             fence: fence::Fence::default(),
             room: room::Room::default(),
+            disk: disk::Disk::default(),
+            reactions: Mutex::default(),
             apply_times: ApplyTimes::default(),
             clock: clock::Clock::new(time),
             heartbeats: Mutex::new(heartbeats),
@@ -254,6 +262,7 @@ impl Core {
         let (machine, reactions) = Machine::new(&core);
         let mut log_config = machine::log_config(&core.config, core.dir.clone());
         log_config.node_id = core.cluster.id();
+        log_config.disk = disk;
         core.cluster.address().clone_into(&mut log_config.address);
         log_config.start = if core.config.starts_alone() { Start::Alone } else { Start::Wait };
         let log = Log::open(log_config, machine, Arc::new(core.cluster.transport())).await;
@@ -264,6 +273,7 @@ impl Core {
         // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
         core.start_events(1);
         room::start(&core);
+        disk::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
         plans::start(&core, plan_queue);
@@ -279,6 +289,7 @@ impl Core {
     /// Stops taking work, ends waiting requests and closes the log cleanly.
     pub async fn stop(&self) {
         self.shutdown.cancel();
+        lock(&self.reactions).take();
         self.work.notify_waiters();
         self.deadlines.notify_waiters();
         self.pool.close();
@@ -424,7 +435,8 @@ impl Core {
 /// What a caller is told when the log did not take an entry.
 pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
     match error {
-        songline_log::ProposeError::NotLeader { .. } => ProposeError::NoLeader,
+        // Another may lead: why it is not this one is told when none does.
+        songline_log::ProposeError::NotLeader { .. } | songline_log::ProposeError::Disk(_) => ProposeError::NoLeader,
         lost @ (songline_log::ProposeError::OutcomeUnknown | songline_log::ProposeError::Stopped(_)) => {
             ProposeError::OutcomeUnknown(lost.to_string())
         }

@@ -3,6 +3,7 @@
 //! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a command or a query,
 //! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.
 
+pub mod about;
 mod background;
 pub mod caller;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod watch;
 pub mod wire;
 
 pub use error::{ApiError, Leaderless};
+pub use http::is_kept_apart;
 pub use http::passed::speak_for;
 pub use http::{Api, Shared, openapi_document, routes, routes_text};
 pub use listen::{Answer, Limits, Secure, serve, serve_passed, serve_task, serve_with};

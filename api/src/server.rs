@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
-use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Str, Time, TtlBounds};
+use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time, TtlBounds};
 use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -63,6 +63,12 @@ pub trait Server: Send + Sync + 'static {
         std::future::ready(Err(PassFailure::NotSent { request: Box::new(request), why }))
     }
 
+    /// Returns when the server at `address`, which leads, does not hear this one any more, though its own words may come through.
+    fn leader_is_deaf(&self, address: &str) -> impl Future<Output = ()> + Send {
+        let _ = address;
+        std::future::pending()
+    }
+
     /// How current this server's answers are.
     fn contact(&self) -> Contact;
 
@@ -81,8 +87,9 @@ pub trait Server: Send + Sync + 'static {
     /// The clock.
     fn now(&self) -> Time;
 
-    /// The agent of a node, if it can be reached from here.
-    fn node_agent(&self, node: NodeId) -> Option<Arc<Self::Node>>;
+    /// The agent of a node, if it can be reached from here. The token is that of the user in whose name it is asked: nodes elsewhere look at it
+    /// once more.
+    fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<Self::Node>>;
 
     /// The node that runs in this process, if one does.
     fn local_node(&self) -> Option<NodeId>;
@@ -171,6 +178,11 @@ pub trait Server: Send + Sync + 'static {
 
     /// Why this server serves nothing any more, if so.
     fn fenced(&self) -> Option<String> {
+        None
+    }
+
+    /// Why this server cannot lead, while its disk does not work. It is told to whoever waited in vain for somebody who does.
+    fn disk_trouble(&self) -> Option<String> {
         None
     }
 

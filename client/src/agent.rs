@@ -80,7 +80,7 @@ pub struct Client<S: Servers> {
 pub(crate) struct Inner<S: Servers> {
     pub shared: Arc<Shared>,
     servers: Arc<S>,
-    auth: NodeAuth,
+    pub(crate) auth: NodeAuth,
     pub runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
     /// Could not be set up: not tried again until the servers drop them.
     invalid: Mutex<BTreeSet<AllocId>>,

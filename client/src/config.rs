@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
 
+use crate::about::AboutAgent;
 use crate::task_api::TaskApi;
 
 /// Configuration of a node agent.
@@ -67,6 +68,8 @@ pub struct ClientConfig {
     pub executor: Vec<PathBuf>,
     /// Answers what tasks ask over the socket in their secrets. `None`: they have no such socket.
     pub task_api: Option<Arc<dyn TaskApi>>,
+    /// Answers what servers ask about the agent. `None`: there is nothing to be told.
+    pub about: Option<Arc<dyn AboutAgent>>,
 }
 
 impl Default for ClientConfig {
@@ -100,6 +103,7 @@ impl Default for ClientConfig {
             disable_remote_exec: false,
             executor: Vec::new(),
             task_api: None,
+            about: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`core`] decides; everything else here is the shell that carries decisions out.
 
+mod about;
 mod agent;
 mod allocdir;
 mod artifact;
@@ -27,6 +28,7 @@ mod stats;
 mod task_api;
 pub mod tls;
 
+pub use about::AboutAgent;
 pub use agent::{Client, StartError};
 pub use config::ClientConfig;
 pub use executor::executor_main;

@@ -1,32 +1,38 @@
 //! What servers ask of this node over the sessions that it has opened: methods and streams by name, in the reference's forms.
 //!
-//! A foreigner does not reach a session, and servers have asked who the user is and whether that one may before they call: what is asked
-//! here is carried out.
+//! Servers have asked who the user is and whether that one may before they call. Where callers show tokens the node asks once more (see
+//! [`Guard`]), as nodes of the reference do.
 
 mod frames;
+mod guard;
 mod session;
 
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use serde::Serialize;
+use songline_model::Blob;
 use songline_rpc::message::{
-    AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
-    AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat,
-    FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
+    AgentHost, AgentHostAnswer, AgentMonitor, AgentProfile, AgentProfileAnswer, AllocationsExec, AllocationsGarbageCollect,
+    AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats, AllocationsStatsAnswer, Call, ClientStats,
+    ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat, FileSystemStatAnswer, FileSystemStream,
+    NodeMetaApply, NodeMetaRead, StreamCall, Written,
 };
 use songline_rpc::msgpack::{self, RawValue};
 use songline_rpc::net::{Caller, Channel, Dispatch, OnSession, Refusal, serve_session};
-use songline_rpc::{NodeAgent, RpcError};
+use songline_rpc::{AskMonitor, AskProfile, NodeAgent, RpcError};
+
+pub use guard::{Asked, Guard, Right};
 
 /// The node's side of its sessions. It is there before the node is, as the node's first call makes the first session.
 pub struct NodeCalls<N: NodeAgent> {
     node: OnceLock<Weak<N>>,
+    guard: OnceLock<Arc<dyn Guard>>,
 }
 
 impl<N: NodeAgent> Default for NodeCalls<N> {
     fn default() -> Self {
-        Self { node: OnceLock::new() }
+        Self { node: OnceLock::new(), guard: OnceLock::new() }
     }
 }
 
@@ -34,6 +40,19 @@ impl<N: NodeAgent> NodeCalls<N> {
     /// From now on calls are for this node. The first one told stays.
     pub fn set(&self, node: &Arc<N>) {
         self.node.get_or_init(|| Arc::downgrade(node));
+    }
+
+    /// From now on callers need what this guard says. The first one told stays; without one, whoever calls may all.
+    pub fn guard(&self, guard: Arc<dyn Guard>) {
+        self.guard.get_or_init(|| guard);
+    }
+
+    async fn let_in(&self, method: &str, body: &[u8]) -> Result<(), Refusal> {
+        match (self.guard.get(), guard::right_for(method)) {
+            (Some(guard), Some(right)) => Ok(guard.may(right, msgpack::from_slice(body)?).await?),
+            // Whether there is such a method is told to anybody.
+            (None, _) | (Some(_), None) => Ok(()),
+        }
     }
 
     /// Serves every session that a pool makes.
@@ -102,6 +121,19 @@ impl<N: NodeAgent> NodeCalls<N> {
                 let _: NodeMetaRead = msgpack::from_slice(body)?;
                 bytes_of(&node.node_meta().await?)
             }
+            AgentHost::METHOD => {
+                let ask: AgentHost = msgpack::from_slice(body)?;
+                let host_data = tree(&node.agent_host().await?)?;
+                bytes_of(&AgentHostAnswer { agent_id: ask.node_id, host_data })
+            }
+            AgentProfile::METHOD => {
+                let ask: AgentProfile = msgpack::from_slice(body)?;
+                let unknown = || RpcError::Coded { code: 404, text: format!("Unknown profile type: {:?}", ask.req_type.as_str()) };
+                let name = AskProfile::named(&ask.req_type, &ask.profile).ok_or_else(unknown)?;
+                let found = node.agent_profile(AskProfile { name, seconds: ask.seconds, debug: ask.debug, gc: ask.gc }).await?;
+                let (payload, http_headers) = (Some(Blob(found.payload.to_vec())), Some(found.headers));
+                bytes_of(&AgentProfileAnswer { agent_id: ask.node_id, payload, http_headers })
+            }
             other => Err(unknown(other)),
         }
     }
@@ -109,16 +141,17 @@ impl<N: NodeAgent> NodeCalls<N> {
 
 impl<N: NodeAgent> Dispatch for NodeCalls<N> {
     async fn call(&self, method: &str, body: Bytes, _caller: &Caller) -> Result<Bytes, Refusal> {
+        self.let_in(method, &body).await?;
         self.answer(method, &body).await
     }
 
     fn streams(&self, method: &str) -> bool {
-        matches!(method, FileSystemLogs::METHOD | FileSystemStream::METHOD | AllocationsExec::METHOD | SNAPSHOT)
+        matches!(method, FileSystemLogs::METHOD | FileSystemStream::METHOD | AllocationsExec::METHOD | AgentMonitor::METHOD | SNAPSHOT)
     }
 
     async fn stream(&self, method: &str, mut channel: Channel, _caller: &Caller) {
         let outcome = match self.node() {
-            Ok(node) => begin(node, method, &mut channel).await,
+            Ok(node) => self.begin(node, method, &mut channel).await,
             Err(error) => Err(error),
         };
         let done = match outcome {
@@ -143,28 +176,44 @@ enum Begun {
     Pieces(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>),
 }
 
-/// Reads what is asked of a streaming method and has the node begin.
-async fn begin<N: NodeAgent>(node: Arc<N>, method: &str, channel: &mut Channel) -> Result<Begun, RpcError> {
-    let request = channel.next().await.map_err(|error| RpcError::Lost(error.to_string()))?;
-    let request = request.ok_or_else(|| RpcError::Lost("nothing was asked".to_owned()))?;
+impl<N: NodeAgent> NodeCalls<N> {
+    /// Reads what is asked of a streaming method and has the node begin.
+    async fn begin(&self, node: Arc<N>, method: &str, channel: &mut Channel) -> Result<Begun, RpcError> {
+        let request = channel.next().await.map_err(|error| RpcError::Lost(error.to_string()))?;
+        let request = request.ok_or_else(|| RpcError::Lost("nothing was asked".to_owned()))?;
+        self.let_in(method, &request).await.map_err(|refused| match refused {
+            Refusal::Failed(error) => error,
+            Refusal::Body(error) => RpcError::Coded { code: 500, text: error.to_string() },
+            Refusal::NoMethod | Refusal::NoService => RpcError::remote("there is no such method"),
+        })?;
+        begin(node, method, &request).await
+    }
+}
+
+async fn begin<N: NodeAgent>(node: Arc<N>, method: &str, request: &[u8]) -> Result<Begun, RpcError> {
     let unread = |error: msgpack::DecodeError| RpcError::Coded { code: 500, text: error.to_string() };
     match method {
         FileSystemLogs::METHOD => {
-            let ask: FileSystemLogs = msgpack::from_slice(&request).map_err(unread)?;
+            let ask: FileSystemLogs = msgpack::from_slice(request).map_err(unread)?;
             let plain = ask.plain_text;
             Ok(Begun::Frames { frames: node.fs_logs(frames::logs(ask)?).await?, plain })
         }
         FileSystemStream::METHOD => {
-            let ask: FileSystemStream = msgpack::from_slice(&request).map_err(unread)?;
+            let ask: FileSystemStream = msgpack::from_slice(request).map_err(unread)?;
             let plain = ask.plain_text;
             Ok(Begun::Frames { frames: node.fs_read(frames::file(ask)?).await?, plain })
         }
         AllocationsExec::METHOD => {
-            let ask: AllocationsExec = msgpack::from_slice(&request).map_err(unread)?;
+            let ask: AllocationsExec = msgpack::from_slice(request).map_err(unread)?;
             Ok(Begun::Session(node.alloc_exec(session::command(ask)?).await?))
         }
+        AgentMonitor::METHOD => {
+            let ask: AgentMonitor = msgpack::from_slice(request).map_err(unread)?;
+            let wanted = AskMonitor { level: ask.log_level, json: ask.log_json, location: ask.log_include_location };
+            Ok(Begun::Frames { frames: node.agent_monitor(wanted).await?, plain: ask.plain_text })
+        }
         SNAPSHOT => {
-            let ask: AllocationsGarbageCollect = msgpack::from_slice(&request).map_err(unread)?;
+            let ask: AllocationsGarbageCollect = msgpack::from_slice(request).map_err(unread)?;
             Ok(Begun::Pieces(node.alloc_snapshot(ask.alloc_id).await?))
         }
         other => Err(RpcError::Remote(format!("Unknown rpc method: \"{other}\""))),
@@ -172,7 +221,7 @@ async fn begin<N: NodeAgent>(node: Arc<N>, method: &str, channel: &mut Channel) 
 }
 
 fn unknown(method: &str) -> Refusal {
-    let services = ["Allocations", "ClientStats", "FileSystem", "NodeMeta"];
+    let services = ["Agent", "Allocations", "ClientStats", "FileSystem", "NodeMeta"];
     let service = method.split_once('.').map_or(method, |(service, _)| service);
     if services.contains(&service) { Refusal::NoMethod } else { Refusal::NoService }
 }

@@ -11,10 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use songline_model::{AllocId, Str};
-use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, Servers, StreamFrame};
+use songline_model::{AllocId, Allocation, Str, migrate_token};
+use songline_rpc::{
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError, Servers,
+    StreamFrame,
+};
 use tokio::sync::mpsc;
 
+use crate::about::AboutAgent;
 use crate::agent::Client;
 use crate::fingerprint::mhz_per_core;
 use crate::runner::Runner;
@@ -31,6 +35,21 @@ const USAGE_INTERVAL: Duration = Duration::from_millis(200);
 type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
 
 impl<S: Servers> Client<S> {
+    /// An allocation that this node has, as the servers last told of it.
+    pub fn alloc(&self, id: AllocId) -> Option<Arc<Allocation>> {
+        self.inner.all().get(&id).map(|runner| runner.view().alloc)
+    }
+
+    /// Whether a token is that of an allocation's move from this node.
+    pub fn is_migrate_token(&self, token: &str, alloc: AllocId) -> bool {
+        migrate_token::is_of(token, alloc, &self.inner.auth.secret)
+    }
+
+    fn about(&self) -> Result<&dyn AboutAgent, RpcError> {
+        let nobody = || RpcError::Coded { code: 501, text: "this agent tells nothing about itself".to_owned() };
+        self.inner.shared.config.about.as_deref().ok_or_else(nobody)
+    }
+
     fn runner(&self, id: AllocId) -> Result<Arc<Runner>, RpcError> {
         let runner = self.inner.all().remove(&id);
         runner.ok_or_else(|| RpcError::Coded { code: 404, text: format!("Unknown allocation \"{id}\"") })
@@ -141,6 +160,18 @@ impl<S: Servers> NodeAgent for Client<S> {
         tokio::time::sleep(USAGE_INTERVAL).await;
         let (dir, now) = (self.inner.shared.config.alloc_dir(), self.inner.shared.clock.now().nanos());
         blocking(move || Ok(stats::host_usage(&before, &CpuTimes::read(), mhz_per_core(), &dir, now).into())).await
+    }
+
+    async fn agent_host(&self) -> Result<Bytes, RpcError> {
+        self.about()?.host().await
+    }
+
+    async fn agent_profile(&self, ask: AskProfile) -> Result<Profile, RpcError> {
+        self.about()?.profile(ask).await
+    }
+
+    async fn agent_monitor(&self, ask: AskMonitor) -> Result<Frames, RpcError> {
+        self.about()?.log(ask)
     }
 }
 

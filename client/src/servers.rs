@@ -10,7 +10,7 @@ use songline_model::{AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, N
 use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
 use songline_rpc::port::Dialer;
-use songline_rpc::servers_wire::{RemoteServers, RpcClient};
+use songline_rpc::servers_wire::{RemoteServers, RpcClient, call};
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use tokio::time::Instant;
 
@@ -61,6 +61,7 @@ impl Kind {
         match method {
             "Node.GetClientAllocs" | "Alloc.GetAlloc" => Self::Poll,
             "Alloc.GetAllocs" | "Node.GetNode" | "Status.Ping" => Self::Read,
+            "ACL.WhoAmI" | "ACL.GetPolicies" | "ACL.GetRolesByID" | "ACL.GetClaimPolicies" => Self::Read,
             "Node.UpdateStatus" => Self::Heartbeat,
             _ => Self::Write,
         }
@@ -130,6 +131,11 @@ impl NetServers {
                 }
             }
         }
+    }
+
+    /// Asks whatever there is to ask.
+    pub async fn ask<R: Call + Sync>(&self, request: &R) -> Result<R::Answer, RpcError> {
+        call(self.calls.client(), request).await
     }
 
     /// Ends all sessions.

@@ -15,7 +15,13 @@ pub mod frames;
 #[cfg(feature = "server")]
 pub mod http;
 #[cfg(feature = "server")]
+#[path = "../../api/tests/it/place.rs"]
+pub mod place;
+#[cfg(feature = "server")]
 #[path = "../../api/tests/it/server.rs"]
 pub mod server;
 #[cfg(feature = "server")]
+#[path = "../../tests/support/openapi.rs"]
+pub mod shapes;
+#[cfg(feature = "shell")]
 pub mod shell;

@@ -20,12 +20,20 @@ pub fn shell(input: &[u8]) {
 /// A configuration file: it is applied, or refused with a text of one line that is not longer than the file demands.
 fn config(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Ok(document) = songline_lang::config::parse(text) else { return };
+    let document =
+        if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { songline_lang::config::parse(text).ok() };
+    let Some(document) = document else { return };
     let mut config = AgentConfig::dev();
-    match songline::config::file::apply(&document, &mut config) {
-        Ok(_) => drop(config.check()),
-        Err(error) => assert!(format!("{error:#}").len() < 4096 + 8 * input.len(), "an error's length is bounded"),
+    if let Err(error) = songline::config::file::apply(&document, &mut config).and_then(|_| config.check()) {
+        refused(&format!("{error:#}"), text);
     }
+}
+
+/// A refusal says something, in one line that is not longer than what it quotes demands.
+fn refused(error: &str, input: &str) {
+    assert!(!error.is_empty(), "an error says something");
+    assert!(error.len() < 4096 + 8 * input.len(), "{} bytes of error for {} of input", error.len(), input.len());
+    assert!(!error.contains('\n'), "{error:?} is one line");
 }
 
 const KEY_ID: [u8; 16] = [9; 16];
@@ -38,7 +46,7 @@ fn key() -> KnownKey {
 fn token(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let error = key().verify(text, 1_700_000_000).expect_err("nobody signed it").to_string();
-    assert!(error.len() < 4096 + 8 * text.len(), "an error's length is bounded");
+    refused(&error, text);
 }
 
 /// A header and claims (apart by NUL) that the cluster's own key signed: they are claims or a refusal, and only `EdDSA` counts.

@@ -16,6 +16,7 @@ mod reader;
 mod record;
 mod recovery;
 mod retention;
+mod running;
 mod segment;
 mod slots;
 mod store;

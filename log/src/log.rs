@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore, watch};
 
@@ -19,11 +20,12 @@ use crate::machine::StateMachine;
 use crate::members::{Members, NodeId};
 use crate::past::PastBounds;
 use crate::position::{Edge, Position};
-use crate::raft::{Network, Node, Progress, ReadyError, applied};
+use crate::raft::{Outlook, ReadyError, applied};
 use crate::record::PAYLOAD_BYTES_MAX;
-use crate::recovery::{self, Recovery};
+use crate::recovery::Recovery;
 use crate::retention::{self, Dropped, Retention};
-use crate::store::{SegmentInfo, Store, StoreConfig};
+use crate::running::Running;
+use crate::store::{SegmentInfo, StoreConfig};
 use crate::transport::Transport;
 
 /// How long a single server may take to become leader of itself and to apply what it holds.
@@ -155,6 +157,9 @@ pub enum ProposeError {
     /// Consensus does not run any more, so the proposal may or may not be in the log.
     #[error("the log has stopped: {0}")]
     Stopped(String),
+    /// Consensus does not run until the disk works again; nothing was written.
+    #[error(transparent)]
+    Disk(#[from] Failure),
 }
 
 /// Why a checkpoint was not made.
@@ -168,10 +173,21 @@ pub enum CheckpointError {
     Write(#[source] io::Error),
 }
 
-/// Consensus has failed for good. The process should exit with an error, for a supervisor to start it anew.
+/// Consensus has failed and does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("consensus has failed: {0}")]
-pub struct Failure(pub String);
+pub enum Failure {
+    /// A file could not be written or read. `Log::reopen` goes on when that has passed.
+    #[error("the disk that holds {} has failed: {why}", dir.display())]
+    Disk {
+        /// The log's directory.
+        dir: PathBuf,
+        /// What the operating system said.
+        why: String,
+    },
+    /// For good. The process should exit with an error, for a supervisor to start it anew.
+    #[error("consensus has failed: {0}")]
+    Consensus(String),
+}
 
 /// Who leads, as far as this server knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,13 +220,15 @@ impl<S: StateMachine> std::fmt::Debug for Log<S> {
 
 struct Inner<S: StateMachine> {
     config: Config,
-    node: Node<S>,
-    store: Arc<Store>,
-    progress: Arc<Progress>,
-    recovery: Recovery,
+    transport: Arc<dyn Transport>,
+    running: ArcSwap<Running<S>>,
+    outlook: Outlook,
+    failure: watch::Sender<Option<Failure>>,
     turns: Semaphore,
     /// Held while a checkpoint is written: one at a time.
     checkpointing: Mutex<()>,
+    /// Held while the log is opened anew, or shut down.
+    reopening: Mutex<()>,
 }
 
 impl<S: StateMachine> Log<S> {
@@ -218,34 +236,71 @@ impl<S: StateMachine> Log<S> {
     /// consensus. A server that is alone has, when this returns, applied everything it ever acknowledged.
     /// Must be called within a tokio runtime.
     pub async fn open(config: Config, state: S, transport: Arc<dyn Transport>) -> Result<Self, OpenError> {
-        let plan = config.clone();
-        let recovered = disk::beside(config.disk.as_ref(), move || recovery::recover(&plan, state));
-        let (store, machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
-        let store = Arc::new(store);
-        let progress = machine.progress();
-        let node = Node::start(
-            config.node_id,
-            config.start == Start::Alone,
-            config.timing,
-            Arc::clone(&store),
-            machine,
-            Network::new(Arc::clone(&config.disk), transport),
-        )
-        .await?;
+        let outlook = Outlook::new();
+        let running = Running::start(&config, &transport, &outlook, state).await?;
         if config.start == Start::Alone {
-            node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;
+            running.node.found_cluster(&BTreeMap::from([(config.node_id, config.address.clone())])).await?;
         }
         let turns = Semaphore::new(config.proposals_in_flight_max);
-        let inner = Inner { config, node, store, progress, recovery, turns, checkpointing: Mutex::new(()) };
-        let log = Self { inner: Arc::new(inner) };
-        if log.inner.node.is_only_voter().await? {
-            log.lead_alone().await?;
-        }
+        let running = ArcSwap::from_pointee(running);
+        let failure = watch::Sender::new(None);
+        let (checkpointing, reopening) = (Mutex::default(), Mutex::default());
+        let log = Self { inner: Arc::new(Inner { config, transport, running, outlook, failure, turns, checkpointing, reopening }) };
+        log.watch_over();
+        log.lead_if_alone().await?;
         Ok(log)
     }
 
+    /// Goes on after `Failure::Disk`: reads the files anew, as a start does, rebuilds `state` from them and starts consensus. What was
+    /// acknowledged is there; of what was under way when the disk failed, nobody knows until then. Whoever has this log keeps it. An error
+    /// leaves everything as it was, to be tried again.
+    pub async fn reopen(&self, state: S) -> Result<(), OpenError> {
+        let _alone = self.inner.reopening.lock().await;
+        if self.inner.turns.is_closed() {
+            return Err(OpenError::Start("the log is shut down".to_owned()));
+        }
+        if !matches!(*self.inner.failure.borrow(), Some(Failure::Disk { .. })) {
+            return Err(OpenError::Start("the disk of the log has not failed".to_owned()));
+        }
+        self.running().stop(&self.inner.config).await?;
+        let running = Running::start(&self.inner.config, &self.inner.transport, &self.inner.outlook, state).await?;
+        self.inner.running.store(Arc::new(running));
+        self.inner.failure.send_replace(None);
+        self.watch_over();
+        // It runs, and whatever ends it again is told as its failure.
+        if let Err(error) = self.lead_if_alone().await {
+            tracing::warn!(%error, "the only member does not lead after its disk has come back");
+        }
+        Ok(())
+    }
+
+    fn running(&self) -> Arc<Running<S>> {
+        self.inner.running.load_full()
+    }
+
+    /// Says when this run of consensus has failed. One whose disk has failed ends at once: it must not vote, nor serve from what it takes
+    /// for its log.
+    fn watch_over(&self) {
+        // A log that is dropped ends, so nothing of it is held here.
+        let (inner, mut failure) = (Arc::downgrade(&self.inner), self.running().node.failure());
+        tokio::spawn(async move {
+            let Some(failure) = failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) else { return };
+            let Some(inner) = inner.upgrade() else { return };
+            let of_disk = matches!(failure, Failure::Disk { .. });
+            inner.failure.send_replace(Some(failure));
+            if of_disk && let Err(error) = inner.running.load_full().stop(&inner.config).await {
+                tracing::error!(%error, "consensus did not end with its disk");
+            }
+        });
+    }
+
+    async fn lead_if_alone(&self) -> Result<(), OpenError> {
+        if self.running().node.is_only_voter().await? { self.lead_alone().await } else { Ok(()) }
+    }
+
     async fn lead_alone(&self) -> Result<(), OpenError> {
-        let node = &self.inner.node;
+        let running = self.running();
+        let node = &running.node;
         let mut leadership = node.leadership();
         let lead = async {
             loop {
@@ -264,9 +319,9 @@ impl<S: StateMachine> Log<S> {
         tokio::time::timeout(READY_WITHIN, lead).await.map_err(|_| OpenError::Start("the only member did not become leader".to_owned()))?
     }
 
-    /// How the state was rebuilt when the log was opened.
-    pub fn recovery(&self) -> &Recovery {
-        &self.inner.recovery
+    /// How the state was rebuilt when the log was opened last.
+    pub fn recovery(&self) -> Recovery {
+        self.running().recovery.clone()
     }
 
     /// Writes a command to the log. Answers when it is on disk, committed and applied. Whoever drops the future
@@ -286,26 +341,39 @@ impl<S: StateMachine> Log<S> {
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
-        self.inner.node.propose(command, term).await
+        self.check()?;
+        self.running().node.propose(command, term).await
+    }
+
+    /// Refuses while the disk has failed.
+    fn check(&self) -> Result<(), ProposeError> {
+        match &*self.inner.failure.borrow() {
+            Some(failure @ Failure::Disk { .. }) => Err(failure.clone().into()),
+            // What has become of it is told by consensus itself.
+            Some(Failure::Consensus(_)) | None => Ok(()),
+        }
     }
 
     /// Returns once this server is known to lead and has applied everything that was committed before the call.
     pub async fn read_barrier(&self) -> Result<(), ProposeError> {
-        self.inner.node.read_barrier().await
+        self.check()?;
+        self.running().node.read_barrier().await
     }
 
     /// Returns once this server is known to lead and has applied everything that is in its log or was proposed before the call, committed
     /// or not: whoever takes over from itself in the same term must not overlook what is under way.
     pub async fn settled(&self) -> Result<(), ProposeError> {
         // The core takes calls in turn, so what was proposed before is in the log when it has answered this one.
-        self.inner.node.read_barrier().await?;
-        applied(&self.inner.progress, Edge { term: 0, next: self.inner.store.last().next }).await;
+        let running = self.running();
+        running.node.read_barrier().await?;
+        applied(&running.progress, Edge { term: 0, next: running.store.last().next }).await;
         Ok(())
     }
 
     /// The same as `read_barrier` by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
     pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
-        self.inner.node.lease_barrier().await
+        self.check()?;
+        self.running().node.lease_barrier().await
     }
 
     /// This server's number.
@@ -315,58 +383,58 @@ impl<S: StateMachine> Log<S> {
 
     /// Whether this server belongs to a cluster, or has heard of one's leader.
     pub async fn is_initialized(&self) -> Result<bool, OpenError> {
-        self.inner.node.is_initialized().await
+        self.running().node.is_initialized().await
     }
 
     /// Founds a cluster of these members. To be called on one of them, or with the very same members on several; nothing happens on a
     /// server that belongs to a cluster.
     pub async fn found(&self, members: &BTreeMap<NodeId, String>) -> Result<(), OpenError> {
-        self.inner.node.found_cluster(members).await
+        self.running().node.found_cluster(members).await
     }
 
     /// Answers a message that another member's `Transport` sent.
     pub async fn receive(&self, message: Bytes) -> Bytes {
-        self.inner.node.receive(message).await
+        self.running().node.receive(message).await
     }
 
     /// Who is in the cluster, with every change of it. Empty before there is one.
     pub fn members(&self) -> watch::Receiver<Members> {
-        self.inner.node.members()
+        self.inner.outlook.members.subscribe()
     }
 
     /// What the leader knows of the others; empty elsewhere.
     pub fn peers(&self) -> BTreeMap<NodeId, PeerProgress> {
-        self.inner.node.peers()
+        self.running().node.peers()
     }
 
     /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
     pub fn last_contact(&self) -> Option<Duration> {
-        self.inner.node.last_contact()
+        self.running().node.last_contact()
     }
 
     /// The last committed entry that this server knows of.
     pub fn committed(&self) -> Option<Position> {
-        self.inner.node.committed()
+        self.running().node.committed()
     }
 
     /// Lets a server follow without a vote, or gives one that does another address. Only the leader can; returns once it is committed.
     pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
-        self.inner.node.add_learner(id, address).await
+        self.running().node.add_learner(id, address).await
     }
 
     /// Gives a server that follows a vote. Only the leader can.
     pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
-        self.inner.node.promote(id).await
+        self.running().node.promote(id).await
     }
 
     /// Takes a server's vote; it goes on following. Only the leader can.
     pub async fn demote(&self, id: NodeId) -> Result<(), MemberError> {
-        self.inner.node.demote(id).await
+        self.running().node.demote(id).await
     }
 
     /// Takes a server out of the cluster. Only the leader can, also itself.
     pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
-        self.inner.node.remove(id).await
+        self.running().node.remove(id).await
     }
 
     /// Lets another voter lead: `to`, or the one that has most of the log.
@@ -379,7 +447,7 @@ impl<S: StateMachine> Log<S> {
         };
         match to.or_else(furthest) {
             Some(to) if to == self.id() => Ok(()),
-            Some(to) if voters.contains(&to) => self.inner.node.transfer(to).await,
+            Some(to) if voters.contains(&to) => self.running().node.transfer(to).await,
             Some(to) => Err(MemberError::Failed(format!("server {to} has no vote"))),
             None => Err(MemberError::Failed("there is no other server with a vote".to_owned())),
         }
@@ -392,57 +460,66 @@ impl<S: StateMachine> Log<S> {
 
     /// Who leads, with every change of it.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.inner.node.leadership()
+        self.inner.outlook.leadership.subscribe()
     }
 
     /// Waits for consensus to fail. Pending for ever after a clean shutdown.
     pub async fn failed(&self) -> Failure {
-        let mut failure = self.inner.node.failure();
-        loop {
-            if let Some(failure) = failure.borrow_and_update().clone() {
-                return failure;
-            }
-            if failure.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        let mut failure = self.inner.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
+            Ok(Some(failure)) => failure,
+            // The sender lives as long as this.
+            Ok(None) | Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Why consensus does not run, if it has failed.
+    pub fn failure(&self) -> Option<Failure> {
+        self.inner.failure.borrow().clone()
+    }
+
+    /// The same, with every change of it.
+    pub fn failures(&self) -> watch::Receiver<Option<Failure>> {
+        self.inner.failure.subscribe()
     }
 
     /// The last applied entry.
     pub fn applied(&self) -> Option<Position> {
-        self.inner.progress.applied.borrow().last()
+        self.running().progress.applied.borrow().last()
     }
 
     /// Waits until the entry at `index` is applied here.
     pub async fn wait_applied(&self, index: u64) {
-        applied(&self.inner.progress, Edge { term: 0, next: index + 1 }).await;
+        applied(&self.running().progress, Edge { term: 0, next: index + 1 }).await;
     }
 
     /// How many entries are in this server's log but not yet applied. It grows when applying is too slow.
     pub fn unapplied(&self) -> u64 {
-        self.inner.store.last().next.saturating_sub(self.inner.progress.applied.borrow().next)
+        let running = self.running();
+        running.store.last().next.saturating_sub(running.progress.applied.borrow().next)
     }
 
     /// The oldest entry that can be read.
     pub fn oldest_index(&self) -> u64 {
-        self.inner.store.oldest()
+        self.running().store.oldest()
     }
 
     /// Applied entries of `range`, in order. Reads files: not for a task that must not block.
     pub fn read(&self, range: Range<u64>) -> Result<Entries, ReadError> {
-        let applied = self.inner.progress.applied.borrow().next;
-        let source: Arc<dyn Source> = Arc::clone(&self.inner.store) as Arc<dyn Source>;
+        let running = self.running();
+        let applied = running.progress.applied.borrow().next;
+        let source: Arc<dyn Source> = Arc::clone(&running.store) as Arc<dyn Source>;
         Entries::new(source, range.start..range.end.min(applied))
     }
 
     /// The files of the log, oldest first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        self.inner.store.segments()
+        self.running().store.segments()
     }
 
     /// The last entry of the newest checkpoint on disk.
     pub fn checkpointed(&self) -> Option<Position> {
-        self.inner.progress.newest().map(|checkpoint| checkpoint.meta.position)
+        self.running().progress.newest().map(|checkpoint| checkpoint.meta.position)
     }
 
     /// The last entries of the checkpoints on disk, newest first, by their names. Reads a directory.
@@ -466,12 +543,14 @@ impl<S: StateMachine> Log<S> {
         {
             return Ok(Some(newest));
         }
-        let Some((meta, source)) = self.inner.node.begin_checkpoint().await? else { return Ok(None) };
+        let running = self.running();
+        self.check()?;
+        let Some((meta, source)) = running.node.begin_checkpoint().await? else { return Ok(None) };
         let position = meta.position;
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
         let (past, oldest_entry) = (self.inner.config.past, self.oldest_index());
-        let floor = self.inner.store.floor().next;
+        let floor = running.store.floor().next;
         let disk = Arc::clone(&self.inner.config.disk);
         let written = disk::beside(self.inner.config.disk.as_ref(), move || {
             let disk = disk.as_ref();
@@ -485,8 +564,8 @@ impl<S: StateMachine> Log<S> {
             Ok(checkpoint)
         });
         let written = written.await.and_then(|outcome| outcome);
-        self.inner.progress.set_newest(written.map_err(CheckpointError::Write)?);
-        self.inner.node.announce_checkpoint(position).await?;
+        running.progress.set_newest(written.map_err(CheckpointError::Write)?);
+        running.node.announce_checkpoint(position).await?;
         Ok(Some(position))
     }
 
@@ -499,10 +578,11 @@ impl<S: StateMachine> Log<S> {
         let oldest = disk::beside(self.inner.config.disk.as_ref(), move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
         let oldest = oldest.await.and_then(|outcome| outcome);
         let Some(oldest) = oldest.map_err(CheckpointError::Write)? else { return Ok(Dropped::default()) };
-        let applied = self.inner.progress.applied.borrow().next;
+        let running = self.running();
+        let applied = running.progress.applied.borrow().next;
         let dropped = retention::plan(&self.inner.config.retention, &self.segments(), oldest + 1, applied, now_ms);
         if dropped.segments > 0 {
-            self.inner.node.purge(dropped.below).await?;
+            running.node.purge(dropped.below).await?;
         }
         Ok(dropped)
     }
@@ -510,10 +590,9 @@ impl<S: StateMachine> Log<S> {
     /// Stops: what was acknowledged is on disk and marked when this returns. Proposals under way may fail.
     pub async fn shutdown(&self) {
         self.inner.turns.close();
-        self.inner.node.shutdown().await;
-        let store = Arc::clone(&self.inner.store);
-        if disk::beside(self.inner.config.disk.as_ref(), move || store.close()).await.is_err() {
-            tracing::error!("closing the log panicked");
+        let _alone = self.inner.reopening.lock().await;
+        if let Err(error) = self.running().stop(&self.inner.config).await {
+            tracing::error!(%error, "the log did not close cleanly");
         }
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 mod types;
 
 pub use alone::{Alone, stand_alone};
-pub(crate) use machine::{Machine, Progress};
+pub(crate) use machine::{Gone, Machine, Progress};
 pub(crate) use network::Network;
-pub(crate) use node::{Node, ReadyError, applied};
+pub(crate) use node::{Node, Outlook, ReadyError, applied};
 pub use runtime::seed_this_thread;

@@ -140,7 +140,19 @@ impl Segment {
     /// Makes everything behind the last record zeros again, durably.
     pub fn clear_tail(&self, capacity_bytes: u64) -> io::Result<()> {
         self.trim()?;
+        // Were the length given back in the same sync, a crash could leave zeros before groups that are still there, which is what damage
+        // looks like.
+        self.file.sync_all()?;
         self.file.reserve(capacity_bytes)?;
+        self.file.sync_all()
+    }
+
+    /// Writes everything from entry `next` on as it is, once more, and waits until it is on disk. After a sync that failed, memory may hold what
+    /// never got there: it reads as if it had, and only what is written again is synced again.
+    pub fn write_again(&self, next: u64) -> io::Result<()> {
+        let from = if next <= self.first() { 0 } else { self.place_of(next)?.1 };
+        let bytes = read_bytes(self.file.as_ref(), from..self.end_offset)?;
+        self.file.write_all_at(&bytes, from)?;
         self.file.sync_all()
     }
 

@@ -110,6 +110,7 @@ pub struct Store {
     writer: Mutex<Option<WriterHandle>>,
     /// Held while the log is open, so that no other process opens it.
     lock: Mutex<Lock>,
+    dir: PathBuf,
 }
 
 /// Where the writer runs.
@@ -163,7 +164,7 @@ impl Store {
                 segment.clear_tail(config.segment_bytes)?;
             }
             // What a killed process wrote but did not sync counts from now on, so it has to be on disk.
-            segment.file.sync_all()?;
+            segment.write_again(scan.mark.edge.next)?;
         }
         let [mark_slot, vote_slot, committed_slot, floor_slot] = &scan.slots;
         let mut mark_file = SlotFile::open(disk.as_ref(), &names.mark(), mark_slot)?;
@@ -208,7 +209,7 @@ impl Store {
             tokio::spawn(writer.clone().run());
             WriterHandle::Task(writer)
         };
-        Ok(Self { shared, writer: Mutex::new(Some(writer)), lock: Mutex::new(lock) })
+        Ok(Self { shared, writer: Mutex::new(Some(writer)), lock: Mutex::new(lock), dir: names.dir.clone() })
     }
 
     /// Appends entries, which must follow the last one; the first one ever may have any index. They can be read when this returns; `done` is called
@@ -345,6 +346,25 @@ impl Store {
         if let Some(WriterHandle::Task(writer)) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
             writer.settle();
         }
+    }
+
+    /// Why nothing can be written any more, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.state().failed.clone()
+    }
+
+    /// Writes nothing more, because of an error that a reader met.
+    pub(crate) fn give_up(&self, error: &io::Error) {
+        let mut state = self.shared.state();
+        if state.failed.is_none() {
+            tracing::error!(%error, dir = %self.dir.display(), "the log cannot be used any more");
+            state.failed = Some(format!("the log cannot be used any more: {error}"));
+        }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Writes the high-water mark and stops. Later calls fail; entries can still be read.

@@ -19,6 +19,7 @@ mod identity;
 pub mod ids;
 mod job;
 mod metric;
+pub mod migrate_token;
 mod namespace;
 mod node;
 mod node_pool;

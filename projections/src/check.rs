@@ -6,6 +6,7 @@ use songline_model::{Allocation, Eligibility, EvalStatus, JobKey, NamespaceName,
 
 use crate::alloc::Counts;
 use crate::digest;
+use crate::row_map::RowMap;
 use crate::table::{EachTable, Kept, TableType};
 use crate::{Digest, State, Table};
 
@@ -26,7 +27,7 @@ impl EachTable for Digests<'_> {
 
     fn table<T: TableType>(&mut self) -> Result<(), Self::Error> {
         let mut sum = Digest::ZERO;
-        for (key, entry) in &T::rows(self.0).0 {
+        for (key, entry) in T::rows(self.0).0.iter() {
             let row = entry.kept.row(self.0, key);
             assert!(*key == T::key(&row), "{}: a row is below its own key", T::TABLE.name());
             let hash = digest::row::<T>(key, &row, &mut Vec::new());

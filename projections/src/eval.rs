@@ -1,6 +1,7 @@
 //! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
 
 mod delete;
+mod leave;
 mod list;
 mod packed;
 
@@ -60,6 +61,10 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         reindex_links(by, before, after);
     }
 
+    fn reindex_gone(state: &mut State, gone: &[Arc<Evaluation>]) {
+        leave::all(&mut state.by, gone);
+    }
+
     fn index_row(state: &mut State, row: &Arc<Evaluation>) {
         let packed = PackedEval::new(state, row);
         state.by.evals_loaded.push(((row.create_index, row.id), packed));
@@ -87,7 +92,7 @@ fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Opti
     let (left, entered) = (before.map(of_job), after.map(of_job));
     if left != entered {
         if let Some((job, key)) = &left {
-            leave_job(&mut by.evals_by_job, job, key);
+            leave_job(&mut by.evals_by_job, job, &[*key]);
         }
         if let Some((job, key)) = &entered {
             enter_job(&mut by.evals_by_job, job, *key);
@@ -116,9 +121,10 @@ fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Opti
 
 type ByJob = OrdMap<Arc<JobKey>, KeySet<(u64, EvalId)>>;
 
-fn leave_job(by_job: &mut ByJob, job: &JobKey, key: &(u64, EvalId)) {
+/// Takes evaluations, in the order of their creation, from those of their job.
+fn leave_job(by_job: &mut ByJob, job: &JobKey, keys: &[(u64, EvalId)]) {
     if let Some(evals) = by_job.get_mut(job) {
-        evals.remove(key);
+        evals.remove_sorted(keys);
         if evals.is_empty() {
             by_job.remove(job);
         }
@@ -150,7 +156,7 @@ impl State {
 
     /// Whether there is an evaluation with this id.
     pub fn has_eval(&self, id: EvalId) -> bool {
-        self.tables.evals.0.contains_key(&id)
+        self.tables.evals.get(&id).is_some()
     }
 
     /// Of how many evaluations in these namespaces an expression is true. One that it fails on does not count.

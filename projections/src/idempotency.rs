@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_commands::Idempotency;
-use songline_model::{Dur, Str, Time, VariableMetadata};
+use songline_model::{Dur, Str, Time, Variable, VariableData, VariableMetadata};
 
 use crate::Outcome;
 use crate::rejected::Rejected;
@@ -41,18 +41,29 @@ pub struct Remembered {
     /// What a written variable showed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<Box<VariableMetadata>>,
+    /// The variable that was not as the caller knew it, without what it held; all zero but its name when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<Box<VariableMetadata>>,
     /// Whether the key is that of a server that passed the write on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
 }
 
 impl Remembered {
-    fn outcome(&self) -> Outcome {
-        match &self.variable {
-            Some(meta) => Outcome::VariableWritten(VariableMetadata::clone(meta)),
-            None => self.cas.map_or(Outcome::Done, Outcome::Cas),
+    fn outcome(&self, state: &State) -> Outcome {
+        match (&self.variable, &self.conflict) {
+            (Some(meta), _) => Outcome::VariableWritten(VariableMetadata::clone(meta)),
+            (None, Some(met)) => Outcome::VariableConflict(stored_or(state, met)),
+            (None, None) => self.cas.map_or(Outcome::Done, Outcome::Cas),
         }
     }
+}
+
+/// A conflict stays one, whatever has become of the variable since. What is stored now is shown, which is a conflict, too: no index comes twice.
+/// One that has gone is shown as it was met, as the caller may have expected none.
+fn stored_or(state: &State, met: &VariableMetadata) -> Arc<Variable> {
+    let as_met = || Arc::new(Variable { meta: met.clone(), encrypted: VariableData::default() });
+    state.variable(&as_met().key()).cloned().unwrap_or_else(as_met)
 }
 
 impl Rules<Str, Remembered> for tables::Idempotency {
@@ -80,24 +91,25 @@ impl State {
 pub(crate) fn repeated(tx: &Tx<'_>, sent: &Idempotency) -> Result<Option<(u64, Outcome)>, Rejected> {
     match tx.remembered(&sent.key, tx.at()) {
         None => Ok(None),
-        Some(row) if row.body_hash == sent.body_hash => Ok(Some((row.index, row.outcome()))),
+        Some(row) if row.body_hash == sent.body_hash => Ok(Some((row.index, row.outcome(tx)))),
         Some(_) => Err(Rejected::IdempotencyKeyReused(sent.key.clone())),
     }
 }
 
-/// Remembers a write that ran. A refused one may be tried again under its key, and so may one that met a conflict.
+/// Remembers a write that ran. A refused one may be tried again under its key; one that met a conflict ran: a copy of it that comes late
+/// must not write after its caller was told that nothing was written.
 pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
-    let (cas, variable) = match outcome {
-        Outcome::VariableConflict(_) => return,
-        Outcome::Cas(set) => (Some(*set), None),
-        Outcome::VariableWritten(meta) => (None, Some(Box::new(meta.clone()))),
+    let (cas, variable, conflict) = match outcome {
+        Outcome::VariableConflict(stored) => (None, None, Some(Box::new(stored.meta.clone()))),
+        Outcome::Cas(set) => (Some(*set), None, None),
+        Outcome::VariableWritten(meta) => (None, Some(Box::new(meta.clone())), None),
         Outcome::Done | Outcome::Restored { .. } | Outcome::DigestMatches | Outcome::DigestDiffers { .. } | Outcome::DigestNotCompared => {
-            (None, None)
+            (None, None, None)
         }
     };
     let (index, ran_at) = (tx.index(), tx.at());
     let Idempotency { key, body_hash, forwarded } = sent.clone();
-    tx.put::<tables::Idempotency>(Remembered { key, body_hash, index, ran_at, cas, variable, forwarded });
+    tx.put::<tables::Idempotency>(Remembered { key, body_hash, index, ran_at, cas, variable, conflict, forwarded });
     let keys_max = if forwarded { FORWARDED_KEYS_MAX } else { KEYS_MAX };
     for _ in 0..DROPPED_PER_ENTRY_MAX {
         let by_index = if forwarded { &tx.by.forwarded_by_index } else { &tx.by.idempotency_by_index };

@@ -35,24 +35,48 @@ impl<T: Ord + Copy> KeySet<T> {
                 }
                 Err(at) => *keys = keys[..at].iter().copied().chain([key]).chain(keys[at..].iter().copied()).collect(),
             },
-            KeySet::Many(keys) => keys.insert(key, ()),
+            KeySet::Many(keys) => {
+                keys.insert(key, ());
+            }
         }
     }
 
-    /// Takes a key out, if it is there. A large set becomes a small one again when it has shrunk well below the bound.
+    /// Takes a key out, if it is there.
     pub(crate) fn remove(&mut self, key: &T) {
         match self {
             KeySet::Few(keys) => {
                 if let Ok(at) = keys.binary_search(key) {
-                    *keys = keys[..at].iter().copied().chain(keys[at + 1..].iter().copied()).collect();
+                    // Two copies of whole pieces: a chain of iterators goes from key to key.
+                    *keys = [&keys[..at], &keys[at + 1..]].concat().into();
                 }
             }
             KeySet::Many(keys) => {
                 keys.remove(key);
-                if keys.len() <= FEW_MAX / 2 {
-                    *self = KeySet::Few(keys.iter().map(|(key, ())| *key).collect());
-                }
+                self.settle();
             }
+        }
+    }
+
+    /// Takes out those of the keys that are there. They come in order.
+    pub(crate) fn remove_sorted(&mut self, gone: &[T]) {
+        match (self, gone) {
+            (set, [key]) => set.remove(key),
+            (KeySet::Few(keys), _) => *keys = keys.iter().copied().filter(|key| gone.binary_search(key).is_err()).collect(),
+            (set @ KeySet::Many(_), _) => {
+                if let KeySet::Many(keys) = set {
+                    keys.remove_sorted(gone, |_| ());
+                }
+                set.settle();
+            }
+        }
+    }
+
+    /// A large set that has shrunk well below the bound becomes a small one.
+    fn settle(&mut self) {
+        if let KeySet::Many(keys) = self
+            && keys.len() <= FEW_MAX / 2
+        {
+            *self = KeySet::Few(keys.iter().map(|(key, ())| *key).collect());
         }
     }
 
@@ -103,8 +127,18 @@ mod tests {
                 model.insert(key);
             } else {
                 let key = *model.range(key..).chain(&model).next().unwrap_or(&key);
-                set.remove(&key);
-                model.remove(&key);
+                if round % 3 == 0 {
+                    let gone: Vec<u64> = model.range(key..key + 5).copied().chain([key + 5]).collect();
+                    set.remove_sorted(&gone);
+                    model.retain(|key| !gone.contains(key));
+                } else {
+                    set.remove(&key);
+                    model.remove(&key);
+                }
+                if set.is_empty() {
+                    set.insert(key);
+                    model.insert(key);
+                }
             }
             assert!(set.iter().eq(model.iter()) && set.iter().rev().eq(model.iter().rev()));
             assert_eq!(set.is_empty(), model.is_empty());

@@ -29,6 +29,7 @@ mod prefix;
 mod rejected;
 mod restore;
 mod root_key;
+mod row_map;
 mod runs;
 mod scaling;
 mod service;

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::change::{Change, Visitor};
+use crate::row_map::RowMap;
 use crate::state::State;
 use crate::table::{EachTable, Kept as _, Table, TableType};
 

@@ -34,17 +34,15 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         self.len
     }
 
-    /// Adds an entry, or replaces that of its key.
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    /// Adds an entry, or replaces that of its key. Answers what was there.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some((_, run)) = self.runs.get_prev_mut(&key) else {
-            return self.insert_first(key, value);
+            self.insert_first(key, value);
+            return None;
         };
         let run = Arc::make_mut(run);
         let at = match run.binary_search_by_key(&key, |(key, _)| *key) {
-            Ok(at) => {
-                run[at].1 = value;
-                return;
-            }
+            Ok(at) => return Some(std::mem::replace(&mut run[at].1, value)),
             Err(at) => at,
         };
         self.len += 1;
@@ -53,9 +51,10 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             if run.len() == RUN_MAX {
                 run.shrink_to_fit();
             }
-            return;
+        } else {
+            self.insert_full(at, (key, value));
         }
-        self.insert_full(at, (key, value));
+        None
     }
 
     /// Adds an entry to a run that is full, where it would be at `at`.
@@ -107,26 +106,67 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         Some(&run[at].1)
     }
 
-    /// Takes an entry out, if it is there.
-    pub(crate) fn remove(&mut self, key: &K) {
-        let Some((floor, run)) = self.runs.get_prev_mut(key) else { return };
-        let Ok(at) = run.binary_search_by_key(key, |(key, _)| *key) else { return };
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let (_, run) = self.runs.get_prev_mut(key)?;
+        let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
+        Some(&mut Arc::make_mut(run)[at].1)
+    }
+
+    /// Takes an entry out, if it is there. Answers what it was.
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let (floor, run) = self.runs.get_prev_mut(key)?;
+        let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
         self.len -= 1;
         if run.len() == 1 {
             let floor = *floor;
-            self.runs.remove(&floor);
-            return;
+            let run = self.runs.remove(&floor)?;
+            return Some(run[0].1.clone());
         }
         let run = Arc::make_mut(run);
-        run.remove(at);
+        let (_, gone) = run.remove(at);
         if run.capacity() >= 2 * run.len() {
             run.shrink_to_fit();
+        }
+        Some(gone)
+    }
+
+    /// Takes out those of the keys that are there, and shows each entry to `gone`. The keys come in order, so that each run is found once, and
+    /// only what stays in it is copied.
+    pub(crate) fn remove_sorted(&mut self, keys: &[K], mut gone: impl FnMut(&(K, V))) {
+        let mut left = keys;
+        while let Some(first) = left.first() {
+            // Keys before all there are, and between two runs, are not there.
+            let Some((floor, run)) = self.runs.get_prev_mut(first) else {
+                left = &left[1..];
+                continue;
+            };
+            let in_run = run.last().map_or(0, |(last, _)| left.partition_point(|key| key <= last));
+            let (here, rest) = left.split_at(in_run);
+            left = if here.is_empty() { &left[1..] } else { rest };
+            let mut stays = Vec::with_capacity(run.len().saturating_sub(here.len()));
+            let mut here = here.iter().peekable();
+            for entry in run.iter() {
+                while here.next_if(|key| **key < entry.0).is_some() {}
+                if here.peek() == Some(&&entry.0) {
+                    gone(entry);
+                } else {
+                    stays.push(entry.clone());
+                }
+            }
+            self.len -= run.len() - stays.len();
+            if !stays.is_empty() {
+                *run = Arc::new(stays);
+                continue;
+            }
+            let floor = *floor;
+            self.runs.remove(&floor);
         }
     }
 
     /// The entries in order.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &(K, V)> {
-        self.runs.values().flat_map(|run| run.iter())
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &(K, V)> + Clone {
+        self.runs.iter().flat_map(|(_, run)| run.iter())
     }
 
     /// The entries of a range, in order.
@@ -219,6 +259,15 @@ mod tests {
                         model.remove(&key);
                     }
                 }
+            }
+            if round % 131 == 0 {
+                // Every third key of a range, and keys that are not there.
+                let from = next();
+                let keys: Vec<u64> = (from..from + 300).step_by(3).collect();
+                let expected: Vec<_> = keys.iter().filter_map(|key| model.remove_entry(key)).collect();
+                let mut gone = Vec::new();
+                runs.remove_sorted(&keys, |entry| gone.push(*entry));
+                assert_eq!(gone, expected);
             }
             if round % 97 == 0 {
                 check(&runs, &model, next(), next());

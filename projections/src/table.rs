@@ -20,6 +20,7 @@ use crate::change::{Change, RowKey};
 use crate::digest::{Digest, KeyBytes};
 use crate::idempotency::Remembered;
 use crate::operator::ClusterMetadata;
+use crate::row_map::RowMap;
 use crate::state::State;
 use crate::work::Work;
 
@@ -27,6 +28,12 @@ use crate::work::Work;
 macro_rules! kept {
     (Evals, $row:ty) => { crate::eval::EvalPlace };
     ($table:ident, $row:ty) => { Arc<$row> };
+}
+
+/// The map that a table's rows are in: a tree, unless they are so many and so small that they stand in runs.
+macro_rules! row_map {
+    (Evals, $key:ty) => { crate::runs::Runs<$key, Entry<crate::eval::EvalPlace>> };
+    ($table:ident, $key:ty) => { OrdMap<$key, Entry<<tables::$table as TableType>::Kept>> };
 }
 
 /// Hands the list of tables to a macro: documentation, table, change, field, name, key and row of each.
@@ -157,6 +164,7 @@ macro_rules! tables {
             type Key = $key;
             type Row = $row;
             type Kept = kept!($table, $row);
+            type Map = row_map!($table, $key);
             const TABLE: Table = Table::$table;
 
             fn rows(state: &State) -> &Rows<Self> {
@@ -194,6 +202,7 @@ pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
     type Key: Ord + Clone + KeyBytes + Send + 'static;
     type Row: Serialize + DeserializeOwned + Send + Sync + 'static;
     type Kept: Kept<Self::Key, Self::Row>;
+    type Map: RowMap<Self::Key, Entry<Self::Kept>>;
     const TABLE: Table;
 
     fn rows(state: &State) -> &Rows<Self>;
@@ -237,6 +246,11 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     /// Brings the secondary indexes from `before` to `after`.
     fn reindex(_state: &mut State, _before: Option<&Arc<R>>, _after: Option<&Arc<R>>) {}
 
+    /// Takes rows out of the secondary indexes that are gone from the table.
+    fn reindex_gone(state: &mut State, gone: &[Arc<R>]) {
+        gone.iter().for_each(|row| Self::reindex(state, Some(row), None));
+    }
+
     /// Brings a row of a checkpoint into the indexes. What is cheaper for all rows at once is left to `index_loaded`.
     fn index_row(state: &mut State, row: &Arc<R>) {
         Self::reindex(state, None, Some(row));
@@ -270,7 +284,7 @@ pub(crate) struct Entry<Kept> {
 }
 
 /// One table.
-pub(crate) struct Rows<T: TableType>(pub(crate) OrdMap<T::Key, Entry<T::Kept>>);
+pub(crate) struct Rows<T: TableType>(pub(crate) T::Map);
 
 impl<T: TableType> Clone for Rows<T> {
     fn clone(&self) -> Self {
@@ -280,7 +294,7 @@ impl<T: TableType> Clone for Rows<T> {
 
 impl<T: TableType> Default for Rows<T> {
     fn default() -> Self {
-        Self(OrdMap::new())
+        Self(T::Map::default())
     }
 }
 

@@ -10,6 +10,7 @@ use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NAMESPACE, DEFAULT_NODE_POOL, 
 
 use crate::change::{Change, RowKey, Visitor};
 use crate::digest::{self, Digest};
+use crate::row_map::RowMap;
 use crate::state::{BUILT_IN_INDEX, State};
 use crate::table::{Entry, Kept, Table, TableType, tables};
 
@@ -95,6 +96,26 @@ impl<'a> Tx<'a> {
         true
     }
 
+    /// Drops rows that are there, each named once, as `delete` does one by one: changes come in the order of `rows`.
+    pub(crate) fn delete_all<T: TableType>(&mut self, rows: Vec<Arc<T::Row>>) {
+        self.touched[T::TABLE as usize] |= !rows.is_empty();
+        let keys: Vec<T::Key> = rows.iter().map(|row| T::key(row)).collect();
+        let mut sorted: Vec<(T::Key, usize)> = keys.iter().cloned().zip(0..).collect();
+        sorted.sort_unstable();
+        let (sorted, places): (Vec<T::Key>, Vec<usize>) = sorted.into_iter().unzip();
+        let mut hashes = vec![None; rows.len()];
+        let mut places = sorted.iter().zip(places);
+        T::rows_mut(self.state).0.remove_sorted(&sorted, |key, entry| {
+            if let Some((_, place)) = places.find(|(wanted, _)| *wanted == key) {
+                hashes[place] = Some(entry.hash);
+            }
+        });
+        T::reindex_gone(self.state, &rows);
+        for ((key, row), hash) in keys.into_iter().zip(rows).zip(hashes) {
+            self.note::<T>(&key, Some(row), hash.expect("rows are dropped that are there"), None);
+        }
+    }
+
     /// Counts the table as changed though none of its rows is.
     pub(crate) fn bump(&mut self, table: Table) {
         self.touched[table as usize] = true;
@@ -116,6 +137,11 @@ impl<'a> Tx<'a> {
             None => (None, Digest::ZERO),
         };
         T::reindex(self.state, old.as_ref(), after.as_ref());
+        self.note::<T>(key, old, old_hash, after);
+    }
+
+    /// Adds the write of a row to the entry's changes: one a row, in the place of its last write.
+    fn note<T: TableType>(&mut self, key: &T::Key, old: Option<Arc<T::Row>>, old_hash: Digest, after: Option<Arc<T::Row>>) {
         let next = self.pending.len();
         let (before, before_hash) = match self.positions.entry(T::row_key(key)) {
             std::collections::btree_map::Entry::Vacant(vacant) => {

@@ -18,14 +18,17 @@ use songline_model::{AllocId, NodeId, Str};
 use tokio::sync::mpsc;
 
 use crate::message::{
-    AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
-    Call, Caller, ClientStats, FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, Signed,
-    StreamCall,
+    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart,
+    AllocationsSignal, AllocationsStats, Call, Caller, ClientStats, FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream,
+    NodeMetaApply, NodeMetaRead, Signed, StreamCall,
 };
 use crate::msgpack::{self, RawValue};
 use crate::net::{Channel, call_over, open_channel};
 use crate::yamux::Session;
-use crate::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, ReadFile, ReadLogs, RpcError, StreamFrame};
+use crate::{
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, Profile, ReadFile, ReadLogs, RpcError,
+    StreamFrame,
+};
 
 /// The data of an allocation as a tar, in pieces, an empty one last. A method of ours: nodes of the reference fetch that from each other
 /// over HTTP.
@@ -180,6 +183,38 @@ impl<R: Reach> NodeAgent for RemoteAgent<R> {
     async fn host_stats(&self) -> Result<Bytes, RpcError> {
         let answer = self.ask(ClientStats { node_id: self.node, ..ClientStats::default() }).await?;
         json(&answer.host_stats)
+    }
+
+    async fn agent_host(&self) -> Result<Bytes, RpcError> {
+        let answer = self.ask(AgentHost { node_id: self.node.to_string().into(), ..AgentHost::default() }).await?;
+        json(&answer.host_data)
+    }
+
+    async fn agent_profile(&self, ask: AskProfile) -> Result<Profile, RpcError> {
+        let (req_type, profile) = ask.on_wire();
+        let request = AgentProfile {
+            req_type,
+            profile,
+            seconds: ask.seconds,
+            debug: ask.debug,
+            gc: ask.gc,
+            node_id: self.node.to_string().into(),
+            ..AgentProfile::default()
+        };
+        let answer = self.ask(request).await?;
+        let payload = answer.payload.map(|payload| Bytes::from(payload.0)).unwrap_or_default();
+        Ok(Profile { headers: answer.http_headers.unwrap_or_default(), payload })
+    }
+
+    async fn agent_monitor(&self, ask: AskMonitor) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+        let request = AgentMonitor {
+            log_level: ask.level,
+            log_json: ask.json,
+            log_include_location: ask.location,
+            node_id: self.node.to_string().into(),
+            ..AgentMonitor::default()
+        };
+        frames::receive(self.open(request).await?).await
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
 
+mod about;
 pub mod agent_wire;
 mod exec;
 pub mod message;
@@ -13,6 +14,7 @@ mod server;
 pub mod servers_wire;
 pub mod yamux;
 
+pub use about::*;
 pub use exec::*;
 pub use node::*;
 pub use server::*;

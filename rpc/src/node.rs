@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, Str, Time};
 use tokio::sync::mpsc;
 
-use crate::{ExecCommand, ExecSession, RpcError};
+use crate::{AskMonitor, AskProfile, ExecCommand, ExecSession, Profile, RpcError};
 
 /// What a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
 pub trait NodeAgent: Send + Sync + 'static {
@@ -55,6 +55,18 @@ pub trait NodeAgent: Send + Sync + 'static {
 
     /// `ClientStats.Stats`, as the JSON of host statistics.
     fn host_stats(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
+
+    /// `Agent.Host`, as the JSON of `HostData`.
+    fn agent_host(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
+
+    /// `Agent.Profile`: how the agent spends its time or memory.
+    fn agent_profile(&self, ask: AskProfile) -> impl Future<Output = Result<Profile, RpcError>> + Send;
+
+    /// `Agent.Monitor`: what the agent logs from now on, in frames.
+    fn agent_monitor(
+        &self,
+        ask: AskMonitor,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 }
 
 /// `NodeMetaResponse` of the wire.

@@ -89,6 +89,8 @@ pub struct ClientAllocs {
     pub allocs: BTreeMap<AllocId, u64>,
     /// For the next call; at least 1.
     pub index: u64,
+    /// What allocations show the node of the one before them to take over its data.
+    pub migrate_tokens: BTreeMap<AllocId, Str>,
 }
 
 /// What a node says of one of its allocations.

@@ -87,7 +87,7 @@ fn main() -> Result<ExitCode> {
     let sum = sum.into_inner().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
     let counts = sum.counts;
     println!(
-        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} partitions, \
+        "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
          {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} nodes, {} allocs placed, \
          {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
         sum.seeds,
@@ -96,6 +96,7 @@ fn main() -> Result<ExitCode> {
         counts.acknowledged,
         counts.entries,
         counts.crashes,
+        counts.comebacks,
         counts.partitions,
         counts.terms,
         counts.memberships,

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use songline_client::reverse::NodeCalls;
+use songline_client::reverse::{Guard, NodeCalls};
 use songline_client::{Client, ClientConfig, NetServers};
 use songline_model::Str;
 use songline_rpc::port::Dialer;
 use tokio_util::sync::CancellationToken;
+
+use super::guard::ByPolicies;
 
 /// The node, and the way to its servers.
 pub(super) struct Lone {
@@ -17,11 +19,19 @@ pub(super) struct Lone {
 }
 
 impl Lone {
-    /// Starts a node that meets servers at these addresses. It is there before any of them answers.
-    pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer) -> anyhow::Result<Self> {
+    /// Starts a node that meets servers at these addresses. It is there before any of them answers. `acl`: whether callers have to show tokens.
+    pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer, acl: bool) -> anyhow::Result<Self> {
         let calls = Arc::new(NodeCalls::<Client<NetServers>>::default());
         let servers = Arc::new(NetServers::new(addresses, told.region.clone(), dialer, Some(calls.on_session())));
+        let guard = acl.then(|| Arc::new(ByPolicies::new(Arc::clone(&servers), told.region.clone())));
+        // Before the node makes its first session.
+        if let Some(guard) = &guard {
+            calls.guard(Arc::clone(guard) as Arc<dyn Guard>);
+        }
         let client = Arc::new(Client::start(told, Arc::clone(&servers)).await.context("starting the node agent")?);
+        if let Some(guard) = guard {
+            guard.set(&client);
+        }
         calls.set(&client);
         let closing = CancellationToken::new();
         let (moving, until) = (Arc::clone(&servers), closing.clone());

@@ -11,9 +11,12 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use futures_util::stream;
 use serde_json::{Value, json};
 use songline_api::{Answer, speak_for};
 use songline_lang::acl::{self, Access, Acl};
+use songline_model::AllocId;
+use songline_rpc::{NodeAgent, RpcError};
 
 use super::lone::Lone;
 use crate::config::network::{DEFAULT_RPC_PORT, with_port};
@@ -53,6 +56,12 @@ impl Relay {
 impl Answer for Relay {
     async fn answer(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
+        if let Some(alloc) = moved(&parts) {
+            return match self.data_of(&parts.headers, alloc).await {
+                Ok(data) => self.decorated(data),
+                Err((status, text)) => self.decorated(text_response(status, text)),
+            };
+        }
         let local = match parts.uri.path() {
             "/v1/agent/health" if parts.method == Method::GET => Some(self.health(&parts)),
             "/v1/agent/self" if parts.method == Method::GET => Some(self.own(&parts).await),
@@ -120,6 +129,25 @@ impl Relay {
                 "runtime": { "arch": std::env::consts::ARCH, "kernel.name": "linux", "version": env!("CARGO_PKG_VERSION") },
             },
         }))
+    }
+
+    /// The data of an allocation that was here, for the one that follows it on another node.
+    async fn data_of(&self, headers: &HeaderMap, alloc: &str) -> Result<Response, (StatusCode, String)> {
+        let denied = || (StatusCode::FORBIDDEN, "Permission denied".to_owned());
+        let missing = || (StatusCode::NOT_FOUND, "allocation not found".to_owned());
+        let client = &self.shared.lone.client;
+        let id: Option<AllocId> = alloc.parse().ok();
+        if self.shared.acl_enabled {
+            // Whether there is such an allocation is nobody's business who has no token for it.
+            let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
+            id.filter(|id| client.is_migrate_token(token, *id)).ok_or_else(denied)?;
+        }
+        let pieces = client.alloc_snapshot(id.ok_or_else(missing)?).await.map_err(|error| match error {
+            RpcError::Coded { code: 404, .. } => missing(),
+            other => (StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        })?;
+        let pieces = stream::unfold(pieces, |mut pieces| async move { pieces.recv().await.map(|piece| (piece, pieces)) });
+        Ok(Response::new(Body::from_stream(pieces)))
     }
 
     async fn servers(&self, request: &Parts) -> Local {
@@ -231,6 +259,12 @@ impl Relay {
             *request.uri_mut() = uri;
         }
     }
+}
+
+/// The allocation whose data is asked for.
+fn moved(request: &Parts) -> Option<&str> {
+    let path = request.uri.path().strip_prefix("/v1/client/allocation/")?;
+    path.strip_suffix("/snapshot").filter(|_| request.method == Method::GET)
 }
 
 /// All values of a parameter.

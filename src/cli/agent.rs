@@ -4,6 +4,7 @@ mod flags;
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use clap::Args;
 
 use crate::agent::Agent;
@@ -42,12 +43,23 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
 }
 
 async fn serve(config: AgentConfig) -> anyhow::Result<()> {
+    // A file that would become larger than this process may write is an error of that write, as a full disk is, and not the end of the process.
+    let _kept = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
+        .context("asking for the signal of files that are too large")?;
     let agent = Agent::start(config).await?;
     println!("==> Songline agent started");
     println!("==> HTTP: {}", agent.http_addr());
     tokio::select! {
         signal = stop_signal() => {
-            println!("==> Caught {}: stopping", signal?);
+            let signal = signal?;
+            let leaves = match signal {
+                "interrupt" => agent.config().leave_on_interrupt,
+                _ => agent.config().leave_on_terminate,
+            };
+            println!("==> Caught {signal}: {}", if leaves { "leaving and stopping" } else { "stopping" });
+            if leaves {
+                agent.leave().await;
+            }
             agent.stop().await;
             Ok(())
         }

@@ -50,8 +50,15 @@ fn document(text: &str) -> anyhow::Result<Value> {
     songline_lang::config::parse(text).map_err(|error| anyhow!("{error}"))
 }
 
-/// Sets what a document says. Empty values set nothing.
+/// Sets what a document says. Empty values set nothing. An error is one line, whatever the keys and values that it names hold.
 pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
+    apply_each(document, config).map_err(|error| {
+        let text = format!("{error:#}");
+        if text.contains(char::is_control) { anyhow!(super::one_line(&text)) } else { error }
+    })
+}
+
+fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
     let mut seen = Seen::default();
     each(document, &mut |key, value| {
         match key {
@@ -469,7 +476,7 @@ fn size(key: &str, value: &Value) -> anyhow::Result<u64> {
         other => bail!("{key}: unknown unit {other:?}"),
     };
     let number: u64 = digits.trim().parse().with_context(|| format!("{key}: expected a size, got {word:?}"))?;
-    Ok(number * unit)
+    number.checked_mul(unit).ok_or_else(|| anyhow!("{key}: {word:?} is more than can be counted"))
 }
 
 #[cfg(test)]
@@ -505,6 +512,25 @@ mod tests {
         assert_eq!(agent(json!({ "server": { "nope": 1 } })).expect_err("is refused").to_string(), "server unexpected keys nope");
         let (_, warnings) = agent(json!({ "server": { "raft_multiplier": 2 } })).expect("is a configuration");
         assert_eq!(warnings, ["server.raft_multiplier is accepted and has no effect yet"]);
+    }
+
+    #[test]
+    fn sizes_are_counted_or_refused() {
+        let bytes = |word| {
+            agent(json!({ "server": { "log_retention_bytes": word } })).map(|(config, _)| config.server.map(|s| s.log_retention_bytes))
+        };
+        assert_eq!(bytes("2Gi").expect("is a size"), Some(2 << 30));
+        assert_eq!(bytes("18446744073709551615").expect("is a size"), Some(u64::MAX));
+        let error = bytes("18446744073709551615k").expect_err("is refused").to_string();
+        assert_eq!(error, "log_retention_bytes: \"18446744073709551615k\" is more than can be counted");
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_it_names() {
+        for document in [json!({ "no\npe": 1 }), json!({ "server": { "heartbeat_grace": "5\r\nx" } })] {
+            let error = format!("{:#}", agent(document).expect_err("is refused"));
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
     }
 
     #[test]

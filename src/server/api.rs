@@ -15,7 +15,7 @@ use songline_api::{
     RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
-use songline_model::{Job, JobKey, NodeId, Str, Time};
+use songline_model::{Job, JobKey, NodeId, Secret, Str, Time};
 use songline_projections::State;
 use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +62,10 @@ impl Server for Core {
         Core::pass_on(self, address, request).await
     }
 
+    async fn leader_is_deaf(&self, address: &str) {
+        self.deaf(address).await;
+    }
+
     fn contact(&self) -> Contact {
         // Who has not heard of a leader since its start has not for as long as anybody can say.
         let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.stable_since).to_std());
@@ -103,8 +107,8 @@ impl Server for Core {
         text.trim().parse().unwrap_or(0)
     }
 
-    fn node_agent(&self, node: NodeId) -> Option<Arc<AnyNode>> {
-        self.any_node(node)
+    fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
+        self.any_node(node, token)
     }
 
     fn local_node(&self) -> Option<NodeId> {
@@ -224,7 +228,7 @@ impl Server for Core {
 
     fn health(&self) -> Health {
         let known = self.log().leadership().borrow().leader.is_some();
-        let wrong = self.fence.why().or_else(|| self.room.check().err().map(|error| error.to_string()));
+        let wrong = self.fence.why().or_else(|| self.disk_trouble()).or_else(|| self.room.check().err().map(|error| error.to_string()));
         let wrong = wrong.or_else(|| (!known).then(|| "no leader".to_owned()));
         let server = Wellness { ok: wrong.is_none(), message: wrong.unwrap_or_else(|| "ok".to_owned()) };
         let client = self.local_node().map(|_| Wellness { ok: true, message: "ok".into() });
@@ -277,6 +281,10 @@ impl Server for Core {
 
     fn fenced(&self) -> Option<String> {
         self.fence.why()
+    }
+
+    fn disk_trouble(&self) -> Option<String> {
+        Core::disk_trouble(self)
     }
 
     fn stable_since(&self) -> Time {

@@ -6,6 +6,7 @@
 mod archives;
 pub(crate) mod autopilot;
 pub(crate) mod kek;
+mod leave;
 mod membership;
 pub(crate) mod peers;
 
@@ -22,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use songline_api::Leader;
 use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::peers::{Answers, Peers, SharedKey, Topic};
@@ -50,12 +53,20 @@ pub struct Cluster {
     peers: Peers,
     known: Mutex<BTreeMap<ServerId, Known>>,
     promised: Mutex<Option<(BTreeMap<ServerId, String>, Instant)>>,
+    /// Who leads, by the last greeting that said it.
+    hearsay: watch::Sender<Option<ServerId>>,
+    /// This server is about to leave: it does not look for its cluster any more.
+    leaving: CancellationToken,
+    /// Why servers did not answer, by their addresses: told when it becomes another reason.
+    silent: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     greeting: Greeting,
     heard: Instant,
+    /// When it last answered: one that only asks may not hear this server.
+    answered: Option<Instant>,
 }
 
 /// What servers tell each other of themselves.
@@ -122,7 +133,16 @@ pub struct ServerSeen {
 impl Cluster {
     pub(crate) fn new(config: &ServerConfig, id: ServerId, address: String, dialer: Dialer) -> Self {
         let key: Option<SharedKey> = config.encrypt.as_ref().map(|key| blake3::derive_key("songline encrypt key of servers", key.reveal()));
-        Self { id, address, peers: Peers::new(dialer, key), known: Mutex::default(), promised: Mutex::default() }
+        Self {
+            id,
+            address,
+            peers: Peers::new(dialer, key),
+            known: Mutex::default(),
+            promised: Mutex::default(),
+            hearsay: watch::Sender::new(None),
+            leaving: CancellationToken::new(),
+            silent: Mutex::default(),
+        }
     }
 
     /// This server's number.
@@ -139,10 +159,41 @@ impl Cluster {
         self.peers.clone()
     }
 
-    fn note(&self, greeting: Greeting) {
+    /// Remembers what a server tells of itself, asked or not.
+    fn note(&self, greeting: Greeting, is_answer: bool) {
         if greeting.id != self.id {
-            lock(&self.known).insert(greeting.id, Known { greeting, heard: Instant::now() });
+            let leader = greeting.leader;
+            self.hearsay.send_if_modified(|known| leader.is_some() && std::mem::replace(known, leader) != leader);
+            let (mut known, now) = (lock(&self.known), Instant::now());
+            let before = known.get(&greeting.id).and_then(|it| it.answered);
+            let answered = if is_answer { Some(now) } else { before };
+            known.insert(greeting.id, Known { greeting, heard: now, answered });
         }
+    }
+
+    /// Says that a server does not answer, once for every reason.
+    fn note_silence(&self, address: &str, why: String) {
+        let mut silent = lock(&self.silent);
+        if silent.get(address) == Some(&why) {
+            return tracing::debug!(address, why, "a server still does not answer");
+        }
+        tracing::warn!(address, why, "a server does not answer");
+        silent.insert(address.to_owned(), why);
+    }
+}
+
+impl Cluster {
+    /// Changes of who leads, as others say it.
+    pub(super) fn hearsay(&self) -> watch::Receiver<Option<ServerId>> {
+        self.hearsay.subscribe()
+    }
+
+    /// Where that one is, if it was said lately. It is never this server: that would be old.
+    pub(super) fn leader_of_others(&self) -> Option<String> {
+        let known = lock(&self.known);
+        let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX);
+        let newest = fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
+        newest.greeting.members.get(&newest.greeting.leader?).cloned()
     }
 }
 
@@ -196,7 +247,7 @@ pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
 
 /// Looks for a cluster, or after the members of this one, until the server goes down.
 pub(crate) fn start(core: &Arc<Core>) {
-    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
+    let (own, shutdown, leaving) = (Arc::downgrade(core), core.shutdown_token().clone(), core.cluster().leaving.clone());
     tokio::spawn(async move {
         let look = async {
             while let Some(wait) = look_around(&own).await {
@@ -205,6 +256,7 @@ pub(crate) fn start(core: &Arc<Core>) {
         };
         tokio::select! {
             () = look => {}
+            () = leaving.cancelled() => {}
             () = shutdown.cancelled() => {}
         }
     });
@@ -217,7 +269,14 @@ async fn look_around(own: &Weak<Core>) -> Option<Duration> {
         core.keep_own_address().await;
         return Some(GREET_EVERY);
     }
+    if core.stays_away() {
+        return Some(GREET_EVERY);
+    }
     core.greet_all().await;
+    if core.disk_trouble().is_some() {
+        // Who leads is heard in no other way.
+        return Some(SEEK_EVERY);
+    }
     let initialized = core.log().is_initialized().await.unwrap_or(true);
     let seeking = !initialized || core.is_forgotten();
     if !seeking {
@@ -315,11 +374,30 @@ impl Core {
         let greetings = addresses.iter().map(|address| self.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
-                Ok(greeting) if greeting.region == self.info.region => self.cluster.note(greeting),
+                Ok(greeting) if greeting.region == self.info.region => {
+                    lock(&self.cluster.silent).remove(address);
+                    self.cluster.note(greeting, true);
+                }
                 Ok(greeting) => {
                     tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
                 }
-                Err(error) => tracing::debug!(%address, %error, "a server does not answer"),
+                Err(why) => self.cluster.note_silence(address, why),
+            }
+        }
+    }
+
+    /// Returns when the server at `address`, which leads, has left two greetings in a row without an answer.
+    pub(super) async fn deaf(&self, address: &str) {
+        let began = Instant::now();
+        loop {
+            tokio::time::sleep(GREET_WITHIN / 4).await;
+            // One that nobody has greeted for a while, because this server is busy, is not deaf.
+            if !lock(&self.cluster.silent).contains_key(address) {
+                continue;
+            }
+            let answered = lock(&self.cluster.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
+            if answered.unwrap_or(began).elapsed() > 2 * GREET_EVERY + GREET_WITHIN {
+                return;
             }
         }
     }
@@ -497,16 +575,20 @@ impl Answers for Core {
             Topic::Consensus => {
                 // What cannot be stored is better not begun.
                 self.room.check().map_err(|error| error.to_string())?;
+                if let Some(why) = self.disk_trouble() {
+                    return Err(why);
+                }
                 Ok(log.receive(question).await)
             }
             Topic::Greeting => {
                 let theirs: Greeting = decode(&question)?;
                 if theirs.region == self.info.region {
-                    self.cluster.note(theirs);
+                    self.cluster.note(theirs, false);
                 }
                 Ok(encode(&self.greeting()))
             }
             Topic::Join => Ok(encode(&self.let_in(decode(&question)?).await?)),
+            Topic::Leave => Ok(encode(&self.let_go(decode(&question)?).await?)),
             Topic::Promise => self.promise(&decode(&question)?).map(|()| Bytes::new()),
             Topic::KeyEncryptionKey => self.answer_about_kek(&question),
             Topic::Archive => self.answer_about_archive(&question).await,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use songline_api::Proposal;
 use songline_api::watch::WatchKey;
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, RegisterNode, UpdateEvals, UpdateNodeStatus};
-use songline_model::{AllocId, Allocation, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time};
+use songline_model::{
+    AllocId, Allocation, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
+};
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::reports;
@@ -212,11 +214,25 @@ fn client_allocs(view: &State, from: &NodeAuth) -> Result<ClientAllocs, RpcError
     for alloc in view.allocs_of_node(from.id) {
         answer.allocs.insert(alloc.id, alloc.alloc_modify_index);
         answer.index = answer.index.max(alloc.modify_index);
+        if let Some(token) = token_of_move(view, alloc) {
+            answer.migrate_tokens.insert(alloc.id, token);
+        }
     }
     if answer.allocs.is_empty() {
         answer.index = view.table_index(songline_projections::Table::Allocs);
     }
     Ok(answer)
+}
+
+/// What an allocation shows another node to take over the data of the one before it, if it should.
+fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
+    let wanted = alloc.group()?.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky && disk.migrate);
+    if !wanted || alloc.server_terminal() {
+        return None;
+    }
+    let before = view.alloc(alloc.previous_allocation?)?;
+    let node = before.node_id.filter(|node| Some(*node) != alloc.node_id).and_then(|node| view.node(node))?;
+    migrate_token::of(before.id, &node.secret_id)
 }
 
 fn check_registration(node: &Node) -> Result<(), RpcError> {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use songline_log::Failure;
 use tokio::sync::watch;
 
 use super::Core;
@@ -48,7 +49,7 @@ impl Core {
             biased;
             // The fence goes with the server, so somebody is always there to tell.
             _ = fenced.wait_for(Option::is_some) => None,
-            failure = self.log().failed() => Some(failure.to_string()),
+            failure = self.failed_for_good() => Some(failure),
         };
         // Applying stops because of the fence, so the log may have said it first.
         let why = match (self.fence.why(), failure) {
@@ -60,6 +61,17 @@ impl Core {
         };
         self.end_workers().await;
         why
+    }
+
+    /// Returns when consensus has failed, and not for want of a disk that works.
+    async fn failed_for_good(&self) -> String {
+        let mut failures = self.log().failures();
+        let for_good = |failure: &Option<Failure>| matches!(failure, Some(Failure::Consensus(_)));
+        match failures.wait_for(for_good).await.map(|failure| failure.clone()) {
+            Ok(Some(failure)) => failure.to_string(),
+            // The log lives as long as the server.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// Their threads must not outlive the runtime that they wait in.

@@ -36,6 +36,10 @@ pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
 impl Core {
     /// Who leads, and where.
     pub(super) fn leader(&self) -> Leader {
+        if self.disk_trouble().is_some() {
+            // Nobody tells this server by the way of consensus.
+            return self.leader_by_hearsay().map_or(Leader::Nobody, |address| Leader::At(address.into()));
+        }
         let now = *self.log().leadership().borrow();
         if now.is_leader {
             return Leader::Here;
@@ -51,10 +55,13 @@ impl Core {
     /// Returns once that is another than `known`.
     pub(super) async fn leader_other_than(&self, known: &Leader) {
         let (mut leadership, mut members) = (self.log().leadership(), self.log().members());
+        let (mut failures, mut hearsay) = (self.log().failures(), self.cluster.hearsay());
         while self.leader() == *known {
             tokio::select! {
                 Ok(()) = leadership.changed() => {}
                 Ok(()) = members.changed() => {}
+                Ok(()) = failures.changed() => {}
+                Ok(()) = hearsay.changed() => {}
                 // The log is closed: nothing changes any more.
                 else => std::future::pending().await,
             }

@@ -31,6 +31,9 @@ async fn run(core: Weak<Core>) {
         let Some(core) = core.upgrade() else { return };
         core.past.forget_unused();
         let log = core.log();
+        if log.failure().is_some() {
+            continue;
+        }
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
         let due = applied.saturating_sub(saved) >= ENTRIES_MAX || applied > saved && checked.elapsed() >= AGE_MAX;

@@ -45,19 +45,81 @@ pub(crate) struct Reaction {
 /// Batches of reactions, and the state after each batch.
 pub(crate) type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
 
+/// The other end of them.
+pub(crate) type Reacting = mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>;
+
 /// The one writer of the state.
 pub struct Machine {
     state: State,
     /// Index of the checkpoint that the state began with.
     installed: Option<u64>,
     core: Weak<Core>,
-    reactions: mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>,
+    reactions: Option<Reacting>,
+    announced: Announced,
+}
+
+/// What another state, whose place this one takes in the same process, has told everybody.
+#[derive(Debug, Clone, Copy)]
+enum Announced {
+    /// There was none.
+    Nothing,
+    /// It is looked up when this one begins: until then the other may still tell.
+    NotLookedUp,
+    /// What happened up to this index.
+    UpTo(u64),
 }
 
 impl Machine {
     pub(crate) fn new(core: &Arc<Core>) -> (Self, Reactions) {
         let (reactions, receiver) = mpsc::unbounded_channel();
-        (Self { state: State::new(), installed: None, core: Arc::downgrade(core), reactions }, receiver)
+        *lock(&core.reactions) = Some(reactions.clone());
+        (
+            Self {
+                state: State::new(),
+                installed: None,
+                core: Arc::downgrade(core),
+                reactions: Some(reactions),
+                announced: Announced::Nothing,
+            },
+            receiver,
+        )
+    }
+
+    /// One that takes the place of another, which has to be no more before anything is applied here.
+    pub(crate) fn again(core: &Arc<Core>) -> Self {
+        Self {
+            state: State::new(),
+            installed: None,
+            core: Arc::downgrade(core),
+            reactions: core.reactions(),
+            announced: Announced::NotLookedUp,
+        }
+    }
+
+    /// Whether everybody knows what the last applied entry did.
+    fn is_old_news(&mut self) -> bool {
+        if let Announced::NotLookedUp = self.announced {
+            self.announced = Announced::UpTo(self.core.upgrade().map_or(0, |core| core.announced()));
+        }
+        match self.announced {
+            Announced::Nothing | Announced::NotLookedUp => false,
+            Announced::UpTo(index) => self.state.applied_index() <= index,
+        }
+    }
+
+    /// A state that has become what another was must be what it was.
+    fn compare(&self) {
+        let Some(core) = self.core.upgrade() else { return };
+        let view = core.view();
+        if view.applied_index() != self.state.applied_index() || view.digest() == self.state.digest() {
+            return;
+        }
+        let why = format!(
+            "the state at index {} that was rebuilt from the disk differs from the one before its failure; `songline log verify` tells more",
+            view.applied_index()
+        );
+        core.fence.set(why.clone());
+        std::panic::resume_unwind(Box::new(why));
     }
 
     /// Tells the record of what entries did about the entry that was just applied.
@@ -93,7 +155,9 @@ impl Machine {
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
         // Whoever follows leadership is gone only when the server is going down.
-        let _ = self.reactions.send((view, reactions));
+        if let Some(told) = &self.reactions {
+            let _ = told.send((view, reactions));
+        }
     }
 }
 
@@ -108,7 +172,9 @@ impl StateMachine for Machine {
             let started = Instant::now();
             let archive = |digest: &str| self.core.upgrade()?.archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
-                if let Some(core) = self.core.upgrade() {
+                if !self.is_old_news()
+                    && let Some(core) = self.core.upgrade()
+                {
                     core.touches().pass(self.state.applied_index());
                 }
                 replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
@@ -129,10 +195,18 @@ impl StateMachine for Machine {
             }
             let took = started.elapsed();
             let Applied { index, result, changes, repeated } = applied;
+            if self.is_old_news() {
+                self.compare();
+                replies.push(Reply { index, result, took });
+                continue;
+            }
             let changes = Arc::new(changes);
             self.record(kind, &result, repeated.then_some(index), &changes);
             reactions.push(Reaction { index, kind, changes });
             replies.push(Reply { index, result, took });
+        }
+        if self.is_old_news() {
+            return replies;
         }
         self.publish(reactions);
         if let Some(core) = self.core.upgrade() {
@@ -148,6 +222,9 @@ impl StateMachine for Machine {
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
         self.state = crate::ahead::read_state(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
+        if self.is_old_news() {
+            return Ok(());
+        }
         let core = self.core.upgrade();
         if let Some(core) = &core {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;

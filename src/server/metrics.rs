@@ -101,7 +101,7 @@ impl Core {
         lock(&self.metrics.served).clone()
     }
 
-    fn counters(&self) -> [(&'static str, u64); 5] {
+    fn counters(&self) -> [(&'static str, u64); 7] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("nomad.nomad.plan.evaluated", read(&self.metrics.plans)),
@@ -109,6 +109,8 @@ impl Core {
             ("nomad.nomad.plan.allocs_placed", read(&self.metrics.allocs_placed)),
             ("nomad.nomad.worker.evals_processed", read(&self.metrics.evals_processed)),
             ("songline.alloc_updates.dropped", read(&self.metrics.alloc_updates_dropped)),
+            ("songline.disk.failures", self.disk.failures()),
+            ("songline.disk.returns", self.disk.returns()),
         ]
     }
 
@@ -129,6 +131,8 @@ impl Core {
             plain("nomad.nomad.blocked_evals.total_escaped", escaped),
             plain("nomad.raft.applied_index", usize::try_from(view.applied_index()).unwrap_or(usize::MAX)),
             plain("nomad.raft.unapplied", usize::try_from(self.log().unapplied()).unwrap_or(usize::MAX)),
+            plain("songline.disk.failed", usize::from(self.disk_trouble().is_some())),
+            plain("songline.disk.full", usize::from(self.room.check().is_err())),
             plain("nomad.state.evals", view.table_len(Table::Evals)),
             plain("nomad.state.allocs", view.table_len(Table::Allocs)),
         ];

@@ -11,26 +11,53 @@ use crate::progress::Times;
 use crate::trial::Trial;
 use crate::{Run, say};
 
-/// How many writers there are.
-const WRITERS: usize = 12;
+/// How many writers there are, in a short run and in a long one.
+const WRITERS: u64 = 12;
+const WRITERS_LONG: u64 = 32;
+/// So many kills one cluster goes through; after them comes a new one, for which the disk need not hold what the others wrote.
+const KILLS_OF_ONE_CLUSTER: u64 = 100;
 
 #[test]
 fn nothing_acknowledged_is_lost_or_doubled_when_servers_are_killed() -> Result<()> {
     let Some(run) = Run::begin("kills") else { return Ok(()) };
     let kills = run.count("KILLS", 50, 1000);
-    kill_again_and_again(3, kills, run.seed)
+    // Acknowledged between two kills at least, beside some more by chance.
+    let between = run.count("WRITES", 20, 5_000);
+    let writers = usize::try_from(run.count("WRITERS", WRITERS, WRITERS_LONG))?;
+    let (mut done, mut acknowledged, mut times) = (0, 0, Deaths::default());
+    while done < kills {
+        let more = KILLS_OF_ONE_CLUSTER.min(kills - done);
+        acknowledged += kill_again_and_again(3, more, between, writers, run.seed.wrapping_add(done), &mut times)?;
+        done += more;
+    }
+    say(&format!("{kills} kills in all, {acknowledged} writes acknowledged, 0 lost, 0 doubled; {times}"));
+    Ok(())
 }
 
 #[test]
 fn one_server_alone_loses_nothing_either() -> Result<()> {
     let Some(run) = Run::begin("kills of one") else { return Ok(()) };
-    kill_again_and_again(1, 3, run.seed)
+    kill_again_and_again(1, 3, 20, usize::try_from(WRITERS)?, run.seed, &mut Deaths::default())?;
+    Ok(())
 }
 
-fn kill_again_and_again(servers: usize, kills: u64, seed: u64) -> Result<()> {
+/// For how long nothing was written after them.
+#[derive(Default)]
+struct Deaths {
+    of_leader: Times,
+    of_follower: Times,
+}
+
+impl std::fmt::Display for Deaths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "without writes after the death of a leader: {}; of a follower: {}", self.of_leader, self.of_follower)
+    }
+}
+
+/// Gives how many writes were acknowledged.
+fn kill_again_and_again(servers: usize, kills: u64, between: u64, writers: usize, seed: u64, times: &mut Deaths) -> Result<u64> {
     let mut chance = Chance::new(seed);
-    let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, WRITERS, seed)?;
-    let (mut of_leader, mut of_follower) = (Times::default(), Times::default());
+    let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, writers, seed)?;
     for kill in 0..kills {
         let leader = trial.cluster.leader()?;
         let followers = trial.cluster.others(leader);
@@ -38,13 +65,13 @@ fn kill_again_and_again(servers: usize, kills: u64, seed: u64) -> Result<()> {
         let follower = followers.get(usize::try_from(chance.below(2))?).copied();
         let victim = follower.filter(|_| chance.below(2) == 0).unwrap_or(leader);
         trial.progress().mark();
-        trial.back(20 + chance.below(200)).with_context(|| format!("before kill {kill}"))?;
+        trial.back(between + chance.below(200)).with_context(|| format!("before kill {kill}"))?;
 
         trial.progress().mark();
         trial.cluster.servers[victim].kill()?;
         if servers > 1 {
             let gap = trial.back(20).with_context(|| format!("after kill {kill} of {}", trial.cluster.servers[victim].name))?;
-            let times = if victim == leader { &mut of_leader } else { &mut of_follower };
+            let times = if victim == leader { &mut times.of_leader } else { &mut times.of_follower };
             times.add(gap);
             // Sometimes it misses more than a little.
             trial.progress().over(Duration::from_millis(chance.below(300)));
@@ -53,10 +80,8 @@ fn kill_again_and_again(servers: usize, kills: u64, seed: u64) -> Result<()> {
         trial.all_serve().with_context(|| format!("after kill {kill}"))?;
         if kill % 10 == 9 {
             let acknowledged = trial.progress().acknowledged();
-            say(&format!("{} kills, {acknowledged} writes acknowledged; without writes after a leader's death {of_leader}", kill + 1));
+            say(&format!("{} kills, {acknowledged} writes acknowledged; {times}", kill + 1));
         }
     }
-    trial.finish(&format!("{kills} kills"))?;
-    say(&format!("without writes after the death of a leader: {of_leader}; of a follower: {of_follower}"));
-    Ok(())
+    Ok(trial.finish(&format!("{kills} kills"))?.acknowledged)
 }

@@ -3,8 +3,8 @@
 //!
 //! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test here says so and passes. Faults of the network are made by a
 //! switch in this process, so no traffic control of the kernel is needed. One test runs at a time.
-//! `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS` and `PARTITIONS` say how many; `SONGLINE_FAULTS_SEED` repeats a run as far as timing
-//! lets; `SONGLINE_FAULTS_LOGS` prints the last words of every server. Numbers are meant for a release build.
+//! `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS`, `WRITES` between two of them, `WRITERS` and `PARTITIONS` say how many;
+//! `SONGLINE_FAULTS_SEED` repeats a run as far as timing lets; `SONGLINE_FAULTS_LOGS` prints the last words of every server. Numbers are meant for a release build.
 
 mod caller;
 mod chance;

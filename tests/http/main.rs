@@ -13,6 +13,7 @@ mod exec;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;
+mod hostile;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
@@ -32,3 +33,4 @@ mod shapes;
 mod snapshots;
 mod story;
 mod task_api;
+mod tls;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::http::Request;
+use crate::http::{Connection, Request};
 use crate::process;
 use crate::story::{Story, texts};
 
@@ -236,5 +236,61 @@ fn a_node_judges_by_the_policies_that_servers_know() -> Result<()> {
     // Judged by the server that it is passed on to.
     ensure!(status(with("GET", "/v1/jobs", &looker))? == 403);
     ensure!(status(with("GET", "/v1/jobs", &management))? == 200);
+    Ok(())
+}
+
+#[test]
+fn users_reach_what_a_node_has_through_servers_with_their_own_tokens() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ports = Ports::free()?;
+    let servers = server(dir.path(), &ports, true)?;
+    let node = node(dir.path(), "guarded", &ports, true)?;
+    let bootstrap = servers.put("/v1/acl/bootstrap", &json!({}))?;
+    let management = bootstrap["SecretID"].as_str().context("a secret")?.to_owned();
+    let with = |method: &str, target: &str, token: &str| Request::new(method, target).header("X-Nomad-Token", token);
+    let token = |name: &str, rules: &str| -> Result<String> {
+        let policy = json!({"Name": name, "Rules": rules});
+        servers.call(&with("PUT", &format!("/v1/acl/policy/{name}"), &management).json(&policy))?;
+        let token = json!({"Name": name, "Type": "client", "Policies": [name]});
+        let token = servers.call(&with("PUT", "/v1/acl/token", &management).json(&token))?.json()?;
+        Ok(token["SecretID"].as_str().context("a secret")?.to_owned())
+    };
+    let reader = token("reader", "namespace \"default\" { capabilities = [\"read-job\", \"read-logs\"] }")?;
+    let looker = token("looker", "agent { policy = \"read\" }")?;
+
+    servers.call(&with("PUT", "/v1/jobs", &management).json(&job("guarded", 1)))?;
+    let deadline = std::time::Instant::now() + crate::story::WITHIN;
+    let alloc = loop {
+        let list = servers.call(&with("GET", "/v1/job/guarded/allocations", &management))?.json()?;
+        match list.as_array().into_iter().flatten().find(|alloc| alloc["ClientStatus"] == "running") {
+            Some(alloc) => break alloc.clone(),
+            None => ensure!(std::time::Instant::now() < deadline, "it does not run: {list}"),
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+    };
+    let (alloc, id) = (alloc["ID"].as_str().context("an id")?, alloc["NodeID"].as_str().context("a node")?.to_owned());
+    for agent in [&servers, &node] {
+        let log = format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true");
+        for (token, status) in [(&management, 200), (&reader, 200), (&looker, 403)] {
+            let answer = agent.ask(&with("GET", &log, token))?;
+            ensure!(answer.head.status == status, "the log: {} {}", answer.head.status, answer.text());
+        }
+        let files = format!("/v1/client/fs/ls/{alloc}?path=/");
+        ensure!(agent.ask(&with("GET", &files, &reader))?.head.status == 403, "files are not logs");
+        // What is asked of the node's agent, by whichever agent is asked.
+        let host = agent.call(&with("GET", &format!("/v1/agent/host?node_id={id}"), &looker))?.json()?;
+        ensure!(host["AgentID"] == id.as_str() && host["HostData"]["OS"].is_string(), "{host}");
+        let denied = agent.ask(&with("GET", &format!("/v1/agent/host?node_id={id}"), &reader))?;
+        ensure!(denied.head.status == 403, "{} {}", denied.head.status, denied.text());
+        let profile = agent.call(&with("GET", &format!("/v1/agent/pprof/cmdline?node_id={id}"), &management))?.text();
+        ensure!(profile.contains("songline") && profile.contains("agent"), "{profile:?}");
+        let monitor = with("GET", &format!("/v1/agent/monitor?node_id={id}&log_level=trace"), &looker);
+        let mut connection = Connection::open(agent.http(), deadline)?;
+        let head = connection.send(&monitor, deadline)?;
+        ensure!(head.status == 200, "the node's log: {}", head.status);
+        let piece = connection.read_some(deadline)?.context("a frame or a heartbeat")?;
+        ensure!(piece.starts_with(b"{"), "{}", String::from_utf8_lossy(&piece));
+    }
+    servers.call(&with("DELETE", "/v1/job/guarded", &management))?;
     Ok(())
 }

@@ -292,7 +292,7 @@ pub(super) fn agent_of<S: Server>(
     let alloc = view.alloc(id).ok_or_else(unknown)?;
     call.require_in(&alloc.namespace, capabilities)?;
     let node = alloc.node_id.ok_or_else(unknown)?;
-    let agent = call.server.node_agent(node).ok_or_else(|| ApiError::not_found("No path to node"))?;
+    let agent = call.server.node_agent(node, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))?;
     Ok((id, agent))
 }
 

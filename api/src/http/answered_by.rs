@@ -34,9 +34,15 @@ const ASKED: [&str; 14] = [
     "/v1/status/",
 ];
 
+/// The one route about agents that only the leader can answer: it changes who is a member.
+const OF_LEADER: &str = "/v1/agent/force-leave";
+
 impl AnsweredBy {
     /// Who answers a route with this root.
     pub(super) fn of(root: &str) -> Self {
+        if root == OF_LEADER {
+            return AnsweredBy::Leader;
+        }
         if ASKED.iter().any(|beginning| root.starts_with(beginning)) { AnsweredBy::Asked } else { AnsweredBy::Leader }
     }
 

@@ -14,7 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json;
-use songline_model::{Allocation, Str};
+use songline_model::{Allocation, Secret, Str};
 use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 
 use crate::error::ApiError;
@@ -37,6 +37,11 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 /// Drivers whose tasks see a file system of their own. Any other shows them the node's.
 const ISOLATING: [&str; 5] = ["exec", "docker", "java", "podman", "qemu"];
 
+/// Whether a task's driver keeps it apart from the node, so that a command in it has not the node's rights. What is not known is.
+pub fn is_kept_apart(alloc: &Allocation, task: &str) -> bool {
+    alloc.group().and_then(|group| group.task(task)).is_none_or(|task| ISOLATING.contains(&&*task.driver))
+}
+
 /// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
 /// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
 fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
@@ -44,8 +49,7 @@ fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation
     let caller = call.authenticate(secret);
     let caller = caller.map_err(|_| ApiError::internal("rpc error: Permission denied"))?;
     let may = |capability| caller.acl().namespace(&alloc.namespace, capability);
-    let on_node = alloc.group().and_then(|group| group.task(task)).is_some_and(|task| !ISOLATING.contains(&&*task.driver));
-    if may(NamespaceCapability::AllocExec) && (!on_node || may(NamespaceCapability::AllocNodeExec)) {
+    if may(NamespaceCapability::AllocExec) && (is_kept_apart(alloc, task) || may(NamespaceCapability::AllocNodeExec)) {
         return Ok(());
     }
     Err(ApiError::internal("Permission denied"))
@@ -167,7 +171,8 @@ async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socke
     let alloc = call.view().alloc(id).map(Arc::clone).ok_or_else(unknown)?;
     let task = Str::new(call.query().text("task"));
     permitted(call, secret.as_deref(), &alloc, &task)?;
-    let agent = alloc.node_id.and_then(|node| call.server.node_agent(node)).ok_or_else(|| ApiError::not_found("No path to node"))?;
+    let token = secret.as_deref().map_or_else(|| call.secret(), Secret::new);
+    let agent = alloc.node_id.and_then(|node| call.server.node_agent(node, token)).ok_or_else(|| ApiError::not_found("No path to node"))?;
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }

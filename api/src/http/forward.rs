@@ -128,6 +128,7 @@ impl<S: Server> Api<S> {
                                 hold.until.get_or_insert(since + HOLD);
                                 Err(PassFailure::Lost(format!("{address} leads no longer")))
                             }
+                            () = server.leader_is_deaf(address) => Err(PassFailure::Lost(format!("{address} does not hear this server"))),
                             () = tokio::time::sleep(patience) => Err(PassFailure::Lost(format!("{address} does not answer"))),
                         }
                     } else {
@@ -152,7 +153,8 @@ impl<S: Server> Api<S> {
                 Leader::At(_) | Leader::Nobody => hold.begin(None),
             }
             if passed.by_server || !whole.is_there() || !hold.wait(server, &leader).await {
-                return Answered::Own(Err(if is_read { no_leader(Leaderless::Nothing) } else { hold.failure() }));
+                let error = if is_read { no_leader(Leaderless::Nothing) } else { hold.failure() };
+                return Answered::Own(Err(with_trouble(server, error)));
             }
         }
     }
@@ -251,6 +253,14 @@ fn no_leader(fate: Leaderless) -> ApiError {
         Leaderless::Unknown => "leadership was lost before the outcome was known",
     };
     ApiError { leaderless: Some(fate), ..ApiError::internal(text) }
+}
+
+/// Nobody leads, and this server may be why.
+fn with_trouble<S: Server>(server: &S, error: ApiError) -> ApiError {
+    match server.disk_trouble().filter(|_| error.leaderless == Some(Leaderless::Nothing)) {
+        Some(why) => ApiError { text: why.into(), ..error },
+        None => error,
+    }
 }
 
 /// How long an answer is waited for. A leader whose words come through and who does not hear this server is never replaced; asking it again

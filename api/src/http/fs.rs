@@ -320,7 +320,7 @@ pub(super) fn agent_of_node<S: Server>(call: &Call<S>, text: &str, unknown: fn(S
     if call.server.view().node(id).is_none() {
         return Err(unknown(format!("Unknown node {text}")));
     }
-    call.server.node_agent(id).ok_or_else(|| ApiError::not_found("No path to node"))
+    call.server.node_agent(id, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))
 }
 
 async fn host_stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use songline_lang::acl::{Acl, NamespaceCapability};
-use songline_model::Time;
+use songline_model::{Secret, Time};
 
 use crate::caller::{AuthError, Caller, Callers, denied, token_not_found, token_of};
 use crate::error::ApiError;
@@ -124,6 +124,11 @@ impl<S: Server> Call<S> {
     /// The token that the request showed; empty when there is none.
     pub fn token(&self) -> &str {
         token_of(&self.headers)
+    }
+
+    /// The same, to be passed on.
+    pub fn secret(&self) -> Secret {
+        Secret::new(self.token())
     }
 
     /// Refuses a caller for whom `may` is not true.

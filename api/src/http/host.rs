@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use songline_model::NodeId;
+use songline_rpc::NodeAgent;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
@@ -28,7 +30,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 /// `HostData` of the wire.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct HostData {
+pub(crate) struct HostData {
     #[serde(rename = "OS")]
     os: String,
     network: Vec<BTreeMap<&'static str, String>>,
@@ -50,10 +52,18 @@ struct DiskUsage {
 /// `HostDataResponse` of the wire: who was asked for stands beside the data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct HostDataResponse {
+struct HostDataResponse<T> {
     #[serde(rename = "AgentID")]
     agent_id: String,
-    host_data: HostData,
+    host_data: T,
+}
+
+/// Whose machine, profile or log is asked for.
+pub(super) enum Asked {
+    /// This agent's. Whoever named it is told who answers.
+    Own(Option<String>),
+    /// That of a node elsewhere.
+    Node(NodeId),
 }
 
 async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -61,25 +71,39 @@ async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "Permission denied"));
     }
-    let agent_id = asked_for(&call)?;
-    let host_data = tokio::task::spawn_blocking(look).await.map_err(|error| ApiError::internal(error.to_string()))?;
-    match agent_id {
-        None => call.plain(&host_data),
-        Some(agent_id) => call.plain(&HostDataResponse { agent_id, host_data }),
+    match asked_for(&call)? {
+        Asked::Own(None) => call.plain(&data().await?),
+        Asked::Own(Some(agent_id)) => call.plain(&HostDataResponse { agent_id, host_data: data().await? }),
+        Asked::Node(node) => {
+            let found = agent_of(&call, node)?.agent_host().await?;
+            let host_data: serde_json::Value =
+                serde_json::from_slice(&found).map_err(|error| ApiError::internal(format!("reading what the node says: {error}")))?;
+            call.plain(&HostDataResponse { agent_id: node.to_string(), host_data })
+        }
     }
 }
 
-/// Whom a request asks for by name. Only what runs in this process can be asked.
-pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Option<String>, ApiError> {
+/// What machine this is.
+pub(crate) async fn data() -> Result<HostData, ApiError> {
+    tokio::task::spawn_blocking(look).await.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// The agent of a node elsewhere, asked in the caller's name.
+pub(super) fn agent_of<S: Server>(call: &Call<S>, node: NodeId) -> Result<Arc<S::Node>, ApiError> {
+    call.server.node_agent(node, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))
+}
+
+/// Whom a request asks for by name: who runs in this process, or a node. Of other servers nobody but themselves can be asked.
+pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Asked, ApiError> {
     let (node, server) = (call.query().text("node_id"), call.query().text("server_id"));
     match (node.is_empty(), server.is_empty()) {
-        (true, true) => Ok(None),
+        (true, true) => Ok(Asked::Own(None)),
         (false, false) => Err(ApiError::bad_request("Cannot target node and server simultaneously")),
         (true, false) => {
             let info = call.server.info();
             let leads = *server == *"leader" && !call.server.leader_addr().is_empty();
             if leads || *server == info.name || call.server.agent_self().tags.get("id").is_some_and(|id| *id == *server) {
-                return Ok(Some(server.into_owned()));
+                return Ok(Asked::Own(Some(server.into_owned())));
             }
             Err(ApiError::internal(format!("unknown Nomad server {server}")))
         }
@@ -87,10 +111,10 @@ pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Option<String>, Api
             let id = ids::exact(&node).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
             let id = id.map(NodeId::from).unwrap_or_default();
             if call.server.local_node() == Some(id) {
-                return Ok(Some(node.into_owned()));
+                return Ok(Asked::Own(Some(node.into_owned())));
             }
             match call.server.view().node(id) {
-                Some(_) => Err(ApiError::not_found("No path to node")),
+                Some(_) => Ok(Asked::Node(id)),
                 None => Err(ApiError::not_found(format!("Unknown node \"{node}\""))),
             }
         }

@@ -8,15 +8,20 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use serde_json::json;
 use songline_lang::acl::Access;
+use songline_model::Str;
+use songline_rpc::{AskMonitor, NodeAgent, RpcError, StreamFrame};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::{AuthError, denied};
 use crate::error::ApiError;
 use crate::http::call::{Call, empty};
-use crate::http::host::asked_for;
+use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::monitor::{Heard, Lines, Monitor, level_named};
@@ -51,33 +56,58 @@ async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let with_place = option("log_include_location", "log_include_location")?;
     let plain = option("plain", "plain")?;
     let of_node = !query.text("node_id").is_empty();
-    asked_for(&call).map_err(|error| match error.code {
+    let told = |error: ApiError| match error.code {
         StatusCode::BAD_REQUEST => error,
         // The one who is asked tells why, and the code that it would have answered with.
         code if of_node => ApiError::internal(format!("RPC Error:: {},{}", code.as_u16(), error.text)),
         _ => ApiError::bad_request(error.text),
-    })?;
+    };
+    let asked = asked_for(&call).map_err(told)?;
     match call.authenticated() {
         Ok(caller) if caller.acl().agent(Access::Read) => {}
         // The stream has begun when it is known that there is nobody of that secret.
         Err(AuthError::Unknown) => return Ok(empty()),
         Ok(_) | Err(_) => return Err(denied()),
     }
-    let lines = Monitor::of_this_process().listen(level);
-    let show = move |heard: Heard| match heard {
-        Heard::Line(line) if json => line.json(with_place),
-        Heard::Line(line) => line.text(with_place),
-        Heard::Missed(count) => format!("[WARN] Monitor dropped {count} logs during monitor request\n"),
-    };
+    if let Asked::Node(node) = asked {
+        let level = query.text("log_level");
+        let ask = AskMonitor { level: Str::new(level), json, location: with_place };
+        let frames = agent_of(&call, node).map_err(told)?.agent_monitor(ask).await.map_err(|error| told(error.into()))?;
+        return Ok(relayed(frames, plain));
+    }
+    let (lines, show) = (Monitor::of_this_process().listen(level), shown(json, with_place));
     let shutdown = call.server.shutdown().clone();
     let (body, media) = if plain {
         (Body::from_stream(bare(lines, show, shutdown)), "text/plain")
     } else {
-        (Body::from_stream(framed(lines, show, shutdown)), "application/json")
+        (Body::from_stream(framed(lines, show, shutdown).map(|frame| Ok::<_, std::io::Error>(in_json(&frame)))), "application/json")
     };
+    Ok(streamed(body, media))
+}
+
+fn streamed(body: Body, media: &'static str) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    Ok(response)
+    response
+}
+
+/// What a node elsewhere tells.
+fn relayed(frames: mpsc::Receiver<Result<StreamFrame, RpcError>>, plain: bool) -> Response {
+    let frames = ReceiverStream::new(frames).map(move |frame| match frame {
+        Ok(frame) if plain => Ok(frame.data),
+        Ok(frame) => Ok(in_json(&frame)),
+        Err(error) => Err(std::io::Error::other(error)),
+    });
+    streamed(Body::from_stream(frames), if plain { "text/plain" } else { "application/json" })
+}
+
+/// How lines are shown.
+pub(crate) fn shown(json: bool, with_place: bool) -> impl Fn(Heard) -> String + Send + 'static {
+    move |heard| match heard {
+        Heard::Line(line) if json => line.json(with_place),
+        Heard::Line(line) => line.text(with_place),
+        Heard::Missed(count) => format!("[WARN] Monitor dropped {count} logs during monitor request\n"),
+    }
 }
 
 type Pieces = Result<Bytes, std::io::Error>;
@@ -99,11 +129,12 @@ fn bare(
     }
 }
 
-fn framed(
+/// The lines in frames; an empty one says that the stream lives.
+pub(crate) fn framed(
     mut lines: Lines,
     show: impl Fn(Heard) -> String + Send + 'static,
     shutdown: CancellationToken,
-) -> impl futures_util::Stream<Item = Pieces> + Send {
+) -> impl futures_util::Stream<Item = StreamFrame> + Send {
     async_stream::stream! {
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -113,7 +144,7 @@ fn framed(
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                () = tokio::time::sleep_until(due), if !gathered.is_empty() => yield Ok(frame(&mut gathered)),
+                () = tokio::time::sleep_until(due), if !gathered.is_empty() => yield frame(&mut gathered),
                 heard = lines.next() => {
                     let Some(heard) = heard else { break };
                     if gathered.is_empty() {
@@ -121,17 +152,23 @@ fn framed(
                     }
                     gathered.push_str(&show(heard));
                     if gathered.len() >= FRAME_BYTES {
-                        yield Ok(frame(&mut gathered));
+                        yield frame(&mut gathered);
                     }
                 },
-                _ = heartbeat.tick() => yield Ok(Bytes::from_static(b"{}")),
+                _ = heartbeat.tick() => yield StreamFrame::default(),
             }
         }
     }
 }
 
 /// The lines that were gathered, as one frame.
-fn frame(gathered: &mut String) -> Bytes {
-    let data = STANDARD.encode(std::mem::take(gathered));
-    Bytes::from(json!({"Data": data, "FileEvent": "log"}).to_string())
+fn frame(gathered: &mut String) -> StreamFrame {
+    StreamFrame { data: std::mem::take(gathered).into(), file_event: Str::new_static("log"), ..StreamFrame::default() }
+}
+
+fn in_json(frame: &StreamFrame) -> Bytes {
+    if frame.data.is_empty() {
+        return Bytes::from_static(b"{}");
+    }
+    Bytes::from(json!({"Data": STANDARD.encode(&frame.data), "FileEvent": frame.file_event}).to_string())
 }

@@ -4,19 +4,23 @@ use std::fmt::Write as _;
 use std::fs;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use songline_lang::acl::Access;
+use songline_rpc::{AskProfile, NodeAgent};
 
 use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::host::asked_for;
+use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 
 /// Profiles of the reference that are not offered here: they are of its runtime, or would need a profiler inside this process.
 const NOT_OFFERED: [&str; 6] = ["profile", "trace", "heap", "allocs", "block", "mutex"];
+
+/// Headers of every profile that is offered here.
+pub(crate) const HEADERS: [(&str, &str); 2] = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/pprof/", "{}", Capability::Servers(Access::Write), |call| Box::pin(asked(call)));
@@ -28,19 +32,33 @@ async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(denied());
     }
-    asked_for(&call)?;
-    profile(call.id()).await
+    match asked_for(&call)? {
+        Asked::Own(_) => Ok(answer(profile(call.id()).await?, HEADERS)),
+        Asked::Node(node) => {
+            let query = call.query();
+            let number = |name: &str| query.text(name).parse().unwrap_or_default();
+            let ask = AskProfile {
+                name: call.id().into(),
+                seconds: if query.text("seconds").is_empty() { 1 } else { number("seconds") },
+                debug: number("debug"),
+                gc: number("gc"),
+            };
+            let found = agent_of(&call, node)?.agent_profile(ask).await?;
+            Ok(answer(found.payload, found.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
+        }
+    }
 }
 
-async fn profile(name: &str) -> Result<Response, ApiError> {
+/// A profile of this process by its name.
+pub(crate) async fn profile(name: &str) -> Result<String, ApiError> {
     match name {
         "cmdline" => {
             let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-            Ok(text(args.join("\0")))
+            Ok(args.join("\0"))
         }
         "goroutine" | "threadcreate" => {
             let shown = tokio::task::spawn_blocking(threads).await;
-            Ok(text(shown.map_err(|error| ApiError::internal(error.to_string()))?))
+            shown.map_err(|error| ApiError::internal(error.to_string()))
         }
         name if NOT_OFFERED.contains(&name) => {
             let text = format!("this agent has no profile {name:?}: it has cmdline, goroutine and threadcreate");
@@ -50,11 +68,14 @@ async fn profile(name: &str) -> Result<Response, ApiError> {
     }
 }
 
-fn text(text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+fn answer<'h>(content: impl Into<Body>, headers: impl IntoIterator<Item = (&'h str, &'h str)>) -> Response {
+    let mut response = Response::new(content.into());
+    for (name, value) in headers {
+        // What a node says that is none of a header is left out.
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
     response
 }
 

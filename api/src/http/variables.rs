@@ -218,7 +218,9 @@ fn refused(error: ApiError) -> Response {
 fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
     // Who may write and not read learns that it is there, and not what it holds.
     let may_read = call.caller()?.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
-    let items = if row.meta.modify_index == 0 || !may_read { None } else { Some(decrypt(call, row)?) };
+    // What a repeated write met the first time and has gone since is not known any more.
+    let is_known = row.meta.modify_index > 0 && !row.encrypted.data.0.is_empty();
+    let items = if is_known && may_read { Some(decrypt(call, row)?) } else { None };
     let mut response = call.written(row.meta.modify_index, &VariableView { meta: &row.meta, items: items.as_ref() })?;
     *response.status_mut() = StatusCode::CONFLICT;
     Ok(response)

@@ -403,7 +403,6 @@ fn these_routes_whoever_is_asked_answers() {
     let text: String = asked.map(|route| format!("{} {}\n", route.path, route.methods.as_str())).collect();
     expect![[r#"
         /ui/{} *
-        /v1/agent/force-leave PUT,POST
         /v1/agent/health GET
         /v1/agent/host GET
         /v1/agent/join PUT,POST

@@ -23,11 +23,14 @@ use songline_api::{
 };
 use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
 use songline_model::{
-    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Str,
-    Time, VariableData, WrappedKey,
+    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Secret,
+    Str, Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_rpc::{
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError,
+    StreamFrame,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -73,6 +76,15 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn gc_all(&self) -> Result<(), RpcError> {
+        no_path()
+    }
+    async fn agent_host(&self) -> Result<Bytes, RpcError> {
+        no_path()
+    }
+    async fn agent_profile(&self, _: AskProfile) -> Result<Profile, RpcError> {
+        no_path()
+    }
+    async fn agent_monitor(&self, _: AskMonitor) -> Result<Frames, RpcError> {
         no_path()
     }
     async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
@@ -349,7 +361,7 @@ impl Server for Memory {
     fn bootstrap_reset_index(&self) -> u64 {
         self.bootstrap_reset.load(Ordering::Relaxed)
     }
-    fn node_agent(&self, _: NodeId) -> Option<Arc<NoNode>> {
+    fn node_agent(&self, _: NodeId, _: Secret) -> Option<Arc<NoNode>> {
         None
     }
     fn local_node(&self) -> Option<NodeId> {

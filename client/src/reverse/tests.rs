@@ -112,6 +112,19 @@ impl NodeAgent for Notes {
         Ok(pieces)
     }
 
+    async fn agent_host(&self) -> Result<Bytes, RpcError> {
+        Ok(Bytes::from_static(b"{\"OS\":\"linux\"}"))
+    }
+
+    async fn agent_profile(&self, ask: AskProfile) -> Result<songline_rpc::Profile, RpcError> {
+        self.note(format!("{ask:?}"));
+        Ok(songline_rpc::Profile { headers: [("a".into(), "b".into())].into(), payload: Bytes::from_static(b"profile") })
+    }
+
+    async fn agent_monitor(&self, ask: AskMonitor) -> Result<frames::Frames, RpcError> {
+        self.frames(format!("{ask:?}"))
+    }
+
     async fn host_stats(&self) -> Result<Bytes, RpcError> {
         Ok(Bytes::from_static(b"{\"Uptime\":1}"))
     }
@@ -250,4 +263,88 @@ async fn a_node_that_is_not_there_yet_says_so() {
     let session = Session::accepted(theirs, SessionLimits::default());
     let error = ask(&session, ClientStats::default()).await.unwrap_err().to_string();
     assert!(error.contains("the node is not there"), "{error}");
+}
+
+/// Lets in who shows the right token, and writes down what they want.
+struct Doorkeeper(Mutex<Vec<String>>);
+
+impl Guard for Doorkeeper {
+    fn may(&self, right: Right, asked: Asked) -> futures_util::future::BoxFuture<'_, Result<(), RpcError>> {
+        let may = asked.auth_token.reveal() == "good";
+        self.0.lock().unwrap().push(format!("{right:?} of {} in {:?}: {may}", asked.alloc_id, asked.task.as_str()));
+        Box::pin(std::future::ready(if may { Ok(()) } else { Err(RpcError::remote("Permission denied")) }))
+    }
+}
+
+#[tokio::test]
+async fn where_tokens_count_the_node_looks_at_them_once_more() {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let calls = Arc::new(NodeCalls::<Notes>::default());
+    let (node, door) = (Arc::new(Notes::default()), Arc::new(Doorkeeper(Mutex::default())));
+    calls.guard(door.clone());
+    calls.set(&node);
+    calls.on_session()("127.0.0.1:4647", Session::dialled(ours, SessionLimits::default()));
+    let session = Session::accepted(theirs, SessionLimits::default());
+    for token in ["good", "bad"] {
+        let token = songline_model::Secret::new(token);
+        let list = FileSystemList { alloc_id: alloc(), path: "/".into(), auth_token: token.clone(), ..FileSystemList::default() };
+        let listed = ask(&session, list).await.map(|answer| answer.files.map(|files| files.len()));
+        node.note(format!("{listed:?}"));
+        let (task, cmd) = ("web".into(), Some(vec!["cat".into()]));
+        let exec = AllocationsExec { alloc_id: alloc(), task, cmd, auth_token: token.clone(), ..AllocationsExec::default() };
+        let mut channel = open_channel(&session, AllocationsExec::METHOD, &encoded(&exec).unwrap()).await.unwrap();
+        let end = ExecMessage { stdin: Some(ExecStdin { data: None, close: true }), ..ExecMessage::default() };
+        // One that is refused does not listen any more.
+        let _ = channel.send(&encoded(&end).unwrap()).await;
+        node.note(format!("{:?}", heard(channel).await));
+        let host = AgentHost { auth_token: token, ..AgentHost::default() };
+        node.note(format!("{:?}", ask(&session, host).await.map(|answer| answer.host_data.read::<serde_json::Value>().unwrap())));
+    }
+    expect![[r#"
+        (
+            [
+                "list AllocId(05050505-0505-0505-0505-050505050505) /",
+                "Ok(Some(1))",
+                "[\"cat\"] in web",
+                "[\"{\\\"exited\\\":true,\\\"result\\\":{\\\"exit_code\\\":3}}\"]",
+                "Ok(Object {\"OS\": String(\"linux\")})",
+                "Err(Remote(\"Permission denied\"))",
+                "[\"error Some(500) Permission denied\"]",
+                "Err(Remote(\"Permission denied\"))",
+            ],
+            [
+                "ReadFs of 05050505-0505-0505-0505-050505050505 in \"\": true",
+                "Exec of 05050505-0505-0505-0505-050505050505 in \"web\": true",
+                "AgentRead of  in \"\": true",
+                "ReadFs of 05050505-0505-0505-0505-050505050505 in \"\": false",
+                "Exec of 05050505-0505-0505-0505-050505050505 in \"web\": false",
+                "AgentRead of  in \"\": false",
+            ],
+        )
+    "#]]
+    .assert_debug_eq(&(&*node.asked.lock().unwrap(), &*door.0.lock().unwrap()));
+}
+
+#[tokio::test]
+async fn an_agent_tells_of_itself_over_the_session_of_its_node() {
+    let (node, session) = met();
+    let profile = AgentProfile { req_type: "lookup".into(), profile: "goroutine".into(), debug: 2, ..AgentProfile::default() };
+    let profile = ask(&session, profile).await.unwrap();
+    let payload = profile.payload.map(|payload| String::from_utf8(payload.0).unwrap());
+    node.note(format!("{payload:?} {:?}", profile.http_headers));
+    let unknown = AgentProfile { req_type: "guess".into(), ..AgentProfile::default() };
+    node.note(ask(&session, unknown).await.unwrap_err().to_string());
+    let monitor = AgentMonitor { log_level: "debug".into(), log_json: true, ..AgentMonitor::default() };
+    let channel = open_channel(&session, AgentMonitor::METHOD, &encoded(&monitor).unwrap()).await.unwrap();
+    node.note(format!("{:?}", heard(channel).await));
+    expect![[r#"
+        [
+            "AskProfile { name: \"goroutine\", seconds: 0, debug: 2, gc: 0 }",
+            "Some(\"profile\") Some({\"a\": \"b\"})",
+            "Unknown profile type: \"guess\"",
+            "AskMonitor { level: \"debug\", json: true, location: false }",
+            "[\"{\\\"Data\\\":\\\"b25l\\\",\\\"File\\\":\\\"web.stdout.0\\\"}\", \"{}\", \"{\\\"Data\\\":\\\"dHdv\\\",\\\"File\\\":\\\"web.stdout.0\\\",\\\"Offset\\\":3}\", \"error Some(404) file deleted\"]",
+        ]
+    "#]]
+    .assert_debug_eq(&*node.asked.lock().unwrap());
 }

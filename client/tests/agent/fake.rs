@@ -143,6 +143,7 @@ impl Servers for Fake {
         Ok(self.look(|known| ClientAllocs {
             allocs: known.allocs.values().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect(),
             index: known.index,
+            ..ClientAllocs::default()
         }))
     }
 

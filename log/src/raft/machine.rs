@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::{Stream, StreamExt};
 use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::adapt;
 use super::types::{LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
@@ -27,6 +27,8 @@ pub(crate) struct Progress {
     pub applied: watch::Sender<Edge>,
     /// The newest checkpoint on disk.
     pub newest: Mutex<Option<Checkpoint>>,
+    /// Why a checkpoint that consensus needs cannot be written or read.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Progress {
@@ -34,8 +36,30 @@ impl Progress {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the disk did to a checkpoint that consensus could not do without.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_trouble(&self, doing: &str, error: &io::Error) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.get_or_insert_with(|| format!("{doing} a checkpoint: {error}"));
+    }
+
     pub fn set_newest(&self, checkpoint: Checkpoint) {
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
+    }
+}
+
+/// Tells when a state machine is no more.
+#[derive(Debug)]
+pub(crate) struct Gone(oneshot::Receiver<()>);
+
+impl Gone {
+    /// Returns when nothing is applied any more.
+    pub async fn wait(&mut self) {
+        // It is dropped and never sends.
+        let _ = (&mut self.0).await;
     }
 }
 
@@ -49,11 +73,13 @@ pub(crate) struct Machine<S> {
     progress: Arc<Progress>,
     disk: Arc<dyn Disk>,
     checkpoints: PathBuf,
+    /// Dropped with it.
+    going: Option<oneshot::Sender<()>>,
 }
 
 impl<S: StateMachine> Machine<S> {
     pub fn new(state: S, disk: Arc<dyn Disk>, checkpoints: PathBuf) -> Self {
-        let progress = Progress { applied: watch::Sender::new(Edge::default()), newest: Mutex::new(None) };
+        let progress = Progress { applied: watch::Sender::new(Edge::default()), newest: Mutex::new(None), trouble: Mutex::new(None) };
         Self {
             state: Mutex::new(state),
             applied: Edge::default(),
@@ -62,7 +88,15 @@ impl<S: StateMachine> Machine<S> {
             progress: Arc::new(progress),
             disk,
             checkpoints,
+            going: None,
         }
+    }
+
+    /// What tells when this is no more; to be asked for once.
+    pub fn gone(&mut self) -> Gone {
+        let (going, gone) = oneshot::channel();
+        self.going = Some(going);
+        Gone(gone)
     }
 
     pub fn progress(&self) -> Arc<Progress> {
@@ -84,8 +118,15 @@ impl<S: StateMachine> Machine<S> {
 
     /// Puts a checkpoint's state in the place of the present one.
     pub fn install(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
-        let mut content = checkpoint.content(self.disk.as_ref())?;
-        self.state().install(checkpoint.meta.position, &mut content)?;
+        let content = checkpoint.content(self.disk.as_ref());
+        let installed = content.and_then(|mut content| self.state().install(checkpoint.meta.position, &mut content));
+        if let Err(error) = installed {
+            // Anything else is wrong with the content, and will be the next time.
+            if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::StorageFull {
+                self.progress.note_trouble("reading", &error);
+            }
+            return Err(error);
+        }
         self.applied = Edge::after(checkpoint.meta.position);
         self.members_set = checkpoint.meta.members_set;
         self.members = checkpoint.meta.members.clone();
@@ -214,7 +255,8 @@ impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
                     return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
                 };
                 let (dir, on) = (dir.clone(), Arc::clone(disk));
-                let checkpoint = disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await??;
+                let written = disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await?;
+                let checkpoint = written.inspect_err(|error| progress.note_trouble("writing", error))?;
                 progress.set_newest(checkpoint.clone());
                 to_snapshot(checkpoint)
             }

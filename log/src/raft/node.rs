@@ -11,6 +11,7 @@ use openraft::impls::BasicNode;
 use openraft::raft::AppendEntriesResponse;
 use openraft::{ChangeMembers, Config, Instant as _, Raft, ReadPolicy, SnapshotPolicy};
 use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::adapt;
@@ -45,15 +46,39 @@ pub(crate) enum ReadyError {
     Stopped(String),
 }
 
+/// What the outside sees of consensus, whichever run of it there is. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlook {
+    pub leadership: watch::Sender<Leadership>,
+    pub members: watch::Sender<Members>,
+}
+
+impl Outlook {
+    /// Before the first run.
+    pub fn new() -> Self {
+        Self {
+            leadership: watch::Sender::new(Leadership { term: 0, leader: None, is_leader: false }),
+            members: watch::Sender::new(Members::default()),
+        }
+    }
+
+    /// Consensus does not run: this server leads nobody, and hears of nobody who does.
+    fn nobody_leads(&self) {
+        self.leadership.send_if_modified(|known| {
+            let now = Leadership { leader: None, is_leader: false, ..*known };
+            std::mem::replace(known, now) != now
+        });
+    }
+}
+
 /// A running member.
 pub(crate) struct Node<S: StateMachine> {
     id: NodeId,
     raft: Raft<Types<S::Reply>, Machine<S>>,
-    leadership: watch::Receiver<Leadership>,
+    outlook: Outlook,
     /// Whether this server is a leader that reaches no majority.
     /// As many wait for it as there are proposals, so that it has to wake them in their order.
     cut_off: runtime::watch::Receiver<bool>,
-    members: watch::Receiver<Members>,
     failure: watch::Receiver<Option<Failure>>,
     timing: Timing,
     /// One change of the membership at a time.
@@ -61,6 +86,8 @@ pub(crate) struct Node<S: StateMachine> {
     incoming: Mutex<Incoming>,
     /// When a leader was last heard.
     heard: std::sync::Mutex<Option<Instant>>,
+    /// What tells the outlook of changes. Taken when it ends.
+    tellers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 type RaftFatal<S> = Fatal<Types<<S as StateMachine>::Reply>>;
@@ -76,6 +103,7 @@ impl<S: StateMachine> Node<S> {
         store: Arc<Store>,
         machine: Machine<S>,
         network: Network,
+        outlook: Outlook,
     ) -> Result<Self, OpenError> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let config = Config {
@@ -95,14 +123,16 @@ impl<S: StateMachine> Node<S> {
         let config = config.validate().map_err(|error| OpenError::Start(error.to_string()))?;
         let incoming = Mutex::new(Incoming::new(Arc::clone(&network.disk), machine.checkpoints_dir()));
         let asks_anew = !(alone && machine.knows_no_other_voter(id));
-        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store, asks_anew }, machine)
+        let progress = machine.progress();
+        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store: Arc::clone(&store), asks_anew }, machine)
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
-        let (leadership, cut_off) = watch_leadership(&raft, timing);
-        let members = watch_members(&raft);
-        let failure = watch_failure(&raft);
+        let (leadership, cut_off) = watch_leadership(&raft, timing, outlook.clone());
+        let members = watch_members(&raft, outlook.members.clone());
+        let failure = watch_failure(&raft, store, progress);
         let (changing, heard) = (Mutex::default(), std::sync::Mutex::default());
-        Ok(Self { id, raft, leadership, cut_off, members, failure, timing, changing, incoming, heard })
+        let tellers = Mutex::new(vec![leadership, members]);
+        Ok(Self { id, raft, outlook, cut_off, failure, timing, changing, incoming, heard, tellers })
     }
 
     /// Whether this server belongs to a cluster, or knows of one.
@@ -164,7 +194,7 @@ impl<S: StateMachine> Node<S> {
             }),
             Err(_) => {
                 let failure = self.failure.borrow().clone();
-                Err(ProposeError::Stopped(failure.map_or_else(|| "the log is shut down".to_owned(), |it| it.0)))
+                Err(ProposeError::Stopped(failure.map_or_else(|| "the log is shut down".to_owned(), |it| it.to_string())))
             }
         }
     }
@@ -191,11 +221,7 @@ impl<S: StateMachine> Node<S> {
     }
 
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.leadership.clone()
-    }
-
-    pub fn members(&self) -> watch::Receiver<Members> {
-        self.members.clone()
+        self.outlook.leadership.subscribe()
     }
 
     /// What the leader knows of the others; empty elsewhere.
@@ -214,7 +240,7 @@ impl<S: StateMachine> Node<S> {
 
     /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
     pub fn last_contact(&self) -> Option<Duration> {
-        if self.leadership.borrow().is_leader {
+        if self.outlook.leadership.borrow().is_leader {
             return Some(Duration::ZERO);
         }
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,7 +307,7 @@ impl<S: StateMachine> Node<S> {
     pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
         let node = BasicNode::new(address);
-        let known = self.members.borrow().addresses.get(&id).cloned();
+        let known = self.outlook.members.borrow().addresses.get(&id).cloned();
         match known {
             Some(known) if known == address => Ok(()),
             Some(_) => self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, node)])), true).await,
@@ -304,7 +330,7 @@ impl<S: StateMachine> Node<S> {
     /// Takes a server out of the cluster.
     pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
-        let members = self.members.borrow().clone();
+        let members = self.outlook.members.borrow().clone();
         if members.voters.iter().any(|voters| voters.contains(&id)) {
             self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), false).await
         } else {
@@ -318,7 +344,7 @@ impl<S: StateMachine> Node<S> {
 
     /// Asks a voter to take over. Returns when this server does not lead any more, or `Timeout`.
     pub async fn transfer(&self, to: NodeId) -> Result<(), MemberError> {
-        let mut leadership = self.leadership.clone();
+        let mut leadership = self.leadership();
         if !leadership.borrow().is_leader {
             return Err(MemberError::NotLeader);
         }
@@ -363,9 +389,17 @@ impl<S: StateMachine> Node<S> {
         self.raft.trigger().purge_log(last).await.map_err(|fatal| stopped::<S>(&fatal))
     }
 
+    /// Ends it; nothing is told of it any more when this returns.
     pub async fn shutdown(&self) {
         if let Err(error) = self.raft.shutdown().await {
             tracing::error!(%error, "consensus did not stop cleanly");
+        }
+        let mut tellers = self.tellers.lock().await;
+        for teller in tellers.drain(..) {
+            teller.abort();
+            // It was told to end, or has.
+            let _ = teller.await;
+            self.outlook.nobody_leads();
         }
     }
 
@@ -394,10 +428,15 @@ fn member_error<S: StateMachine>(error: RaftError<Types<S::Reply>, ClientWriteEr
     }
 }
 
-fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Members> {
+fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, tx: watch::Sender<Members>) -> JoinHandle<()> {
     let mut metrics = raft.server_metrics();
     let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| adapt::members(metrics.membership_config.membership());
-    let (tx, rx) = watch::channel(read(&metrics.borrow_watched()));
+    let first = read(&metrics.borrow_watched());
+    tx.send_if_modified(|known| {
+        let differs = *known != first;
+        *known = first;
+        differs
+    });
     tokio::spawn(async move {
         while metrics.changed().await.is_ok() {
             let now = read(&metrics.borrow_watched());
@@ -407,8 +446,7 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> w
                 differs
             });
         }
-    });
-    rx
+    })
 }
 
 /// Follows who leads, and whether this server is a leader that has heard no majority for a while: such a one counts as none, since it
@@ -416,7 +454,8 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> w
 fn watch_leadership<S: StateMachine>(
     raft: &Raft<Types<S::Reply>, Machine<S>>,
     timing: Timing,
-) -> (watch::Receiver<Leadership>, runtime::watch::Receiver<bool>) {
+    outlook: Outlook,
+) -> (JoinHandle<()>, runtime::watch::Receiver<bool>) {
     let mut metrics = raft.server_metrics();
     let data = raft.data_metrics();
     let patience = timing.election_max * 2;
@@ -433,9 +472,9 @@ fn watch_leadership<S: StateMachine>(
         (leadership, cut_off)
     };
     let (first, _) = read(&metrics.borrow_watched(), Instant::now());
-    let (tx, rx) = watch::channel(first);
+    outlook.leadership.send_replace(first);
     let (cut_tx, cut_rx) = runtime::watch::Watches::channel(false);
-    tokio::spawn(async move {
+    let teller = tokio::spawn(async move {
         let mut term = (first.term, Instant::now());
         loop {
             match tokio::time::timeout(timing.heartbeat, metrics.changed()).await {
@@ -447,31 +486,38 @@ fn watch_leadership<S: StateMachine>(
                 // Of a term that just began nobody can have been heard yet.
                 term = (now.term, Instant::now());
             }
-            tx.send_if_modified(|known| std::mem::replace(known, now) != now);
+            outlook.leadership.send_if_modified(|known| std::mem::replace(known, now) != now);
             cut_tx.send_if_modified(|known| std::mem::replace(known, cut_off) != cut_off);
         }
-        tx.send_modify(|known| known.is_leader = false);
+        outlook.nobody_leads();
     });
-    (rx, cut_rx)
+    (teller, cut_rx)
 }
 
-fn watch_failure<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>) -> watch::Receiver<Option<Failure>> {
+/// Waits for consensus to end by itself, and for a disk that fails while consensus asks nothing of it.
+fn watch_failure<S: StateMachine>(
+    raft: &Raft<Types<S::Reply>, Machine<S>>,
+    store: Arc<Store>,
+    progress: Arc<Progress>,
+) -> watch::Receiver<Option<Failure>> {
     let mut metrics = raft.metrics();
     let (tx, rx) = watch::channel(None);
+    let of_disk = move || {
+        let why = store.failure().or_else(|| progress.trouble())?;
+        Some(Failure::Disk { dir: store.dir().to_owned(), why })
+    };
     tokio::spawn(async move {
         loop {
-            let gone = metrics.changed().await.is_err();
-            match metrics.borrow_watched().running_state.clone() {
+            let gone = matches!(tokio::time::timeout(WATCHDOG, metrics.changed()).await, Ok(Err(_)));
+            let failure = match metrics.borrow_watched().running_state.clone() {
                 Err(Fatal::Stopped) => return,
-                Err(fatal) => {
-                    tx.send_replace(Some(Failure(fatal.to_string())));
-                    return;
-                }
-                Ok(()) if gone => {
-                    tx.send_replace(Some(Failure("consensus panicked".to_owned())));
-                    return;
-                }
-                Ok(()) => {}
+                Err(fatal) => Some(of_disk().unwrap_or_else(|| Failure::Consensus(fatal.to_string()))),
+                Ok(()) if gone => Some(Failure::Consensus("consensus panicked".to_owned())),
+                Ok(()) => of_disk(),
+            };
+            if failure.is_some() {
+                tx.send_replace(failure);
+                return;
             }
             // The metrics change with every group; there is no need to look at each.
             tokio::time::sleep(WATCHDOG).await;

@@ -29,6 +29,16 @@ pub(crate) struct LogStorage {
 }
 
 impl LogStorage {
+    /// Whatever the files refuse ends consensus, so that nothing more may be written to them either. Only what does not fit the log is no
+    /// fault of the files.
+    fn noted<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.inspect_err(|error| {
+            if error.kind() != io::ErrorKind::InvalidInput {
+                self.store.give_up(error);
+            }
+        })
+    }
+
     fn read(&self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut next = start.max(self.store.oldest());
@@ -56,11 +66,12 @@ impl<R: Send + Sync + 'static> RaftLogReader<Types<R>> for LogStorage {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => u64::MAX,
         };
-        self.read(start, end)
+        self.noted(self.read(start, end))
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.store.read(start..end, REPLICATION_BYTES)?.into_iter().map(adapt::entry).collect()
+        let read = self.store.read(start..end, REPLICATION_BYTES);
+        self.noted(read.and_then(|records| records.into_iter().map(adapt::entry).collect()))
     }
 
     /// Only asked for at a start. A leader of several that went down must not go on in its term: how far that term had committed is not
@@ -94,7 +105,7 @@ impl<R: Send + Sync + 'static> RaftLogStorage<Types<R>> for LogStorage {
     }
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
-        self.store.save_committed(adapt::edge(committed.as_ref()))
+        self.noted(self.store.save_committed(adapt::edge(committed.as_ref())))
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {

@@ -141,7 +141,7 @@ impl Writer {
 
     /// How long it waits for more before it sets the mark.
     fn patience(&self) -> Option<Duration> {
-        (self.durable != self.marked).then_some(self.config.mark_after_idle)
+        (self.durable != self.marked && self.check().is_ok()).then_some(self.config.mark_after_idle)
     }
 
     fn carry_out_all(&mut self, changes: Vec<Change>) -> ControlFlow<()> {

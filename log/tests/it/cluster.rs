@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use songline_log::{Config, Log, NodeId, Start, Timing, Transport, TransportError, stand_alone};
+use songline_log::{Config, Disk, Log, NodeId, OpenError, RealDisk, Start, Timing, Transport, TransportError, stand_alone};
 
 use crate::machine::{Diary, config};
 
@@ -39,10 +39,12 @@ impl Transport for Line {
     }
 }
 
-struct Cluster {
+pub struct Cluster {
     switch: Arc<Switch>,
     dirs: BTreeMap<NodeId, tempfile::TempDir>,
     diaries: BTreeMap<NodeId, Diary>,
+    /// On which those are that are started from now on, where it is not the machine's.
+    pub disks: BTreeMap<NodeId, Arc<dyn Disk>>,
 }
 
 fn member(id: NodeId, dir: &Path) -> Config {
@@ -53,8 +55,13 @@ fn member(id: NodeId, dir: &Path) -> Config {
 
 impl Cluster {
     /// Members 1 to `count`, founded.
-    async fn founded(count: u64) -> Self {
-        let mut cluster = Self { switch: Arc::default(), dirs: BTreeMap::new(), diaries: BTreeMap::new() };
+    pub async fn founded(count: u64) -> Self {
+        Self::founded_on(count, BTreeMap::new()).await
+    }
+
+    /// The same, some of them on other disks than the machine's.
+    pub async fn founded_on(count: u64, disks: BTreeMap<NodeId, Arc<dyn Disk>>) -> Self {
+        let mut cluster = Self { switch: Arc::default(), dirs: BTreeMap::new(), diaries: BTreeMap::new(), disks };
         for id in 1..=count {
             cluster.start(id).await;
         }
@@ -68,9 +75,19 @@ impl Cluster {
         let dir = self.dirs.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
         let diary = Diary::default();
         let line = Line { from: id, switch: Arc::downgrade(&self.switch) };
-        let log = Log::open(member(id, dir.path()), diary.clone(), Arc::new(line)).await.unwrap();
+        let disk = self.disks.get(&id).cloned().unwrap_or_else(|| Arc::new(RealDisk));
+        let config = Config { disk, ..member(id, dir.path()) };
+        let log = Log::open(config, diary.clone(), Arc::new(line)).await.unwrap();
         self.diaries.insert(id, diary);
         self.switch.logs.lock().unwrap().insert(id, log);
+    }
+
+    /// Lets a server whose disk failed go on, with an empty diary.
+    pub async fn reopen(&mut self, id: NodeId) -> Result<(), OpenError> {
+        let diary = Diary::default();
+        self.log(id).reopen(diary.clone()).await?;
+        self.diaries.insert(id, diary);
+        Ok(())
     }
 
     async fn stop(&mut self, id: NodeId) {
@@ -78,11 +95,11 @@ impl Cluster {
         log.shutdown().await;
     }
 
-    fn log(&self, id: NodeId) -> Log<Diary> {
+    pub fn log(&self, id: NodeId) -> Log<Diary> {
         self.switch.logs.lock().unwrap()[&id].clone()
     }
 
-    fn ids(&self) -> Vec<NodeId> {
+    pub fn ids(&self) -> Vec<NodeId> {
         self.switch.logs.lock().unwrap().keys().copied().collect()
     }
 
@@ -97,7 +114,7 @@ impl Cluster {
     }
 
     /// Writes through whoever leads, until it is acknowledged. A write whose outcome is unknown is tried under another name.
-    async fn write(&self, text: &str) -> NodeId {
+    pub async fn write(&self, text: &str) -> NodeId {
         let written = async {
             for attempt in 0.. {
                 for id in self.ids() {
@@ -113,7 +130,7 @@ impl Cluster {
         tokio::time::timeout(Duration::from_secs(60), written).await.expect("somebody leads in time")
     }
 
-    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+    pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let met = async {
             while !holds(self) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -122,7 +139,7 @@ impl Cluster {
         tokio::time::timeout(Duration::from_secs(60), met).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
     }
 
-    async fn until_all_agree(&self) {
+    pub async fn until_all_agree(&self) {
         self.until("all have the same", |it| {
             let all: Vec<_> = it.ids().iter().map(|id| it.diaries[id].commands()).collect();
             all.windows(2).all(|pair| pair[0] == pair[1])
@@ -130,7 +147,7 @@ impl Cluster {
         .await;
     }
 
-    fn has(&self, id: NodeId, text: &str) -> bool {
+    pub fn has(&self, id: NodeId, text: &str) -> bool {
         self.diaries[&id].commands().iter().any(|command| command.split('.').next() == Some(text))
     }
 }

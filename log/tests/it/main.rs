@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod disk;
 mod flips;
 mod history;
 mod kill;

@@ -7,6 +7,7 @@ use songline_model::Job;
 
 use super::{CheckpointError, NO_JOB, rows};
 use crate::digest::{self, Digest};
+use crate::row_map::RowMap;
 use crate::state::State;
 use crate::table::{EachTable, Entry, Kept, Table, TableType};
 

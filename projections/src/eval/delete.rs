@@ -65,19 +65,19 @@ pub(crate) struct Scan {
     pub(crate) last: Option<(u64, EvalId)>,
     /// Whether nothing is left to be looked at.
     pub(crate) ended: bool,
-    jobs: BTreeSet<JobKey>,
+    doomed: Vec<Arc<Evaluation>>,
+    jobs: Vec<Arc<JobKey>>,
 }
 
 impl Scan {
     /// Goes on behind `after` through the evaluations that were made up to index `through`. One that the filter fails on stays.
     pub(crate) fn by_filter(tx: &mut Tx<'_>, slice: Slice, filter: &Filter, after: Option<(u64, EvalId)>, through: u64) -> Self {
         let mut scan = Self::default();
-        let mut doomed = Vec::new();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let to = Bound::Excluded((through.saturating_add(1), EvalId::NIL));
         scan.ended = true;
         for (key, eval) in tx.by.evals_by_create.range((from, to)) {
-            if scan.looked >= u64::from(slice.looks_max) || doomed.len() as u64 >= u64::from(slice.rows_max) {
+            if scan.looked >= u64::from(slice.looks_max) || scan.doomed.len() as u64 >= u64::from(slice.rows_max) {
                 scan.ended = false;
                 break;
             }
@@ -85,42 +85,42 @@ impl Scan {
             scan.last = Some(*key);
             let id = key.1;
             if filter.matches_fields(&Looked::new(id, eval)).unwrap_or(false) && may_go(tx, id, eval) {
-                doomed.push((id, Arc::clone(eval.job())));
+                scan.choose(id, eval);
             }
         }
-        doomed.iter().for_each(|(id, job)| scan.delete(tx, *id, job));
-        scan.settle(tx)
+        scan.delete(tx)
     }
 
     /// Takes the next of these evaluations, of which `looked` are behind it. Missing ones, and those that are not safe to delete, are skipped.
     pub(crate) fn by_ids(tx: &mut Tx<'_>, slice: Slice, ids: &[EvalId], looked: u64, through: u64) -> Self {
         let mut scan = Self::default();
+        // Several ids of a list may be the same.
+        let mut seen = BTreeSet::new();
         let left = ids.get(usize::try_from(looked).unwrap_or(usize::MAX)..).unwrap_or_default();
         for id in left.iter().take(slice.rows_max as usize) {
             scan.looked += 1;
-            if tx.tables.evals.get(id).is_none_or(|place| place.create_index() > through) {
+            if tx.tables.evals.get(id).is_none_or(|place| place.create_index() > through) || !seen.insert(*id) {
                 continue;
             }
             if let Some(eval) = tx.packed_eval(*id).filter(|eval| may_go(tx, *id, eval)) {
-                let job = Arc::clone(eval.job());
-                scan.delete(tx, *id, &job);
+                scan.choose(*id, eval);
             }
         }
         scan.ended = scan.looked == left.len() as u64;
-        scan.settle(tx)
+        scan.delete(tx)
     }
 
-    fn delete(&mut self, tx: &mut Tx<'_>, id: EvalId, job: &Arc<JobKey>) {
-        // Several ids of a list may be the same.
-        if tx.delete::<tables::Evals>(&id) {
-            self.deleted += 1;
-            if !self.jobs.contains(&**job) {
-                self.jobs.insert(JobKey::clone(job));
-            }
-        }
+    fn choose(&mut self, id: EvalId, eval: &PackedEval) {
+        self.doomed.push(eval.row(&id));
+        self.jobs.push(Arc::clone(eval.job()));
     }
 
-    fn settle(mut self, tx: &mut Tx<'_>) -> Self {
+    /// Deletes what was chosen, all at once: neighbours in an index go with one walk to them.
+    fn delete(mut self, tx: &mut Tx<'_>) -> Self {
+        self.deleted = self.doomed.len() as u64;
+        tx.delete_all::<tables::Evals>(std::mem::take(&mut self.doomed));
+        self.jobs.sort();
+        self.jobs.dedup();
         status::refresh(tx, std::mem::take(&mut self.jobs), After::EvalsDeleted);
         self
     }

@@ -1,5 +1,7 @@
 //! A job's status follows from what lives of it: nobody sets it.
 
+use std::borrow::Borrow;
+
 use songline_model::{Job, JobKey, JobStatus, JobType};
 
 use crate::job::summary;
@@ -32,9 +34,9 @@ pub(crate) fn derive(state: &State, job: &Job, after: After) -> JobStatus {
 }
 
 /// Writes the derived status of each job where it changed. Versions keep the status they were registered with.
-pub(crate) fn refresh(tx: &mut Tx<'_>, keys: impl IntoIterator<Item = JobKey>, after: After) {
+pub(crate) fn refresh(tx: &mut Tx<'_>, keys: impl IntoIterator<Item = impl Borrow<JobKey>>, after: After) {
     for key in keys {
-        let Some(job) = tx.job_by_key(&key).cloned() else {
+        let Some(job) = tx.job_by_key(key.borrow()).cloned() else {
             continue;
         };
         let status = derive(tx, &job, after);

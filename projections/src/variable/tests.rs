@@ -167,19 +167,33 @@ fn namespaces_are_counted_apart_and_stay_while_they_hold_something() {
 }
 
 #[test]
-fn a_retried_write_answers_as_the_first_and_a_conflict_may_be_tried_again() {
+fn a_retried_write_answers_as_the_first_and_a_conflict_stays_one() {
     check(
         "root active k1
          var set a key=one
          var set a key=one
          var cas b index=9 key=two
-         var cas b index=9 key=two",
+         var cas b index=9 key=two
+         var cas a key=three
+         var set a size=2
+         var cas a key=three
+         var delete a
+         var cas a key=three
+         show var a
+         var cas a key=four",
         expect![[r#"
             root active k1: ok [+root:k1]
             var set a key=one: written create=3 modify=3 [+quota:default=1 +var:a +key:one]
             var set a key=one: written create=3 modify=3 (as at 3)
-            var cas b index=9 key=two: conflict b modify=0
-            var cas b index=9 key=two: conflict b modify=0
+            var cas b index=9 key=two: conflict b modify=0 [+key:two]
+            var cas b index=9 key=two: conflict b modify=0 (as at 5)
+            var cas a key=three: conflict a modify=3 [+key:three]
+            var set a size=2: written create=3 modify=8 [~quota:default=2 ~var:a]
+            var cas a key=three: conflict a modify=8 (as at 7)
+            var delete a: ok [~quota:default=0 -var:a]
+            var cas a key=three: conflict a modify=3 (as at 7)
+               var a: none
+            var cas a key=four: written create=12 modify=12 [~quota:default=1 +var:a +key:four]
         "#]],
     );
 }

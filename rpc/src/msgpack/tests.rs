@@ -161,6 +161,22 @@ fn every_form_is_read() {
 }
 
 #[test]
+fn a_time_that_no_number_has_is_the_nearest_one_that_has() {
+    let told = |seconds: i64, nanos: u32| {
+        let bytes = [b"\xaf\x01".as_slice(), &seconds.to_be_bytes(), &nanos.to_be_bytes(), b"\0\0"].concat();
+        let time: Time = from_slice(&bytes).unwrap();
+        let again: Time = from_slice(&to_vec(&time).unwrap()).unwrap();
+        assert_eq!(again, time, "what was written is read as it was");
+        time.nanos()
+    };
+    // The year 938, the beginning of all numbers, and the moments around both bounds.
+    assert_eq!((told(29_570_072_215, 841_725_933), told(i64::MIN, 999_999_999)), (i64::MIN + 1, i64::MIN + 1));
+    assert_eq!((told(52_912_224_763, 145_224_192), told(52_912_224_763, 145_224_194)), (i64::MIN + 1, i64::MIN + 2));
+    assert_eq!((told(71_358_968_836, 854_775_807), told(71_358_968_836, 854_775_808)), (i64::MAX, i64::MAX));
+    assert_eq!((told(0, 0), told(0, 1)), (i64::MIN, i64::MIN + 1), "the zero time is none");
+}
+
+#[test]
 fn what_is_not_asked_for_is_refused_where_it_is() {
     let told: Vec<String> = [
         b"\x81\xa4Text\x07".as_slice(),

@@ -6,6 +6,9 @@ const YEAR_ONE_TO_1970: i64 = 62_135_596_800;
 /// Go's zero time, which stands for no time at all.
 pub const ZERO_TIME: [u8; 15] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
+/// The earliest time there is, in 1677: the number before it stands for no time.
+const EARLIEST: i64 = i64::MIN + 1;
+
 /// A time in UTC. The smallest number stands for the zero time.
 pub(super) fn to_go(nanos: i64) -> [u8; 15] {
     if nanos == i64::MIN {
@@ -34,5 +37,9 @@ pub(super) fn from_go(bytes: &[u8]) -> Option<i64> {
     if nanos >= 1_000_000_000 {
         return None;
     }
-    Some(seconds.saturating_sub(YEAR_ONE_TO_1970).saturating_mul(1_000_000_000).saturating_add(nanos))
+    if (seconds, nanos) == (0, 0) {
+        return Some(i64::MIN);
+    }
+    let since_1970 = (i128::from(seconds) - i128::from(YEAR_ONE_TO_1970)) * 1_000_000_000 + i128::from(nanos);
+    Some(i64::try_from(since_1970).unwrap_or(if since_1970 < 0 { i64::MIN } else { i64::MAX }).max(EARLIEST))
 }

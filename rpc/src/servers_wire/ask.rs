@@ -78,7 +78,8 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
             ..NodeGetClientAllocs::default()
         };
         let answer = self.ask(from, request).await?;
-        Ok(ClientAllocs { allocs: answer.allocs.unwrap_or_default(), index: answer.index.max(1) })
+        let migrate_tokens = answer.migrate_tokens.unwrap_or_default();
+        Ok(ClientAllocs { allocs: answer.allocs.unwrap_or_default(), index: answer.index.max(1), migrate_tokens })
     }
 
     async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {

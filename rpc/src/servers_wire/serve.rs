@@ -80,7 +80,7 @@ async fn get_client_allocs<S: Servers>(servers: &S, request: NodeGetClientAllocs
     let answer = servers.node_get_client_allocs(&from, query).await?;
     Ok(NodeClientAllocs {
         allocs: Some(answer.allocs),
-        migrate_tokens: Some(BTreeMap::new()),
+        migrate_tokens: Some(answer.migrate_tokens),
         index: answer.index,
         known_leader: true,
         ..NodeClientAllocs::default()

@@ -67,7 +67,10 @@ impl Servers for Recorder {
 
     async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
         let allocs = self.allocs.iter().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect();
-        self.note(format!("{} wants its allocs: {query:?}", who(from)), ClientAllocs { allocs, index: 77 })
+        self.note(
+            format!("{} wants its allocs: {query:?}", who(from)),
+            ClientAllocs { allocs, index: 77, migrate_tokens: [(alloc().id, "move".into())].into() },
+        )
     }
 
     async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
@@ -167,7 +170,7 @@ async fn allocations_arrive_with_the_identities_of_their_tasks() {
     let (servers, recorder) = remote(Recorder { allocs: vec![alloc()], ..Recorder::default() });
     let query = BlockingQuery { min_index: 5, max_wait: Dur::from_mins(5) };
     let known = servers.node_get_client_allocs(&from(), query).await.unwrap();
-    assert_eq!(known, ClientAllocs { allocs: [(alloc().id, 39)].into(), index: 77 });
+    assert_eq!(known, ClientAllocs { allocs: [(alloc().id, 39)].into(), index: 77, migrate_tokens: [(alloc().id, "move".into())].into() });
     let fetched = servers.alloc_get_allocs(&from(), vec![alloc().id]).await.unwrap();
     assert_eq!(fetched, [alloc()]);
     assert!(fetched[0].identity_token("web").is_some_and(|token| Some(token) == alloc().identity_token("web")));

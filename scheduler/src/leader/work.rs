@@ -7,7 +7,7 @@ use std::time::Duration;
 use songline_commands::{ContinueWork, Slice, WorkId};
 use songline_projections::State;
 
-/// How long applying a slice should take. A fifth of the 5 ms that nobody shall wait: not all rows cost the same, and other threads want
+/// How long applying a slice should take. A fifth of the 5 ms that nobody shall wait: two may come in one batch, and other threads want
 /// the processor, too.
 const SLICE_TIME: Duration = Duration::from_micros(1_000);
 /// Rows of the first slice of a leader.

@@ -411,4 +411,6 @@ impl DiskFile for SimFile {
 }
 
 #[cfg(test)]
+mod power_cuts;
+#[cfg(test)]
 mod tests;

@@ -91,6 +91,8 @@ pub struct Counts {
     pub entries: u64,
     /// Changes of the membership.
     pub memberships: u64,
+    /// Servers that went on after their disk had failed, without a new start.
+    pub comebacks: u64,
     /// Servers that joined after the beginning.
     pub joins: u64,
     /// Bits that were flipped on disks.
@@ -120,6 +122,7 @@ impl Counts {
         self.installs += more.installs;
         self.entries += more.entries;
         self.memberships += more.memberships;
+        self.comebacks += more.comebacks;
         self.joins += more.joins;
         self.flips += more.flips;
         self.refusals += more.refusals;

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Actor, Command, Envelope};
-use songline_log::{Config, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
+use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
 use songline_model::Time;
 
 use super::clock::{Clock, Paced};
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
-use super::machine::{Seen, SimMachine, locked};
+use super::machine::{Reactions, Seen, SimMachine, locked};
 use super::network::{Network, Reachable, SimTransport};
 use super::plan::Sabotage;
 use super::record::{Record, Violation};
@@ -25,6 +25,9 @@ use super::shell::{Setup, Shell};
 const RESTART_WAIT: Duration = Duration::from_secs(2);
 /// How soon a machine that died begins to be started again. Nothing it does reaches anybody meanwhile.
 const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
+/// How soon a server whose disk has failed tries whether it works again; twice as long after every failure, up to the second.
+const COME_BACK_WAIT: Duration = Duration::from_secs(1);
+const COME_BACK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// One machine.
 pub struct Host {
@@ -204,6 +207,12 @@ impl Host {
         let log = Log::open(config, machine, Arc::new(transport)).await?;
         self.record.note(&format!("server {id} runs; it has {:?}", log.applied()));
         self.damaged.store(false, Ordering::Relaxed);
+        Ok(self.surround(log, seen, reactions, disk))
+    }
+
+    /// Starts what is around a log, and lets others reach it.
+    fn surround(&self, log: Log<SimMachine>, seen: Arc<Seen>, reactions: Reactions, disk: SimDisk) -> Life {
+        let id = log.id();
         let shell = Shell::start(Setup {
             id,
             log: log.clone(),
@@ -216,11 +225,24 @@ impl Host {
         let life = Life { log: log.clone(), seen, shell: Arc::clone(&shell), disk: disk.clone() };
         *locked(&self.life) = Some(life.clone());
         self.network.plug(id, Some(Reachable { log, disk, shell, address: self.address() }));
-        Ok(life)
+        life
     }
 
     /// Until the machine dies or the server gives up.
-    async fn live(self: &Arc<Self>, life: Life) {
+    async fn live(self: &Arc<Self>, mut life: Life) {
+        while self.serve(&life).await {
+            match self.come_back(&life).await {
+                Some(again) => life = again,
+                None => break,
+            }
+        }
+        locked(&self.platter).end(&life.disk);
+        // The dead cannot reach anything any more; this only frees what they held.
+        tokio::spawn(async move { life.log.shutdown().await });
+    }
+
+    /// Until the machine dies, or consensus ends: whether the server may come back without a new start.
+    async fn serve(self: &Arc<Self>, life: &Life) -> bool {
         let id = life.log.id();
         let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
         let failed = life.log.failed();
@@ -229,24 +251,54 @@ impl Host {
                 tokio::time::sleep(DEATH_NOTICED_WITHIN).await;
             }
         };
-        tokio::select! {
+        let comes_back = tokio::select! {
             biased;
-            () = died => self.record.note(&format!("server {id} is dead")),
-            failure = failed => {
-                let well = life.lives() && locked(&self.platter).is_well();
-                self.record.note(&format!("server {id} gives up: {failure}"));
-                if well {
-                    self.record.found(Violation::Failed { server: id, why: failure.to_string() });
-                }
+            () = died => {
+                self.record.note(&format!("server {id} is dead"));
+                false
             }
-        }
+            failure = failed => {
+                self.record.note(&format!("server {id} stops: {failure}"));
+                self.judge(life, &failure.to_string());
+                matches!(failure, Failure::Disk { .. })
+            }
+        };
         keeping.abort();
         life.shell.stop();
         *locked(&self.life) = None;
         self.network.plug(id, None);
-        locked(&self.platter).end(&life.disk);
-        // The dead cannot reach anything any more; this only frees what they held.
-        tokio::spawn(async move { life.log.shutdown().await });
+        comes_back
+    }
+
+    /// A server whose disk is well and that fails all the same is broken.
+    fn judge(&self, life: &Life, why: &str) {
+        if life.lives() && locked(&self.platter).is_well() {
+            self.record.found(Violation::Failed { server: life.log.id(), why: why.to_owned() });
+        }
+    }
+
+    /// Tries again and again whether the disk works, and goes on with what is on it. `None`: the machine has died.
+    async fn come_back(&self, life: &Life) -> Option<Life> {
+        let (id, mut wait) = (life.log.id(), COME_BACK_WAIT);
+        loop {
+            tokio::time::sleep(wait).await;
+            if !life.lives() {
+                return None;
+            }
+            let (machine, seen, reactions) = SimMachine::new(id, &self.record);
+            match life.log.reopen(machine).await {
+                Ok(()) => {
+                    self.record.count(|counts| counts.comebacks += 1);
+                    self.record.note(&format!("server {id} is back; it has {:?}", life.log.applied()));
+                    return Some(self.surround(life.log.clone(), seen, reactions, life.disk.clone()));
+                }
+                Err(error) => {
+                    self.record.note(&format!("server {id} cannot come back: {}", chain(&error)));
+                    self.judge(life, &chain(&error));
+                }
+            }
+            wait = (wait * 2).min(COME_BACK_WAIT_MAX);
+        }
     }
 
     /// The machine dies, now.

@@ -51,7 +51,8 @@ pub enum WriteError {
 impl From<ProposeError> for WriteError {
     fn from(error: ProposeError) -> Self {
         match error {
-            ProposeError::NotLeader { .. } => Self::NoLeader,
+            // With its disk gone it neither leads nor writes.
+            ProposeError::NotLeader { .. } | ProposeError::Disk(_) => Self::NoLeader,
             ProposeError::OutcomeUnknown | ProposeError::Stopped(_) | ProposeError::TooLong { .. } => Self::Unknown(error.to_string()),
         }
     }

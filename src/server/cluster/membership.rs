@@ -87,11 +87,13 @@ impl Core {
         let health = lock(&self.server_health).clone();
         let term = self.log().leadership().borrow().term;
         let base = self.view().base();
+        // What was seen while it led says nothing of it now.
+        let broken = self.disk_trouble().is_some();
         let progress = self.log().peers();
         let servers = health.servers.iter().map(|(id, server)| {
             let position = progress.get(id).and_then(|peer| peer.matched);
             let health = MemberHealth {
-                healthy: server.healthy,
+                healthy: server.healthy && !(broken && *id == self.cluster.id),
                 last_contact: server.silence.to_std(),
                 last_term: if *id == self.cluster.id { term } else { position.map_or(0, |position| position.term) },
                 last_index: server.matched + base,
@@ -100,7 +102,7 @@ impl Core {
             (id_text(*id), health)
         });
         ClusterHealth {
-            healthy: !health.servers.is_empty() && health.is_healthy(),
+            healthy: !health.servers.is_empty() && health.is_healthy() && !broken,
             failure_tolerance: u64::try_from(health.failure_tolerance()).unwrap_or(u64::MAX),
             servers: servers.collect(),
         }
@@ -118,7 +120,8 @@ impl Core {
         if strangers {
             return Err("both servers belong to a cluster, and not to the same".to_owned());
         }
-        self.cluster.note(theirs);
+        self.come_back();
+        self.cluster.note(theirs, true);
         Ok(())
     }
 

@@ -44,11 +44,13 @@ pub(crate) enum Topic {
     KeyEncryptionKey = 5,
     /// The content of an archive.
     Archive = 6,
+    /// Let me go.
+    Leave = 7,
 }
 
 impl Topic {
     fn of(byte: u8) -> Option<Self> {
-        let all = [Self::Consensus, Self::Greeting, Self::Join, Self::Promise, Self::KeyEncryptionKey, Self::Archive];
+        let all = [Self::Consensus, Self::Greeting, Self::Join, Self::Promise, Self::KeyEncryptionKey, Self::Archive, Self::Leave];
         all.into_iter().find(|topic| *topic as u8 == byte)
     }
 }
@@ -105,8 +107,12 @@ impl Peers {
             self.keep(address, conn);
             answer
         };
-        let late = |_| AskError::Lost(format!("{address} did not answer in {} ms", within.as_millis()));
-        tokio::time::timeout(within, asked).await.map_err(late)?
+        tokio::time::timeout(within, asked).await.map_err(|_| {
+            // A path may be deaf in one direction: the other connections that are kept would wait in vain as long, one after another. A new
+            // one is not made over such a path, and so says at once what it is.
+            lock(&self.idle).remove(address);
+            AskError::Lost(format!("{address} did not answer in {} ms", within.as_millis()))
+        })?
     }
 
     async fn connect(&self, address: &str) -> io::Result<Conn> {

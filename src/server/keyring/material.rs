@@ -118,7 +118,7 @@ pub(super) fn verify(
     let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| invalid("token is malformed"));
     let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| invalid("token is malformed"))?;
     if header.alg != "EdDSA" {
-        return Err(invalid(&format!("unexpected signing method: {}", header.alg)));
+        return Err(invalid(&format!("unexpected signing method: {}", header.alg.escape_debug())));
     }
     if header.crit.is_some() {
         return Err(invalid("token has critical headers that are not known"));

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use songline_model::{AllocId, NodeId, Str};
-use songline_rpc::{AllocFileInfo, ExecCommand, ExecSession, NodeAgent, NodeMeta, ReadFile, ReadLogs, RpcError, StreamFrame};
+use songline_model::{AllocId, NodeId, Secret, Str};
+use songline_rpc::{
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError,
+    StreamFrame,
+};
 use tokio::sync::mpsc;
 
 use super::super::{Core, LocalNode};
@@ -20,15 +23,15 @@ pub enum AnyNode {
 }
 
 impl Core {
-    /// The node, if there may be a way to it.
-    pub(in crate::server) fn any_node(&self, id: NodeId) -> Option<Arc<AnyNode>> {
+    /// The node, if there may be a way to it, for a user whose token is shown to nodes elsewhere.
+    pub(in crate::server) fn any_node(&self, id: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
         if let Some(local) = self.local_nodes().get(&id) {
             return Some(Arc::new(AnyNode::Local(Arc::clone(local))));
         }
         // Another server may have a session with it; whether one has is asked with the call.
         let reachable = self.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
         let known = reachable && self.view().node(id).is_some();
-        known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id))))
+        known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id, token))))
     }
 }
 
@@ -97,5 +100,17 @@ impl NodeAgent for AnyNode {
 
     async fn host_stats(&self) -> Result<Bytes, RpcError> {
         either!(self, node => node.host_stats())
+    }
+
+    async fn agent_host(&self) -> Result<Bytes, RpcError> {
+        either!(self, node => node.agent_host())
+    }
+
+    async fn agent_profile(&self, ask: AskProfile) -> Result<Profile, RpcError> {
+        either!(self, node => node.agent_profile(ask))
+    }
+
+    async fn agent_monitor(&self, ask: AskMonitor) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+        either!(self, node => node.agent_monitor(ask))
     }
 }

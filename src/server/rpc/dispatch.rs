@@ -20,7 +20,7 @@ use songline_rpc::{RpcError, net};
 use super::super::Core;
 use super::methods::{self, By, CALLS, Right, STREAMS};
 use super::more;
-use super::route::{ForNode, Path, with_fields};
+use super::route::{ForNode, PROOF, Path, with_fields};
 
 /// How long a call waits for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -175,7 +175,7 @@ impl NodeRpc {
                 Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
             }
         };
-        if !self.core.is_proof(&request.auth_token) {
+        if !self.core.is_proof(&request.server_proof) {
             let denied = || RpcError::remote("Permission denied");
             let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
             let in_namespace = |capability| alloc.is_some_and(|alloc| caller.acl().namespace(&alloc.namespace, capability));
@@ -183,6 +183,7 @@ impl NodeRpc {
                 Right::Any(capabilities) => alloc.is_none() || capabilities.iter().any(|capability| in_namespace(*capability)),
                 Right::All(capabilities) => alloc.is_none() || capabilities.iter().all(|capability| in_namespace(*capability)),
                 Right::Node(access) => caller.acl().node(access),
+                Right::Agent(access) => caller.acl().agent(access),
                 Right::Server => false,
             };
             if !may {
@@ -194,7 +195,7 @@ impl NodeRpc {
                 let alloc = alloc.ok_or_else(|| RpcError::Coded { code: 400, text: "Missing allocation ID".into() })?;
                 alloc.node_id.ok_or_else(|| RpcError::Coded { code: 404, text: "No path to node".into() })
             }
-            Right::Node(_) => {
+            Right::Node(_) | Right::Agent(_) => {
                 let id: Option<NodeId> = request.node_id.parse().ok();
                 let known = id.filter(|id| view.node(*id).is_some());
                 known.ok_or_else(|| RpcError::remote(format!("Unknown node {}", request.node_id)))
@@ -204,9 +205,9 @@ impl NodeRpc {
 
     /// A request as a node gets it. What shows that a server asks is for servers alone: a node could show it to others.
     fn for_node(&self, body: Bytes, request: &ForNode) -> Result<Bytes, RpcError> {
-        match self.core.is_proof(&request.auth_token) {
-            true => Ok(with_fields(&body, [("AuthToken", Tree::text(""))])?.into()),
-            false => Ok(body),
+        match request.server_proof.is_empty() {
+            true => Ok(body),
+            false => Ok(with_fields(&body, [(PROOF, Tree::text(""))])?.into()),
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) enum Right {
     All(&'static [NamespaceCapability]),
     /// To nodes.
     Node(Access),
+    /// To agents.
+    Agent(Access),
     /// To be a server.
     Server,
 }
@@ -32,6 +34,7 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Status.Ping", By::Asked),
     ("Status.Leader", By::Asked),
     ("Status.Peers", By::Asked),
+    ("Status.Members", By::Asked),
     ("Status.HasNodeConn", By::Asked),
     ("Status.RaftStats", By::Asked),
     ("Node.Register", By::Leader),
@@ -67,6 +70,8 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("FileSystem.List", By::Node(Right::Any(&[ReadFs]))),
     ("FileSystem.Stat", By::Node(Right::Any(&[ReadFs]))),
     ("NodeMeta.Apply", By::Node(Right::Node(Access::Write))),
+    ("Agent.Host", By::Node(Right::Agent(Access::Read))),
+    ("Agent.Profile", By::Node(Right::Agent(Access::Write))),
     ("NodeMeta.Read", By::Node(Right::Node(Access::Read))),
 ];
 
@@ -76,6 +81,7 @@ pub(super) const STREAMS: &[(&str, Right)] = &[
     ("FileSystem.Stream", Right::Any(&[ReadFs])),
     // Whether the task has the node's rights is not looked at here, so both are asked for.
     ("Allocations.Exec", Right::All(&[AllocExec, AllocNodeExec])),
+    ("Agent.Monitor", Right::Agent(Access::Read)),
     (songline_rpc::agent_wire::ALLOC_SNAPSHOT, Right::Server),
 ];
 

@@ -225,3 +225,6 @@ impl Done {
 fn namespace(meta: &RequestMeta) -> &str {
     if meta.namespace.is_empty() { DEFAULT_NAMESPACE } else { meta.namespace.as_str() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! How a server shows another one that it is a server: something that only those can make who have the cluster's keys.
 //!
-//! Calls to nodes that another server passes on come with it instead of the user's token: the server that the user asked has looked at that.
+//! Calls to nodes that another server passes on come with it beside the user's token: the server that the user asked has looked at that.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,19 +1,22 @@
 //! What nodes read besides what is for them alone. Who may read what is HTTP's to say: the same question is asked there.
 
+use std::net::IpAddr;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use songline_api::Server as _;
 use songline_api::caller::Identity;
-use songline_model::{AclPolicy, Node, Time};
+use songline_api::{Member, Server as _};
+use songline_model::{AclPolicy, Blob, Node, Time};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
     AclGetPolicies, AclGetRolesById, AclPolicies, AclRoles, AclWhoAmIAnswer, AllocGetAlloc, AllocGetAllocAnswer, AuthenticatedIdentity,
-    NodeGetNode, NodeGetNodeAnswer, RequestMeta, ServiceGet, ServiceGetAnswer, StatusHasNodeConn, StatusHasNodeConnAnswer, StatusPing,
-    StatusRaftStatsAnswer, VariablesList, VariablesListAnswer, VariablesRead, VariablesReadAnswer, WireAlloc, WireClaims, WireToken,
+    NodeGetNode, NodeGetNodeAnswer, RequestMeta, ServerMember, ServiceGet, ServiceGetAnswer, StatusHasNodeConn, StatusHasNodeConnAnswer,
+    StatusMembersAnswer, StatusPing, StatusRaftStatsAnswer, VariablesList, VariablesListAnswer, VariablesRead, VariablesReadAnswer,
+    WireAlloc, WireClaims, WireToken,
 };
 use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_rpc::net::{Caller, Refusal};
@@ -38,6 +41,15 @@ impl NodeRpc {
         match method {
             "Status.Leader" => encode(&core.leader_addr()),
             "Status.Peers" => encode(&core.peer_addrs()),
+            "Status.Members" => {
+                let info = core.info();
+                encode(&StatusMembersAnswer {
+                    members: Some(core.members().into_iter().filter(|member| !member.name.is_empty()).map(shown).collect()),
+                    server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).into(),
+                    server_region: info.region.as_str().into(),
+                    server_dc: info.datacenter.as_str().into(),
+                })
+            }
             "Status.HasNodeConn" => {
                 let ask: StatusHasNodeConn = from_slice(body)?;
                 let local = core.local_nodes().contains_key(&ask.node_id).then(|| core.stable_since());
@@ -127,10 +139,7 @@ impl NodeRpc {
     fn who_am_i(&self, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
         let known = self.callers.authenticate(&*self.core, meta.auth_token.reveal());
         let known = known.map_err(|error| RpcError::remote(error.to_string()))?;
-        let remote_ip = Some(songline_model::Blob(match caller.from.ip() {
-            std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
-            std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-        }));
+        let remote_ip = Some(Blob(octets(caller.from.ip())));
         let tls_name = caller.names.iter().flat_map(|names| names.first()).next().map(|name| name.as_str().into()).unwrap_or_default();
         let identity = match known.identity() {
             Identity::AclsOff => AuthenticatedIdentity::default(),
@@ -180,6 +189,8 @@ impl NodeRpc {
                 let may = |name: &str| {
                     known.acl().is_management()
                         || own.iter().any(|policy| policy.name == name)
+                        // One that is gone is the caller's all the same: it is left out.
+                        || token.iter().flat_map(|token| token.policies.iter().flatten()).any(|own| own == name)
                         || (anonymous && name == songline_api::caller::ANONYMOUS_POLICY)
                 };
                 if !names.iter().all(|name| may(name)) {
@@ -240,6 +251,31 @@ impl NodeRpc {
             StatusCode::FORBIDDEN | StatusCode::INTERNAL_SERVER_ERROR => Err(RpcError::remote(text())),
             other => Err(RpcError::Coded { code: other.as_u16(), text: text() }),
         }
+    }
+}
+
+/// A server as the reference's gossip would have it.
+fn shown(member: Member) -> ServerMember {
+    let addr = member.host().parse().ok().map(|ip| Blob(octets(ip)));
+    ServerMember {
+        addr,
+        port: member.serf_port,
+        tags: Some(member.tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
+        status: if member.alive { "alive" } else { "failed" }.into(),
+        name: member.name.into(),
+        protocol_min: 1,
+        protocol_max: 5,
+        protocol_cur: 2,
+        delegate_min: 2,
+        delegate_max: 5,
+        delegate_cur: 4,
+    }
+}
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
     }
 }
 

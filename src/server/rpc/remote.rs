@@ -3,7 +3,7 @@
 use std::sync::Weak;
 
 use bytes::Bytes;
-use songline_model::NodeId;
+use songline_model::{NodeId, Secret};
 use songline_rpc::RpcError;
 use songline_rpc::agent_wire::{Reach, RemoteAgent};
 use songline_rpc::message::Caller;
@@ -21,10 +21,10 @@ pub struct ByServers {
     node: NodeId,
 }
 
-/// The node, for callers who were let in before.
-pub(super) fn remote_node(core: &Core, node: NodeId) -> RemoteNode {
+/// The node, for a caller who was let in before. Nodes ask once more who that is.
+pub(super) fn remote_node(core: &Core, node: NodeId, token: Secret) -> RemoteNode {
     let region = core.info.region.as_str().into();
-    RemoteAgent::new(ByServers { core: Weak::clone(&core.own), node }, node, Caller { region, ..Caller::default() })
+    RemoteAgent::new(ByServers { core: Weak::clone(&core.own), node }, node, Caller { region, auth_token: token, ..Caller::default() })
 }
 
 fn going() -> RpcError {

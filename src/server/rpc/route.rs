@@ -18,6 +18,9 @@ use super::super::{Core, LocalNode};
 /// How long other servers are asked whether they have a session with a node.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 
+/// Where a request has what shows that a server passes it on.
+pub(super) const PROOF: &str = "ServerProof";
+
 /// A way to a node.
 pub(super) enum Path {
     /// It is in this process.
@@ -83,11 +86,11 @@ impl Core {
         }
     }
 
-    /// A request as a server passes it on: in its own name.
+    /// A request as a server passes it on: in the user's name, with a word that the user was looked at.
     fn as_server(&self, request: &[u8]) -> Result<Vec<u8>, RpcError> {
         let region = self.info().region.clone();
         let proof = self.prove()?;
-        with_fields(request, [("AuthToken", Tree::text(proof.reveal())), ("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
+        with_fields(request, [(PROOF, Tree::text(proof.reveal())), ("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
     }
 }
 
@@ -113,5 +116,6 @@ pub(super) struct ForNode {
     #[serde(rename = "NodeID")]
     pub(super) node_id: Str,
     pub(super) auth_token: Secret,
+    pub(super) server_proof: Secret,
     pub(super) forwarded: bool,
 }

@@ -17,21 +17,21 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::server::Core;
 
-const NODE: &str = "5d1e0000-0000-0000-0000-000000000001";
-const SECRET: &str = "5d1e0000-0000-0000-0000-00000000000a";
+pub(super) const NODE: &str = "5d1e0000-0000-0000-0000-000000000001";
+pub(super) const SECRET: &str = "5d1e0000-0000-0000-0000-00000000000a";
 
-async fn start(dir: &Path, acl: bool) -> Agent {
+pub(super) async fn start(dir: &Path, acl: bool) -> Agent {
     let mut config =
         AgentConfig { data_dir: Some(dir.to_owned()), http_port: 0, rpc_port: 0, serf_port: 0, client: None, ..AgentConfig::dev() };
     config.acl.enabled = acl;
     Agent::start(config).await.unwrap()
 }
 
-fn core(agent: &Agent) -> &Arc<Core> {
+pub(super) fn core(agent: &Agent) -> &Arc<Core> {
     agent.server().unwrap()
 }
 
-fn pool() -> Pool {
+pub(super) fn pool() -> Pool {
     Pool::new(Dialer::plain(), PoolLimits::default(), None)
 }
 
@@ -46,7 +46,7 @@ async fn call(pool: &Pool, address: &str, method: &str, body: Value) -> String {
     }
 }
 
-fn node() -> Value {
+pub(super) fn node() -> Value {
     json!({
         "ID": NODE, "SecretID": SECRET, "Name": "far", "Datacenter": "dc1", "Attributes": { "kernel.name": "linux", "nomad.version": "1.6.5" },
         "Status": "initializing", "SchedulingEligibility": "eligible",
@@ -177,7 +177,7 @@ async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
     let connected = call(&pool, &address, "Status.HasNodeConn", json!({ "NodeID": NODE })).await;
     assert!(connected.contains("\"Connected\":true"), "{connected}");
 
-    let far = server.any_node(id).unwrap();
+    let far = server.any_node(id, Secret::default()).unwrap();
     let stats: Value = serde_json::from_slice(&far.host_stats().await.unwrap()).unwrap();
     assert_eq!(stats, json!({ "Uptime": 7, "Memory": { "Used": 1.5 } }));
     let refused = far.fs_list(Default::default(), "/").await.unwrap_err();
@@ -219,7 +219,7 @@ async fn servers_know_each_other_by_the_keys_of_the_cluster() {
         assert!(!core(&agent).is_proof(&Secret::new(token)), "{token}");
     }
     let (pool, address) = (pool(), core(&agent).rpc_addr());
-    let asked = |token: &str| json!({ "Region": "global", "NodeID": NODE, "AuthToken": token });
+    let asked = |proof: &str| json!({ "Region": "global", "NodeID": NODE, "ServerProof": proof });
     assert_eq!(call(&pool, &address, "ClientStats.Stats", asked("")).await, "error: rpc error: Permission denied");
     let unknown = call(&pool, &address, "ClientStats.Stats", asked(proof.reveal())).await;
     assert_eq!(unknown, format!("error: rpc error: Unknown node {NODE}"));

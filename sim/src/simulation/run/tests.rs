@@ -81,6 +81,19 @@ fn a_leader_that_dies_while_it_writes_loses_nothing() {
     assert!(report.counts.acknowledged > 5, "{:?}", report.counts);
 }
 
+#[test]
+fn servers_whose_disks_failed_or_were_full_come_back_with_all_they_acknowledged() {
+    let faults = [
+        (8, 4, What::Failing(Whom::Leader)),
+        (16, 6, What::Failing(Whom::Server(1))),
+        (26, 8, What::Full(Whom::Leader)),
+        (40, 5, What::Failing(Whom::Leader)),
+    ];
+    let report = sound(&Plan { clients: 4, ..story(12, 60, &faults) });
+    assert!(report.counts.comebacks >= 3, "{:?}", report.counts);
+    assert_eq!(report.counts.crashes, 0);
+}
+
 /// What a run finds in which something is wrong on purpose.
 fn found(sabotage: Sabotage) -> String {
     let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];

@@ -1,0 +1,67 @@
+//! One run of consensus over the files as they were found: it ends with its disk, and another takes its place.
+//! When there is another, and who is told, is `log`'s business.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::disk;
+use crate::error::OpenError;
+use crate::log::{Config, Start};
+use crate::machine::StateMachine;
+use crate::raft::{Gone, Network, Node, Outlook, Progress};
+use crate::recovery::{self, Recovery};
+use crate::store::Store;
+use crate::transport::Transport;
+
+/// How long a state may go on applying what it had begun with when consensus over it has ended.
+const LET_GO_WITHIN: Duration = Duration::from_secs(60);
+
+/// Consensus, and what it runs on.
+pub(crate) struct Running<S: StateMachine> {
+    pub node: Node<S>,
+    pub store: Arc<Store>,
+    pub progress: Arc<Progress>,
+    pub recovery: Recovery,
+    /// Until it has ended.
+    gone: Mutex<Option<Gone>>,
+}
+
+impl<S: StateMachine> Running<S> {
+    /// Opens the files, rebuilds the state and starts consensus.
+    pub async fn start(config: &Config, transport: &Arc<dyn Transport>, outlook: &Outlook, state: S) -> Result<Self, OpenError> {
+        let plan = config.clone();
+        let recovered = disk::beside(config.disk.as_ref(), move || recovery::recover(&plan, state));
+        let (store, mut machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
+        let store = Arc::new(store);
+        let (progress, gone) = (machine.progress(), machine.gone());
+        let node = Node::start(
+            config.node_id,
+            config.start == Start::Alone,
+            config.timing,
+            Arc::clone(&store),
+            machine,
+            Network::new(Arc::clone(&config.disk), Arc::clone(transport)),
+            outlook.clone(),
+        )
+        .await?;
+        Ok(Self { node, store, progress, recovery, gone: Mutex::new(Some(gone)) })
+    }
+
+    /// Ends it: nothing of it votes, applies or holds the files when this returns. What was acknowledged is on disk, and marked unless the disk
+    /// has failed.
+    pub async fn stop(&self, config: &Config) -> Result<(), OpenError> {
+        let mut gone = self.gone.lock().await;
+        let Some(state) = gone.as_mut() else { return Ok(()) };
+        self.node.shutdown().await;
+        let store = Arc::clone(&self.store);
+        let closed = disk::beside(config.disk.as_ref(), move || store.close()).await;
+        closed.map_err(|error| OpenError::Start(format!("closing the log: {error}")))?;
+        let let_go = tokio::time::timeout(LET_GO_WITHIN, state.wait()).await;
+        let_go
+            .map_err(|_| OpenError::Start("the state is still being changed by what consensus had decided before it ended".to_owned()))?;
+        *gone = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! What shows that an allocation may take over the data of the one before it, on another node: the former one's id under its node's secret.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE;
+use blake2::Blake2bMac512;
+use blake2::digest::{KeyInit, Mac};
+
+use crate::{AllocId, Secret, Str};
+
+/// The token for the data of `alloc`, which is on the node with this secret. `None`: no key can be made of that secret.
+pub fn of(alloc: AllocId, secret: &Secret) -> Option<Str> {
+    Some(URL_SAFE.encode(mac(alloc, secret)?.finalize().into_bytes()).into())
+}
+
+/// Whether a token is that for the data of `alloc`.
+pub fn is_of(token: &str, alloc: AllocId, secret: &Secret) -> bool {
+    let (Ok(token), Some(mac)) = (URL_SAFE.decode(token), mac(alloc, secret)) else { return false };
+    // Takes as long for a wrong token as for a right one.
+    mac.verify_slice(&token).is_ok()
+}
+
+fn mac(alloc: AllocId, secret: &Secret) -> Option<Blake2bMac512> {
+    let mut mac = <Blake2bMac512 as KeyInit>::new_from_slice(secret.reveal().as_bytes()).ok()?;
+    mac.update(alloc.to_string().as_bytes());
+    Some(mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_a_move_is_the_allocs_id_under_the_nodes_secret() {
+        let secret = Secret::new("01234567-89ab-cdef-0123-456789abcdef");
+        let token = "4j03vGt_J6U7mus3gf76tK0BXukowvOvm6O8Oz5W1he71Pc4wC9QzbfQ7qMsJfQn4OdjnagO3pZFDWrdeqJB2Q==";
+        let id: AllocId = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().expect("an id");
+        assert_eq!(of(id, &secret).as_deref(), Some(token));
+        assert!(is_of(token, id, &secret));
+        assert!(!is_of(token, AllocId::default(), &secret));
+        assert!(!is_of(token, id, &Secret::new("fedcba98-89ab-cdef-0123-456789abcdef")));
+        assert!(!is_of("", id, &secret) && !is_of("%", id, &secret));
+    }
+}
