@@ -106,3 +106,29 @@ impl Paced {
         self.clock.count(at.map(|at| at.since(self.pace()))).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fast_clock_counts_more_and_is_waited_for_less_long() {
+        let started = Instant::now();
+        let clock = Clock::new(started, 2_000, 1100);
+        clock.count(Some(Dur::from_secs(11))).await;
+        assert_eq!(started.elapsed(), Duration::from_secs(10));
+        assert_eq!(clock.steady(), Duration::from_secs(11));
+        assert_eq!(clock.now_ms(), 1_800_000_013_000);
+        assert_eq!(clock.wall(), Time::from_secs(1_800_000_013));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_forward_ends_no_wait_at_once() {
+        let clock = Clock::new(Instant::now(), 0, 1000);
+        let paced = Paced::new(clock.clone());
+        let until = paced.pace().plus(Dur::from_secs(60));
+        clock.set_skew(3_600_000);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!((paced.now(), until.since(paced.pace())), (clock.wall(), Dur::from_secs(40)));
+    }
+}
