@@ -211,7 +211,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
 fn not_done(error: &ProposeError) -> Attempt {
     match error {
         ProposeError::NotLeader { leader, .. } => Attempt::Refused(*leader),
-        ProposeError::TooLong { .. } => Attempt::Refused(None),
+        ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused(None),
         ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Attempt::Unknown,
     }
 }
