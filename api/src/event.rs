@@ -44,6 +44,10 @@ use crate::wire;
 const HISTORY_READERS_MAX: usize = 4;
 /// How often a checkpoint looks whether the history has come far enough.
 const HISTORY_LOOK: Duration = Duration::from_millis(5);
+/// How soon a history that could not be written is opened anew for the second time; twice as long after every time that it is of no use ..
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
+/// .. up to this.
+const REOPEN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// The history's mark follows entries without events at least so often.
 const MARK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -192,7 +196,54 @@ fn spawn(name: &str, shared: Arc<Shared>, run: fn(&Shared)) -> Result<JoinHandle
     std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(HistoryError::Thread)
 }
 
+/// A history that cannot be written: when it is opened anew.
+struct Failing {
+    next: Instant,
+    wait: Duration,
+}
+
+impl Failing {
+    fn new() -> Self {
+        Self { next: Instant::now(), wait: REOPEN_AFTER }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now >= self.next;
+        if due {
+            self.next = now + self.wait;
+            self.wait = (self.wait * 2).min(REOPEN_AFTER_MAX);
+        }
+        due
+    }
+}
+
 impl Shared {
+    /// Opens the history anew. What it lost on the way is written again from the tail, or the history is lost up to what is written next.
+    fn reopen(&self, history: &dyn History, batches: &mut Vec<Arc<Batch>>) {
+        let before = history.last();
+        let reopened = history.reopen().and_then(|()| {
+            let after = history.last();
+            if after >= before {
+                return Ok(());
+            }
+            let tail = self.tail.lock().after(after, usize::MAX);
+            match tail {
+                tail::Read::Batches(mut kept) => {
+                    kept.retain(|batch| batches.iter().all(|waiting| waiting.index != batch.index));
+                    batches.extend(kept);
+                    batches.sort_by_key(|batch| batch.index);
+                    Ok(())
+                }
+                tail::Read::Nothing => Ok(()),
+                tail::Read::Behind => history.lose(before + 1),
+            }
+        });
+        if let Err(error) = reopened {
+            tracing::debug!(error = &error as &dyn std::error::Error, "event history cannot be opened yet");
+        }
+    }
+
     fn settled(&self) -> u64 {
         match self.inbox.settled() {
             Some(index) => index,
@@ -242,35 +293,58 @@ impl Shared {
         crate::background::give_way();
         // What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
         let mut batches = Vec::new();
+        let mut failing: Option<Failing> = None;
+        // The history is to begin anew at this index.
+        let mut anew: Option<u64> = None;
         loop {
             // What is settled now is queued now: once the queue is written, the history covers it.
             let settled = self.settled();
             let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
             let mut through = settled;
-            let mut written = Ok(());
             for item in items {
                 match item {
                     Item::Batch(batch) => batches.push(batch),
                     Item::Reset { index } => {
                         batches.clear();
                         through = index;
-                        written = written.and_then(|()| history.reset(index + 1));
+                        anew = Some(index + 1);
                     }
                     Item::Entry { .. } => {}
                 }
+            }
+            let mut written = anew.map_or(Ok(()), |first| history.reset(first));
+            if written.is_ok() {
+                anew = None;
             }
             through = through.max(batches.last().map_or(0, |last| last.index));
             if through > history.last() {
                 written = written.and_then(|()| history.append(&batches, through));
             }
             match written {
-                Ok(()) => batches.clear(),
-                // Streams that need what is missing wait for it; a restart rebuilds the history from the log.
+                Ok(()) => {
+                    batches.clear();
+                    if failing.take().is_some() {
+                        tracing::info!("event history is written again");
+                    }
+                }
+                // Streams that need what is missing wait for it.
                 Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is tried again");
+                    let failing = failing.get_or_insert_with(|| {
+                        tracing::error!(
+                            error = &error as &dyn std::error::Error,
+                            "writing event history; it is opened anew and tried again"
+                        );
+                        Failing::new()
+                    });
+                    if failing.is_due() {
+                        self.reopen(&**history, &mut batches);
+                    }
                 }
             }
             self.unwritten.done();
+        }
+        if failing.is_some() {
+            self.reopen(&**history, &mut batches);
         }
         let closed = history.append(&batches, self.settled()).and_then(|()| history.sync());
         if let Err(error) = closed {

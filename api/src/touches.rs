@@ -9,12 +9,12 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use songline_commands::Kind;
 use songline_model::Time;
 use songline_projections::Change;
@@ -24,13 +24,15 @@ pub use diff::FieldChange;
 pub use object::{Object, ObjectKind};
 pub use store::{Ending, EntryMark, Order, Touch, TouchChange, TouchesError};
 
-use store::Store;
+use store::{Marked, Store};
 
 /// How many entries are written at once at most.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// How long nothing is written after a failure: the medium may need it.
+/// How long nothing is written after a failure: the medium may need it. Twice as long after every time that it is of no use ..
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// .. up to this.
+const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
 
 /// One applied entry.
 #[derive(Debug, Clone)]
@@ -56,10 +58,13 @@ struct Queue {
 }
 
 struct Shared {
-    store: Store,
+    path: PathBuf,
+    /// `None`: it could not be opened after a failure.
+    store: RwLock<Option<Store>>,
+    marked: Arc<Marked>,
     queue: Mutex<Queue>,
     filled: Condvar,
-    /// Index of the newest entry that is written, or that a failed write has given up.
+    /// Index of the newest entry that is written.
     written: watch::Sender<u64>,
 }
 
@@ -72,9 +77,10 @@ pub struct Touches {
 impl Touches {
     /// Opens the record in a folder, or makes an empty one.
     pub fn open(path: &Path) -> Result<Arc<Self>, TouchesError> {
-        let store = Store::open(path)?;
-        let written = watch::Sender::new(store.last());
-        let shared = Arc::new(Shared { store, queue: Mutex::default(), filled: Condvar::new(), written });
+        let marked = Arc::new(Marked::default());
+        let store = RwLock::new(Some(Store::open_marked(path, &marked)?));
+        let (path, written) = (path.to_owned(), watch::Sender::new(marked.last()));
+        let shared = Arc::new(Shared { path, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("touches".to_owned()).spawn(move || worker.run()).map_err(TouchesError::Thread)?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
@@ -83,9 +89,13 @@ impl Touches {
     /// Says which entry will be published first. A record that does not reach up to it begins anew there: what is between would be
     /// missing without anybody noticing.
     pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
-        if self.shared.store.last() + 1 < first_index {
-            self.shared.store.reset(first_index)?;
-            self.shared.written.send_replace(self.shared.store.last());
+        if self.shared.marked.last() + 1 < first_index {
+            if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index)) {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the record of what entries did is opened anew");
+                self.shared.reopen()?;
+                self.shared.store()?.reset(first_index)?;
+            }
+            self.shared.written.send_replace(self.shared.marked.last());
         }
         Ok(())
     }
@@ -116,37 +126,37 @@ impl Touches {
     /// before the checkpoint counts.
     pub fn write_through(&self) -> Result<(), TouchesError> {
         self.shared.drain()?;
-        self.shared.store.sync()
+        self.shared.store()?.sync()
     }
 
     /// Index of the oldest entry that is covered.
     pub fn oldest(&self) -> u64 {
-        self.shared.store.oldest()
+        self.shared.marked.oldest()
     }
 
     /// First index after the last restored archive, 0 when none was: what is before it is another history.
     pub fn floor(&self) -> u64 {
-        self.shared.store.floor()
+        self.shared.marked.floor()
     }
 
     /// The entries that changed an object, at most `touches_max`, from the one at `from` on in this order. Reads files.
     pub fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
-        self.shared.store.of_object(object, from, order, touches_max)
+        self.shared.store()?.of_object(object, from, order, touches_max)
     }
 
     /// How an entry ended; `None` for entries that are not covered or hold no command. Reads files.
     pub fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
-        self.shared.store.entry(index)
+        self.shared.store()?.entry(index)
     }
 
     /// Index of the first entry later than `at`; `None` when there is none. Reads files.
     pub fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
-        self.shared.store.first_after(at)
+        self.shared.store()?.first_after(at)
     }
 
     /// Drops what is before `index`, because the log was cut there.
     pub fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
-        self.shared.store.forget_before(index)
+        self.shared.store()?.forget_before(index)
     }
 
     /// Writes what is queued and stops. Blocks until that is done.
@@ -168,19 +178,37 @@ impl Drop for Touches {
 }
 
 impl Shared {
+    /// Whoever has it must be done with it before the store can be opened anew.
+    fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, TouchesError> {
+        RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| TouchesError::Closed)
+    }
+
     fn run(&self) {
         crate::background::give_way();
+        let mut pause = None;
         while self.wait() {
-            if let Err(error) = self.drain() {
-                // What is missing shows as a gap: the record begins anew behind what could not be written.
-                tracing::error!(error = &error as &dyn std::error::Error, "recording what entries did");
-                if self.queue.lock().closed {
-                    return;
+            match self.drain() {
+                Ok(()) => {
+                    if pause.take().is_some() {
+                        tracing::info!("what entries did is recorded again");
+                    }
                 }
-                std::thread::sleep(AFTER_FAILURE);
+                Err(error) => {
+                    if pause.is_none() {
+                        tracing::error!(error = &error as &dyn std::error::Error, "recording what entries did; it is tried again");
+                    }
+                    let pause = pause.get_or_insert(AFTER_FAILURE);
+                    if self.pause(*pause) {
+                        break;
+                    }
+                    *pause = (*pause * 2).min(AFTER_FAILURE_MAX);
+                    if let Err(error) = self.reopen() {
+                        tracing::debug!(error = &error as &dyn std::error::Error, "the record of what entries did cannot be opened yet");
+                    }
+                }
             }
         }
-        if let Err(error) = self.store.sync() {
+        if let Err(error) = self.store().and_then(|store| store.sync()) {
             tracing::warn!(error = &error as &dyn std::error::Error, "closing the record of what entries did");
         }
     }
@@ -188,7 +216,7 @@ impl Shared {
     /// False: nothing will come any more.
     fn wait(&self) -> bool {
         let mut queue = self.queue.lock();
-        while queue.through <= self.store.last() {
+        while queue.through <= self.marked.last() {
             if queue.closed {
                 return false;
             }
@@ -197,23 +225,63 @@ impl Shared {
         true
     }
 
-    /// Writes everything that is queued. Whoever calls it takes the store's turn first, so entries are written in order.
+    /// Lets some time pass; true when it is to be closed meanwhile.
+    fn pause(&self, long: Duration) -> bool {
+        let until = Instant::now() + long;
+        let mut queue = self.queue.lock();
+        while !queue.closed {
+            if self.filled.wait_until(&mut queue, until).timed_out() {
+                return queue.closed;
+            }
+        }
+        true
+    }
+
+    /// Opens the store anew: one that could not write once writes nothing any more. What it has lost on the way shows as a gap.
+    fn reopen(&self) -> Result<(), TouchesError> {
+        let mut store = self.store.write();
+        let before = self.marked.last();
+        // The old one holds the folder until it is gone.
+        *store = None;
+        let opened = Store::open_marked(&self.path, &self.marked)?;
+        if self.marked.last() < before {
+            opened.reset(before + 1)?;
+        }
+        *store = Some(opened);
+        Ok(())
+    }
+
+    /// Writes everything that is queued; what could not be written stays there. Whoever calls it takes the store's turn first, so entries are
+    /// written in order.
     fn drain(&self) -> Result<(), TouchesError> {
-        let mut turn = self.store.turn();
+        let store = self.store()?;
+        let mut turn = store.turn();
         let (entries, through) = {
             let mut queue = self.queue.lock();
             (std::mem::take(&mut queue.entries), queue.through)
         };
+        let mut done = 0;
         for piece in entries.chunks(ENTRIES_AT_ONCE) {
-            let Some(last) = piece.last() else { break };
-            if let Err(error) = turn.write(piece) {
-                turn.skip_to(through + 1);
-                return Err(error);
+            match turn.write(piece) {
+                Ok(()) => {}
+                // It would be so every time: the record begins anew behind it.
+                Err(error @ (TouchesError::Content { .. } | TouchesError::Damaged(_))) => {
+                    store.reset(through + 1)?;
+                    return Err(error);
+                }
+                Err(error @ (TouchesError::Store { .. } | TouchesError::Closed | TouchesError::Thread(_))) => {
+                    let kept = entries[done..].to_vec();
+                    self.queue.lock().entries.splice(0..0, kept);
+                    return Err(error);
+                }
             }
-            self.written.send_replace(last.index);
+            done += piece.len();
+            if let Some(last) = piece.last() {
+                self.written.send_replace(last.index);
+            }
         }
         turn.pass_to(through)?;
-        self.written.send_replace(through.max(self.store.last()));
+        self.written.send_replace(through.max(self.marked.last()));
         Ok(())
     }
 }

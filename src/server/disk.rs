@@ -163,3 +163,6 @@ impl Core {
         lock(&self.reactions).clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,19 +5,23 @@
 mod tests;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use songline_api::event::{Batch, FjallHistory, HistoryError};
 use songline_commands::Kind;
 use songline_log::{Entries, Reader};
 use songline_projections::State;
+use tokio::sync::oneshot;
 
 use super::Core;
 use super::machine::{Archive, apply_entry};
 
+/// How long after it could not be filled it is tried again.
+const RETRY_WAIT: Duration = Duration::from_secs(10);
 /// Entries are written in pieces of so many bytes of frames or so.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Why the history could not be filled. It stays as it is, and the next start tries again.
+/// Why the history could not be filled. It stays as it is, and that is tried again.
 #[derive(Debug, thiserror::Error)]
 enum RefillError {
     #[error("reading the log")]
@@ -42,23 +46,52 @@ enum Refilled {
     Abandoned,
 }
 
-/// Starts filling, if the history was lost.
+/// Fills the history whenever it was lost, for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    if !core.history.is_lost() {
-        return;
-    }
-    let weak = Arc::downgrade(core);
-    let run = move || match refill(&weak) {
-        Ok(Refilled::From(oldest, entries)) => tracing::info!(oldest, entries, "the event history was filled anew from the log"),
-        Ok(Refilled::NothingOlder) => tracing::warn!("the event history was lost, and the log has nothing older than what is there"),
-        Ok(Refilled::Abandoned) => {}
-        Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the event history was lost and could not be filled anew");
+    let (weak, shutdown, mut losses) = (Arc::downgrade(core), core.shutdown_token().clone(), core.history.losses());
+    tokio::spawn(async move {
+        let fill = async {
+            // The history goes with the server.
+            while losses.wait_for(|lost| *lost).await.is_ok() {
+                if !fill_once(&weak).await {
+                    tokio::time::sleep(RETRY_WAIT).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = fill => {}
+            () = shutdown.cancelled() => {}
         }
+    });
+}
+
+/// Whether nothing is missing any more that could be had.
+async fn fill_once(weak: &Weak<Core>) -> bool {
+    let (told, done) = oneshot::channel();
+    let weak = Weak::clone(weak);
+    let run = move || {
+        let filled = match refill(&weak) {
+            Ok(Refilled::From(oldest, entries)) => {
+                tracing::info!(oldest, entries, "the event history was filled anew from the log");
+                true
+            }
+            Ok(Refilled::NothingOlder) => {
+                tracing::warn!("the event history was lost, and the log has nothing older than what is there");
+                true
+            }
+            Ok(Refilled::Abandoned) => false,
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the event history was lost and could not be filled anew");
+                false
+            }
+        };
+        // Nobody waits any more where the server is going down.
+        let _ = told.send(filled);
     };
     if let Err(error) = std::thread::Builder::new().name("events-refill".to_owned()).spawn(run) {
         tracing::error!(error = &error as &dyn std::error::Error, "starting to fill the event history anew");
     }
+    done.await.unwrap_or(false)
 }
 
 fn refill(weak: &Weak<Core>) -> Result<Refilled, RefillError> {

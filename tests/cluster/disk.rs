@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, WITHIN};
 use crate::filler::Filler;
+use crate::http::Request;
 use crate::progress::Times;
 use crate::trial::Trial;
 use crate::wait::until;
@@ -80,6 +81,55 @@ fn one_server_alone_writes_again_when_there_is_space() -> Result<()> {
     fill_disks(1, 1, run.seed)
 }
 
+#[test]
+fn a_server_whose_files_refuse_writes_is_done_without_and_comes_back_by_itself() -> Result<()> {
+    let Some(run) = Run::begin("failing disks") else { return Ok(()) };
+    fail_disks(3, run.count("DISKS", 2, 20), run.seed)
+}
+
+#[test]
+fn one_server_alone_outlives_files_that_refuse_writes() -> Result<()> {
+    let Some(run) = Run::begin("a failing disk of one") else { return Ok(()) };
+    fail_disks(1, 1, run.seed)
+}
+
+/// What is beyond this in a file cannot be written while a disk fails, in bytes: the log, and what is derived from it, but not what a server says.
+const WRITABLE: u64 = 128 << 10;
+
+fn fail_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
+    let trial = Trial::start(Cluster::start(count, seed, &json!({}))?, WRITERS, seed)?;
+    let mut gaps = Times::default();
+    // The log has to be longer than what can be written.
+    let filler = Filler::start(&trial.cluster.addresses())?;
+    filler.written(4 * WRITABLE)?;
+    filler.finish()?;
+    for round in 0..rounds {
+        let leader = trial.cluster.leader()?;
+        // The leader first, then one that follows.
+        let victim = trial.cluster.others(leader).first().copied().filter(|_| round % 2 == 1).unwrap_or(leader);
+        let server = &trial.cluster.servers[victim];
+        let process = server.pid()?;
+        trial.progress().mark();
+        server.limit_files(Some(WRITABLE))?;
+        let unwell = || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 500);
+        ensure!(until(Instant::now() + WITHIN, unwell), "{} has not noticed: {}", server.name, server.last_lines());
+        if count > 1 {
+            gaps.add(trial.back(30)?);
+            trial.progress().over(FULL);
+        }
+        let answer = server.call(&Request::new("GET", "/v1/namespaces?stale"))?;
+        ensure!(answer.head.status == 200, "a stale read of {}: {} {}", server.name, answer.head.status, answer.text());
+        server.limit_files(None)?;
+        trial.all_serve().with_context(|| format!("after the disk of {} failed: {}", server.name, server.last_lines()))?;
+        let well = || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 200);
+        ensure!(until(Instant::now() + WITHIN, well), "{} is not well: {}", server.name, server.last_lines());
+        ensure!(server.pid()? == process, "{} was started again", server.name);
+    }
+    trial.finish(&format!("{rounds} failed disks of {count} servers"))?;
+    say(&format!("without writes while a disk failed: {gaps}"));
+    Ok(())
+}
+
 fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
     let mut disks = Vec::new();
     let cluster = Cluster::start_with(count, 0, seed, &json!({}), |servers| {
@@ -108,12 +158,8 @@ fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
         }
         filler.finish()?;
         disks[victim].empty()?;
-        // Whoever gave up for want of space may be started again by whoever made some.
-        if !trial.cluster.servers[victim].is_running() {
-            say(&format!("{name} ended when its disk was full: {}", trial.cluster.servers[victim].last_lines()));
-            trial.cluster.servers[victim].kill()?;
-            trial.cluster.start_again(victim)?;
-        }
+        let server = &mut trial.cluster.servers[victim];
+        ensure!(server.is_running(), "{name} ended when its disk was full: {}", server.last_lines());
         trial.all_serve().with_context(|| format!("after the disk of {name} was full"))?;
     }
     trial.finish(&format!("{rounds} full disks of {count} servers"))?;

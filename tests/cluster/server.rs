@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 
 use crate::http::{self, Answer, Request};
@@ -157,10 +157,21 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
-    fn signal(&self, signal: Signal) -> Result<()> {
+    /// Lets every write to a file beyond so many bytes of it fail, as on a disk that does not work. `None`: they work again.
+    pub fn limit_files(&self, bytes: Option<u64>) -> Result<()> {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(self.pid()?), Resource::Fsize, limit).with_context(|| format!("limiting the files of {}", self.name))?;
+        Ok(())
+    }
+
+    /// Its process, which is another one after every start.
+    pub fn pid(&self) -> Result<Pid> {
         let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id fits in 31 bits")?;
-        kill_process(pid, signal).with_context(|| format!("sending {signal:?} to {}", self.name))
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id fits in 31 bits")
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(self.pid()?, signal).with_context(|| format!("sending {signal:?} to {}", self.name))
     }
 
     /// Asks it something.

@@ -4,14 +4,15 @@
 //! it comes is in small blocks; they are joined to larger ones, which readers go through faster. What an event looks like is not known here.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
-use parking_lot::Mutex;
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::watch;
 
 use super::batch::Batch;
 use super::block::{self, Block};
@@ -30,6 +31,9 @@ pub enum HistoryError {
     /// A stored event cannot be read.
     #[error("event history is damaged at index {0}")]
     Damaged(u64),
+    /// It was closed because its disk failed, and could not be opened since.
+    #[error("event history is closed until its disk works")]
+    Closed,
     /// A thread of the hub could not be started.
     #[error("starting a thread of the event hub")]
     Thread(#[source] io::Error),
@@ -62,6 +66,12 @@ pub trait History: Send + Sync + 'static {
 
     /// Forgets entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
+
+    /// Opens it anew after a failure: a store that could not write once writes nothing any more. `last` may be lower than before, by what was not
+    /// on disk yet.
+    fn reopen(&self) -> Result<(), HistoryError> {
+        Ok(())
+    }
 }
 
 /// A block is closed when it has so many bytes: large enough that a reader spends its time copying, small enough that what a slow reader
@@ -76,29 +86,33 @@ const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 /// A history in a folder.
 pub struct FjallHistory {
+    path: PathBuf,
+    /// `None`: it could not be opened after a failure.
+    store: RwLock<Option<Store>>,
+    oldest: AtomicU64,
+    last: AtomicU64,
+    lost: watch::Sender<bool>,
+    small: Mutex<Small>,
+}
+
+/// The open store.
+struct Store {
     db: Database,
     /// Index of the last entry -> block.
     blocks: Keyspace,
     /// `oldest`, `last` and `lost`.
     marks: Keyspace,
-    oldest: AtomicU64,
-    last: AtomicU64,
-    lost: AtomicBool,
-    small: Mutex<Small>,
 }
 
-/// What was written in small blocks since the last large one.
-#[derive(Clone, Default)]
-struct Small {
-    batches: Vec<Arc<Batch>>,
-    bytes: usize,
-    /// Keys of the small blocks.
-    keys: Vec<u64>,
+/// What a store says of itself.
+struct Marks {
+    oldest: u64,
+    last: u64,
+    lost: bool,
 }
 
-impl FjallHistory {
-    /// Opens a history, or makes an empty one that covers what comes from index 1 on.
-    pub fn open(path: &Path) -> Result<Self, HistoryError> {
+impl Store {
+    fn open(path: &Path) -> Result<(Self, Marks), HistoryError> {
         let fail = |source| HistoryError::Store { doing: "opening", source };
         let db = crate::background::open(|| Database::builder(path).open()).map_err(fail)?;
         let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail)?;
@@ -109,59 +123,8 @@ impl FjallHistory {
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
         };
         let (oldest, last) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0));
-        let lost = AtomicBool::new(marks.contains_key(LOST).map_err(fail)?);
-        let (oldest, last) = (AtomicU64::new(oldest), AtomicU64::new(last));
-        Ok(Self { db, blocks, marks, oldest, last, lost, small: Mutex::default() })
-    }
-
-    /// Whether entries before the oldest one are missing that the log may have.
-    pub fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
-    }
-
-    /// Index of the oldest entry that is covered.
-    pub fn oldest_index(&self) -> u64 {
-        self.oldest()
-    }
-
-    /// Nothing is missing any more that could be had.
-    pub fn found(&self) -> Result<(), HistoryError> {
-        self.marks.remove(LOST).map_err(|source| HistoryError::Store { doing: "filling", source })?;
-        self.lost.store(false, Ordering::Release);
-        Ok(())
-    }
-
-    /// Drops everything that was filed below `oldest`: what an interrupted [`Self::fill`] left.
-    pub fn begin_filling(&self) -> Result<(), HistoryError> {
-        self.delete_range(&self.blocks, Some(self.oldest()))
-    }
-
-    /// Adds entries that are older than all there are. Readers see them when [`Self::filled`] is told.
-    pub fn fill(&self, batches: &[Arc<Batch>]) -> Result<(), HistoryError> {
-        let mut write = self.db.batch();
-        let mut small = Small::default();
-        for batch in batches {
-            small.bytes += batch.bytes();
-            small.batches.push(Arc::clone(batch));
-            if small.bytes >= BLOCK_BYTES {
-                self.insert(&mut write, &small.batches);
-                small = Small::default();
-            }
-        }
-        self.insert(&mut write, &small.batches);
-        write.commit().map_err(|source| HistoryError::Store { doing: "filling", source })
-    }
-
-    /// The history reaches back to `oldest` now. Nothing happens when it has been forgotten or replaced up to beyond `before` meanwhile.
-    pub fn filled(&self, oldest: u64, before: u64) -> Result<bool, HistoryError> {
-        // What is told to readers comes after what is stored: a crash between the two fills anew.
-        let fail = |source| HistoryError::Store { doing: "filling", source };
-        if self.oldest() != before {
-            return Ok(false);
-        }
-        self.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
-        self.found()?;
-        Ok(self.oldest.compare_exchange(before, oldest, Ordering::AcqRel, Ordering::Acquire).is_ok())
+        let lost = marks.contains_key(LOST).map_err(fail)?;
+        Ok((Self { db, blocks, marks }, Marks { oldest, last, lost }))
     }
 
     fn insert(&self, write: &mut OwnedWriteBatch, batches: &[Arc<Batch>]) {
@@ -192,11 +155,98 @@ impl FjallHistory {
     }
 }
 
+/// What was written in small blocks since the last large one.
+#[derive(Clone, Default)]
+struct Small {
+    batches: Vec<Arc<Batch>>,
+    bytes: usize,
+    /// Keys of the small blocks.
+    keys: Vec<u64>,
+}
+
+impl FjallHistory {
+    /// Opens a history, or makes an empty one that covers what comes from index 1 on.
+    pub fn open(path: &Path) -> Result<Self, HistoryError> {
+        let (store, marks) = Store::open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            store: RwLock::new(Some(store)),
+            oldest: AtomicU64::new(marks.oldest),
+            last: AtomicU64::new(marks.last),
+            lost: watch::Sender::new(marks.lost),
+            small: Mutex::default(),
+        })
+    }
+
+    /// Whoever has it must be done with it before the store can be opened anew.
+    fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, HistoryError> {
+        RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| HistoryError::Closed)
+    }
+
+    /// Whether entries before the oldest one are missing that the log may have.
+    pub fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    /// The same, with every change of it.
+    pub fn losses(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    /// Index of the oldest entry that is covered.
+    pub fn oldest_index(&self) -> u64 {
+        self.oldest()
+    }
+
+    /// Nothing is missing any more that could be had.
+    pub fn found(&self) -> Result<(), HistoryError> {
+        self.store()?.marks.remove(LOST).map_err(|source| HistoryError::Store { doing: "filling", source })?;
+        self.lost.send_replace(false);
+        Ok(())
+    }
+
+    /// Drops everything that was filed below `oldest`: what an interrupted [`Self::fill`] left.
+    pub fn begin_filling(&self) -> Result<(), HistoryError> {
+        let store = self.store()?;
+        store.delete_range(&store.blocks, Some(self.oldest()))
+    }
+
+    /// Adds entries that are older than all there are. Readers see them when [`Self::filled`] is told.
+    pub fn fill(&self, batches: &[Arc<Batch>]) -> Result<(), HistoryError> {
+        let store = self.store()?;
+        let mut write = store.db.batch();
+        let mut small = Small::default();
+        for batch in batches {
+            small.bytes += batch.bytes();
+            small.batches.push(Arc::clone(batch));
+            if small.bytes >= BLOCK_BYTES {
+                store.insert(&mut write, &small.batches);
+                small = Small::default();
+            }
+        }
+        store.insert(&mut write, &small.batches);
+        write.commit().map_err(|source| HistoryError::Store { doing: "filling", source })
+    }
+
+    /// The history reaches back to `oldest` now. Nothing happens when it has been forgotten or replaced up to beyond `before` meanwhile.
+    pub fn filled(&self, oldest: u64, before: u64) -> Result<bool, HistoryError> {
+        // What is told to readers comes after what is stored: a crash between the two fills anew.
+        let fail = |source| HistoryError::Store { doing: "filling", source };
+        if self.oldest() != before {
+            return Ok(false);
+        }
+        self.store()?.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+        self.found()?;
+        Ok(self.oldest.compare_exchange(before, oldest, Ordering::AcqRel, Ordering::Acquire).is_ok())
+    }
+}
+
 impl History for FjallHistory {
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
         let known = self.last.load(Ordering::Acquire);
         let through = through.max(known);
-        let mut write = self.db.batch();
+        let store = self.store()?;
+        let mut write = store.db.batch();
         let mut kept = self.small.lock();
         let mut small = kept.clone();
         let mut fresh = small.batches.len();
@@ -204,17 +254,17 @@ impl History for FjallHistory {
             small.bytes += batch.bytes();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
-                small.keys.iter().for_each(|key| write.remove(&self.blocks, key.to_be_bytes()));
-                self.insert(&mut write, &small.batches);
+                small.keys.iter().for_each(|key| write.remove(&store.blocks, key.to_be_bytes()));
+                store.insert(&mut write, &small.batches);
                 (small, fresh) = (Small::default(), 0);
             }
         }
         if let Some(last) = small.batches.get(fresh..).and_then(|fresh| fresh.last()) {
             small.keys.push(last.index);
         }
-        self.insert(&mut write, &small.batches[fresh..]);
+        store.insert(&mut write, &small.batches[fresh..]);
         if through > known {
-            write.insert(&self.marks, "last", through.to_be_bytes());
+            write.insert(&store.marks, "last", through.to_be_bytes());
         }
         write.commit().map_err(|source| HistoryError::Store { doing: "writing", source })?;
         *kept = small;
@@ -225,7 +275,7 @@ impl History for FjallHistory {
     fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
         let fail = |source| HistoryError::Store { doing: "reading", source };
         let (mut out, mut bytes) = (Vec::new(), 0);
-        for guard in self.blocks.range((after + 1).to_be_bytes()..) {
+        for guard in self.store()?.blocks.range((after + 1).to_be_bytes()..) {
             let (key, value) = guard.into_inner().map_err(fail)?;
             if !out.is_empty() && bytes + value.len() > bytes_max {
                 break;
@@ -248,19 +298,20 @@ impl History for FjallHistory {
     }
 
     fn sync(&self) -> Result<(), HistoryError> {
-        self.db.persist(PersistMode::SyncAll).map_err(|source| HistoryError::Store { doing: "syncing", source })
+        self.store()?.db.persist(PersistMode::SyncAll).map_err(|source| HistoryError::Store { doing: "syncing", source })
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
         *self.small.lock() = Small::default();
-        self.delete_range(&self.blocks, None)?;
+        let store = self.store()?;
+        store.delete_range(&store.blocks, None)?;
         let fail = |source| HistoryError::Store { doing: "resetting", source };
-        let mut write = self.db.batch();
-        write.insert(&self.marks, "oldest", first_index.to_be_bytes());
-        write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
-        write.remove(&self.marks, LOST);
+        let mut write = store.db.batch();
+        write.insert(&store.marks, "oldest", first_index.to_be_bytes());
+        write.insert(&store.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.remove(&store.marks, LOST);
         write.commit().map_err(fail)?;
-        self.lost.store(false, Ordering::Release);
+        self.lost.send_replace(false);
         self.oldest.store(first_index, Ordering::Release);
         self.last.store(first_index.saturating_sub(1), Ordering::Release);
         Ok(())
@@ -268,8 +319,8 @@ impl History for FjallHistory {
 
     fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
         self.reset(first_index)?;
-        self.marks.insert(LOST, [1]).map_err(|source| HistoryError::Store { doing: "resetting", source })?;
-        self.lost.store(true, Ordering::Release);
+        self.store()?.marks.insert(LOST, [1]).map_err(|source| HistoryError::Store { doing: "resetting", source })?;
+        self.lost.send_replace(true);
         Ok(())
     }
 
@@ -280,8 +331,29 @@ impl History for FjallHistory {
         // First the mark: a reader must not be told that something is there which is being dropped.
         self.oldest.store(index, Ordering::Release);
         let fail = |source| HistoryError::Store { doing: "dropping old", source };
-        self.marks.insert("oldest", index.to_be_bytes()).map_err(fail)?;
-        self.delete_range(&self.blocks, Some(index))
+        let store = self.store()?;
+        store.marks.insert("oldest", index.to_be_bytes()).map_err(fail)?;
+        store.delete_range(&store.blocks, Some(index))
+    }
+
+    fn reopen(&self) -> Result<(), HistoryError> {
+        let mut store = self.store.write();
+        // The old one holds the folder until it is gone.
+        *store = None;
+        let (opened, marks) = Store::open(&self.path)?;
+        // What is in small blocks stays in them.
+        *self.small.lock() = Small::default();
+        let oldest = self.oldest.fetch_max(marks.oldest, Ordering::AcqRel).max(marks.oldest);
+        if oldest > marks.oldest {
+            // It was told to forget that, and what it did about it is lost.
+            let fail = |source| HistoryError::Store { doing: "dropping old", source };
+            opened.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+            opened.delete_range(&opened.blocks, Some(oldest))?;
+        }
+        self.last.store(marks.last, Ordering::Release);
+        self.lost.send_if_modified(|lost| std::mem::replace(lost, marks.lost) != marks.lost);
+        *store = Some(opened);
+        Ok(())
     }
 }
 

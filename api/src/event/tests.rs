@@ -1,5 +1,6 @@
 //! Stories of the event hub: what readers get who come early, late, slowly, or after a restart.
 
+mod broken;
 mod readers;
 mod servers;
 mod sweeps;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
@@ -17,6 +18,9 @@ use crate::sweep::Sweep;
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TouchesError {
+    /// It was closed because its disk failed, and could not be opened since.
+    #[error("the record of what entries did is closed until its disk works")]
+    Closed,
     /// The store failed.
     #[error("{doing} the record of what entries did")]
     Store {
@@ -116,6 +120,7 @@ const MARK_BYTES: usize = 11;
 const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 pub(super) struct Store {
+    marked: Arc<Marked>,
     db: Database,
     /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
     touches: Keyspace,
@@ -125,10 +130,29 @@ pub(super) struct Store {
     sweeps: Keyspace,
     /// `oldest`, `last` and `floor`.
     marks: Keyspace,
+    turn: Mutex<()>,
+}
+
+/// What a store covers. It is known also while there is none.
+#[derive(Debug, Default)]
+pub(super) struct Marked {
     oldest: AtomicU64,
     last: AtomicU64,
     floor: AtomicU64,
-    turn: Mutex<()>,
+}
+
+impl Marked {
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
+    }
 }
 
 /// The right to write.
@@ -142,7 +166,14 @@ fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> TouchesError {
 }
 
 impl Store {
+    /// Opens the store in a folder.
+    #[cfg(test)]
     pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
+        Self::open_marked(path, &Arc::default())
+    }
+
+    /// Opens the store in a folder, and says in `marked` what it covers.
+    pub(super) fn open_marked(path: &Path, marked: &Arc<Marked>) -> Result<Self, TouchesError> {
         let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
         let (touches, entries, sweeps, marks) = (open("touches")?, open("entries")?, open("sweeps")?, open("marks")?);
@@ -151,20 +182,24 @@ impl Store {
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
         let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
-        let (oldest, last, floor) = (AtomicU64::new(oldest), AtomicU64::new(last), AtomicU64::new(floor));
-        Ok(Self { db, touches, entries, sweeps, marks, oldest, last, floor, turn: Mutex::new(()) })
+        // Of what it was told to forget, or that came to be another history, nothing comes back.
+        marked.oldest.fetch_max(oldest, Ordering::AcqRel);
+        marked.floor.fetch_max(floor, Ordering::AcqRel);
+        marked.last.store(last, Ordering::Release);
+        Ok(Self { marked: Arc::clone(marked), db, touches, entries, sweeps, marks, turn: Mutex::new(()) })
     }
 
     pub(super) fn oldest(&self) -> u64 {
-        self.oldest.load(Ordering::Acquire)
+        self.marked.oldest()
     }
 
     pub(super) fn last(&self) -> u64 {
-        self.last.load(Ordering::Acquire)
+        self.marked.last()
     }
 
+    #[cfg(test)]
     pub(super) fn floor(&self) -> u64 {
-        self.floor.load(Ordering::Acquire)
+        self.marked.floor()
     }
 
     pub(super) fn turn(&self) -> Turn<'_> {
@@ -184,8 +219,8 @@ impl Store {
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
         write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
         write.commit().map_err(fail("resetting"))?;
-        self.oldest.store(first_index, Ordering::Release);
-        self.last.store(first_index.saturating_sub(1), Ordering::Release);
+        self.marked.oldest.store(first_index, Ordering::Release);
+        self.marked.last.store(first_index.saturating_sub(1), Ordering::Release);
         Ok(())
     }
 
@@ -194,7 +229,7 @@ impl Store {
             return Ok(());
         }
         // First the mark: a reader must not be told that something is there which is being dropped.
-        self.oldest.store(index, Ordering::Release);
+        self.marked.oldest.store(index, Ordering::Release);
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
         loop {
             let mut batch = self.db.batch();
@@ -351,7 +386,7 @@ impl Turn<'_> {
                 let index = entries[at].index;
                 store.reset(index)?;
                 store.marks.insert("floor", index.to_be_bytes()).map_err(fail("writing"))?;
-                store.floor.store(index, Ordering::Release);
+                store.marked.floor.store(index, Ordering::Release);
                 &entries[at..]
             }
             Some(_) | None => entries,
@@ -366,7 +401,7 @@ impl Turn<'_> {
         if through > known {
             write.insert(&store.marks, "last", through.to_be_bytes());
             write.commit().map_err(fail("writing"))?;
-            store.last.store(through, Ordering::Release);
+            store.marked.last.store(through, Ordering::Release);
         }
         Ok(())
     }
@@ -375,16 +410,9 @@ impl Turn<'_> {
     pub(super) fn pass_to(&mut self, index: u64) -> Result<(), TouchesError> {
         if index > self.store.last() {
             self.store.marks.insert("last", index.to_be_bytes()).map_err(fail("writing"))?;
-            self.store.last.store(index, Ordering::Release);
+            self.store.marked.last.store(index, Ordering::Release);
         }
         Ok(())
-    }
-
-    /// Entries before `index` could not be written: what is covered begins there.
-    pub(super) fn skip_to(&mut self, index: u64) {
-        if let Err(error) = self.store.reset(index) {
-            tracing::error!(error = &error as &dyn std::error::Error, "the record of what entries did cannot begin anew");
-        }
     }
 }
 

@@ -193,8 +193,11 @@ impl<S: StateMachine> Node<S> {
                 }
             }),
             Err(_) => {
-                let failure = self.failure.borrow().clone();
-                Err(ProposeError::Stopped(failure.map_or_else(|| "the log is shut down".to_owned(), |it| it.to_string())))
+                // What ended it is known a moment later.
+                let mut failure = self.failure.clone();
+                let told = tokio::time::timeout(WATCHDOG * 5, failure.wait_for(Option::is_some)).await;
+                let why = told.ok().and_then(|told| told.ok()?.as_ref().map(ToString::to_string));
+                Err(ProposeError::Stopped(why.unwrap_or_else(|| "the log is shut down".to_owned())))
             }
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,9 +22,32 @@ const WITHIN: Duration = Duration::from_secs(30);
 struct Moody {
     failing: Arc<AtomicBool>,
     full: Arc<AtomicBool>,
+    files: Arc<Mutex<BTreeMap<PathBuf, Pages>>>,
+}
+
+/// What was in a file before it was written to, and where.
+type Before = Vec<(u64, Vec<u8>)>;
+
+/// What of a file is in memory only.
+#[derive(Debug, Default)]
+struct Pages {
+    /// Written since the last sync.
+    dirty: Before,
+    /// Written, and then a sync failed: it reads as if it was on disk, and no sync tries again.
+    lost: Before,
 }
 
 impl Moody {
+    /// The power fails: what only memory had is as it was before.
+    fn power_cut(&self) {
+        for (path, pages) in std::mem::take(&mut *self.files.lock().unwrap()) {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            for (offset, bytes) in pages.lost.iter().chain(&pages.dirty).rev() {
+                file.write_all_at(bytes, *offset).unwrap();
+            }
+        }
+    }
+
     fn fails(&self, failing: bool) {
         self.failing.store(failing, Ordering::SeqCst);
     }
@@ -44,7 +68,7 @@ impl Disk for Moody {
         if how == Open::Create {
             self.grow()?;
         }
-        Ok(Arc::new(MoodyFile { disk: self.clone(), file: RealDisk.open(path, how)? }))
+        Ok(Arc::new(MoodyFile { disk: self.clone(), path: path.to_owned(), file: RealDisk.open(path, how)? }))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -90,7 +114,21 @@ impl Disk for Moody {
 #[derive(Debug)]
 struct MoodyFile {
     disk: Moody,
+    path: PathBuf,
     file: Arc<dyn DiskFile>,
+}
+
+impl MoodyFile {
+    fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut files = self.disk.files.lock().unwrap();
+        let pages = files.entry(self.path.clone()).or_default();
+        let outcome = self.disk.change().and_then(|()| sync());
+        let synced = std::mem::take(&mut pages.dirty);
+        if outcome.is_err() {
+            pages.lost.extend(synced);
+        }
+        outcome
+    }
 }
 
 impl DiskFile for MoodyFile {
@@ -104,6 +142,17 @@ impl DiskFile for MoodyFile {
 
     /// What a failing disk is given may be there afterwards.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut files = self.disk.files.lock().unwrap();
+        let pages = files.entry(self.path.clone()).or_default();
+        let end = offset + bytes.len() as u64;
+        let within = |(at, before): &(u64, Vec<u8>)| *at >= offset && *at + before.len() as u64 <= end;
+        let (again, lost) = std::mem::take(&mut pages.lost).into_iter().partition(within);
+        pages.lost = lost;
+        pages.dirty.extend::<Before>(again);
+        let there = self.file.len()?.min(end).saturating_sub(offset);
+        let mut before = vec![0; usize::try_from(there).unwrap()];
+        self.file.read_exact_at(&mut before, offset)?;
+        pages.dirty.push((offset, before));
         self.file.write_all_at(bytes, offset)
     }
 
@@ -118,13 +167,11 @@ impl DiskFile for MoodyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.change()?;
-        self.file.sync_data()
+        self.sync(|| self.file.sync_data())
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        self.disk.change()?;
-        self.file.sync_all()
+        self.sync(|| self.file.sync_all())
     }
 }
 
@@ -184,6 +231,27 @@ async fn a_log_whose_disk_fails_refuses_says_why_and_goes_on_with_all_it_acknowl
     let (log, after) = open(dir.path()).await;
     assert_eq!(after.commands(), before);
     assert_eq!(log.recovery().torn, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_failed_sync_left_in_memory_is_on_disk_before_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Moody::default();
+    let (log, _) = open_on(dir.path(), &disk).await;
+    propose(&log, 0..10).await;
+    disk.fails(true);
+    write(&log, "under way").await.unwrap_err();
+    in_time("the failure is told", log.failed()).await;
+    disk.fails(false);
+    let again = Diary::default();
+    log.reopen(again.clone()).await.unwrap();
+    assert!(again.commands().contains(&"under way".to_owned()), "it reads as if it was there");
+    propose(&log, 10..20).await;
+    let acknowledged = again.commands();
+    log.shutdown().await;
+    disk.power_cut();
+    let (_log, found) = open(dir.path()).await;
+    assert_eq!(found.commands(), acknowledged);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
