@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use songline_api::caller::Identity;
 use songline_commands::{Actor, Cause, Kind, UpdateNodeDrain};
 use songline_lang::acl::Access;
-use songline_model::{DEFAULT_NAMESPACE, Job, Str};
+use songline_model::{DEFAULT_NAMESPACE, Job, Str, UpdateStrategy};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
     JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister, JobRegisterAnswer,
@@ -38,8 +38,8 @@ struct Done {
 /// A job as HTTP takes it.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Registration<'a> {
-    job: &'a Job,
+struct Registration {
+    job: serde_json::Value,
     enforce_index: bool,
     job_modify_index: u64,
     preserve_counts: bool,
@@ -145,8 +145,13 @@ impl NodeRpc {
 
     async fn register_job(&self, ask: JobRegister, meta: &RequestMeta) -> Result<Bytes, Refusal> {
         let job = ask.job.as_ref().ok_or_else(|| RpcError::remote("missing job for registration"))?;
+        let mut shown = serde_json::to_value(job).map_err(|error| RpcError::remote(error.to_string()))?;
+        if job.update == UpdateStrategy::default() {
+            // Nodes always send one. In what people send it would be the default of all groups.
+            shown["Update"] = serde_json::Value::Null;
+        }
         let body = Registration {
-            job,
+            job: shown,
             enforce_index: ask.enforce_index,
             job_modify_index: ask.job_modify_index,
             preserve_counts: ask.preserve_counts,
