@@ -411,6 +411,4 @@ impl DiskFile for SimFile {
 }
 
 #[cfg(test)]
-mod power_cuts;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! What a machine's death leaves on its disk.
 
+mod power_cuts;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use songline_log::{Done, Edge, Kind, Position, Record, Store, StoreConfig};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Clock, Platter, SharedPlatter, SimDisk, lock};
+use super::super::{Clock, Platter, SharedPlatter, SimDisk, lock};
 
 /// How often each moment is tried: a dying disk keeps other sectors each time.
 const SEEDS: u64 = 40;
