@@ -1,7 +1,9 @@
-//! Why a log cannot be opened or read. Why a proposal fails is `log::ProposeError`.
+//! Why a log cannot be opened, read or written, why it does not change its members, and why it has failed.
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::members::NodeId;
 
 /// Why a log directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -81,4 +83,72 @@ pub enum ReadError {
     /// The files could not be read.
     #[error("reading the log")]
     Io(#[from] io::Error),
+}
+
+/// Why a proposal, or a read that must be current, got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// Only the leader can do this; nothing was written.
+    #[error("this server is not the leader")]
+    NotLeader {
+        /// Who is, if known.
+        leader: Option<NodeId>,
+        /// Where it is reached, if known.
+        address: Option<String>,
+    },
+    /// Longer than an entry may be; nothing was written.
+    #[error("a command of {bytes} bytes is longer than {bytes_max}")]
+    TooLong {
+        /// Length of the command.
+        bytes: usize,
+        /// Longest command, in bytes.
+        bytes_max: usize,
+    },
+    /// Leadership was lost on the way: the proposal may or may not be in the log.
+    #[error("leadership was lost before the outcome was known")]
+    OutcomeUnknown,
+    /// Consensus does not run any more, so the proposal may or may not be in the log.
+    #[error("the log has stopped: {0}")]
+    Stopped(String),
+    /// Consensus does not run until the disk works again; nothing was written.
+    #[error(transparent)]
+    Disk(#[from] Failure),
+}
+
+/// Why the membership was not changed, or the leadership not moved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// Only the leader can.
+    #[error("this server is not the leader")]
+    NotLeader,
+    /// The text says why; the change may or may not come about.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why a checkpoint was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The log has stopped.
+    #[error(transparent)]
+    Log(#[from] ProposeError),
+    /// The file could not be written; the log goes on without it.
+    #[error("writing a checkpoint")]
+    Write(#[source] io::Error),
+}
+
+/// Consensus has failed and does not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A file could not be written or read. `Log::reopen` goes on when that has passed.
+    #[error("the disk that holds {} has failed: {why}", dir.display())]
+    Disk {
+        /// The log's directory.
+        dir: PathBuf,
+        /// What the operating system said.
+        why: String,
+    },
+    /// For good. The process should exit with an error, for a supervisor to start it anew.
+    #[error("consensus has failed: {0}")]
+    Consensus(String),
 }

@@ -24,9 +24,9 @@ mod transport;
 
 pub use checkpoint::CheckpointInfo;
 pub use disk::{Disk, DiskFile, Lock, Open, RealDisk};
-pub use error::{OpenError, ReadError};
+pub use error::{CheckpointError, Failure, MemberError, OpenError, ProposeError, ReadError};
 pub use history::Entries;
-pub use log::{Accepted, CheckpointError, Config, Failure, Leadership, Log, MemberError, PeerProgress, ProposeError, Start, Timing};
+pub use log::{Accepted, Config, Leadership, Log, PeerProgress, Start, Timing};
 pub use machine::{CheckpointSource, Committed, Payload, StateMachine};
 pub use members::{Members, NodeId};
 pub use past::PastBounds;

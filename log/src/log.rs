@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::disk::{self, Disk, RealDisk};
-use crate::error::{OpenError, ReadError};
+use crate::error::{CheckpointError, Failure, MemberError, OpenError, ProposeError, ReadError};
 use crate::history::{Entries, Source};
 use crate::machine::StateMachine;
 use crate::members::{Members, NodeId};
@@ -112,17 +112,6 @@ pub struct PeerProgress {
     pub last_heard: Option<Duration>,
 }
 
-/// Why the membership was not changed, or the leadership not moved.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MemberError {
-    /// Only the leader can.
-    #[error("this server is not the leader")]
-    NotLeader,
-    /// The text says why; the change may or may not come about.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// A proposal that was committed and applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted<R> {
@@ -130,63 +119,6 @@ pub struct Accepted<R> {
     pub position: Position,
     /// What the state machine said.
     pub reply: R,
-}
-
-/// Why a proposal, or a read that must be current, got no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
-    /// Only the leader can do this; nothing was written.
-    #[error("this server is not the leader")]
-    NotLeader {
-        /// Who is, if known.
-        leader: Option<NodeId>,
-        /// Where it is reached, if known.
-        address: Option<String>,
-    },
-    /// Longer than an entry may be; nothing was written.
-    #[error("a command of {bytes} bytes is longer than {bytes_max}")]
-    TooLong {
-        /// Length of the command.
-        bytes: usize,
-        /// Longest command, in bytes.
-        bytes_max: usize,
-    },
-    /// Leadership was lost on the way: the proposal may or may not be in the log.
-    #[error("leadership was lost before the outcome was known")]
-    OutcomeUnknown,
-    /// Consensus does not run any more, so the proposal may or may not be in the log.
-    #[error("the log has stopped: {0}")]
-    Stopped(String),
-    /// Consensus does not run until the disk works again; nothing was written.
-    #[error(transparent)]
-    Disk(#[from] Failure),
-}
-
-/// Why a checkpoint was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckpointError {
-    /// The log has stopped.
-    #[error(transparent)]
-    Log(#[from] ProposeError),
-    /// The file could not be written; the log goes on without it.
-    #[error("writing a checkpoint")]
-    Write(#[source] io::Error),
-}
-
-/// Consensus has failed and does not run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// A file could not be written or read. `Log::reopen` goes on when that has passed.
-    #[error("the disk that holds {} has failed: {why}", dir.display())]
-    Disk {
-        /// The log's directory.
-        dir: PathBuf,
-        /// What the operating system said.
-        why: String,
-    },
-    /// For good. The process should exit with an error, for a supervisor to start it anew.
-    #[error("consensus has failed: {0}")]
-    Consensus(String),
 }
 
 /// Who leads, as far as this server knows.

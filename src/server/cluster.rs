@@ -8,12 +8,11 @@ pub(crate) mod autopilot;
 pub(crate) mod kek;
 mod leave;
 mod membership;
+mod number;
 pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,8 +24,9 @@ use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
+pub(crate) use self::number::identity;
+pub use self::number::{id_of, id_text};
 use self::peers::{Answers, Peers, SharedKey, Topic};
 use super::{Core, lock};
 use crate::config::ServerConfig;
@@ -43,8 +43,6 @@ const JOIN_WITHIN: Duration = Duration::from_secs(10);
 const LEADERLESS_MAX: Duration = Duration::from_secs(5);
 /// How long a server keeps its word to found a cluster with certain others, and with nobody else.
 const PROMISE_HOLDS: Duration = Duration::from_secs(30);
-/// The number of a server whose directory is older than the file that tells it.
-const FIRST_ID: ServerId = 1;
 
 /// This server among the others.
 pub struct Cluster {
@@ -195,47 +193,6 @@ impl Cluster {
         let newest = fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
         newest.greeting.members.get(&newest.greeting.leader?).cloned()
     }
-}
-
-/// A server's number as people and clients see it: a UUID, made of nothing but the number.
-pub fn id_text(id: ServerId) -> String {
-    Uuid::from_u64_pair(id, mixed(id)).to_string()
-}
-
-/// The number of a server by its UUID; `None` when it is none of a server.
-pub fn id_of(text: &str) -> Option<ServerId> {
-    let (id, check) = Uuid::parse_str(text).ok()?.as_u64_pair();
-    (check == mixed(id)).then_some(id)
-}
-
-fn mixed(id: ServerId) -> u64 {
-    let hash = blake3::hash(&id.to_be_bytes());
-    let mut first = [0; 8];
-    first.copy_from_slice(&hash.as_bytes()[..8]);
-    u64::from_be_bytes(first)
-}
-
-/// The number of the server whose directory this is; a new one gets one that nobody else has.
-pub(crate) fn identity(dir: &Path) -> io::Result<ServerId> {
-    let path = dir.join("id");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} does not hold a server's id", path.display()));
-            return id_of(text.trim()).ok_or_else(wrong);
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let old = dir.join("log").try_exists()?;
-    // Numbers below 2^53 survive programs that read them as floating point.
-    let id = if old { FIRST_ID } else { (Uuid::new_v4().as_u64_pair().0 >> 11) | 2 };
-    let unfinished = dir.join("id.tmp");
-    let file = std::fs::File::create(&unfinished)?;
-    io::Write::write_all(&mut &file, format!("{}\n", id_text(id)).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&unfinished, &path)?;
-    std::fs::File::open(dir)?.sync_all()?;
-    Ok(id)
 }
 
 /// Answers another server over a connection of first byte `Peers`.
@@ -603,6 +560,3 @@ fn encode<T: Serialize>(value: &T) -> Bytes {
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(bytes).map_err(|error| format!("not what servers say to each other: {error}"))
 }
-
-#[cfg(test)]
-mod tests;
