@@ -19,14 +19,6 @@ struct Sets {
     reschedule_now: Set,
 }
 
-impl Sets {
-    fn drop_stopped(&mut self, stopped: &Set) {
-        for set in [&mut self.all, &mut self.untainted, &mut self.migrate, &mut self.lost, &mut self.reschedule_now] {
-            set.minus(stopped);
-        }
-    }
-}
-
 impl Run<'_, '_> {
     /// Works out a group; whether nothing is left to do for it in its deployment.
     pub(super) fn group(&mut self, job: &Arc<Job>, group: &TaskGroup, all: Set) -> bool {
@@ -36,32 +28,45 @@ impl Run<'_, '_> {
         let all = if self.input.batch { all.without(|alloc| alloc.terminal() && is_older(alloc, job)) } else { all };
         let dropped = found - all.len();
         let (mut state, existing) = self.deployment_state(group);
-        let (canaries, all, not_needed) = self.canaries(all);
-
-        let sorted = all.by_taint(self.input);
-        // Whoever is away and has a replacement is neither counted nor changed: its place is taken until it comes back.
-        let (stand_ins, untainted) = replaced_while_away(sorted.untainted, &all);
-        let mut ignored = dropped + sorted.ignored.len() + stand_ins;
-        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
-        let mut sets = Sets { all, untainted, migrate: sorted.migrate, lost: sorted.lost, reschedule_now: now };
+        let (canaries, mut all, not_needed) = self.canaries(all);
 
         let mut stopped_count = not_needed;
+        let mut sorted = all.by_taint(self.input);
+        let mut ignored = dropped + sorted.ignored.len();
+        let mut goes_on = Set::default();
         if !sorted.reconnecting.is_empty() {
             let stops = self.out.stop.len();
-            let (goes_on, stopped) = self.reconnect(job, &sorted.reconnecting, &sets.all);
+            let (on, stopped) = self.reconnect(job, &sorted.reconnecting, &all);
             let told = self.out.stop.len() - stops;
             stopped_count += told;
             ignored += stopped.len() - told;
-            sets.drop_stopped(&stopped);
-            later.retain(|later| !stopped.contains(later.alloc.id));
-            sets.untainted.add(goes_on);
+            for set in [&mut all, &mut sorted.untainted, &mut sorted.migrate, &mut sorted.lost, &mut sorted.disconnecting] {
+                set.minus(&stopped);
+            }
+            goes_on = on;
         }
+        // Whoever is away and has a replacement is neither counted nor changed: its place is taken until it comes back.
+        let (away, untainted) = split(sorted.untainted, |alloc| is_away(alloc) && is_replaced(alloc, &all));
+        ignored += away.len();
+        // When it has to move meanwhile, or is away for too long, it ends: nobody takes its place a second time.
+        let (moved, migrate) = split(sorted.migrate, |alloc| is_replaced(alloc, &all));
+        self.stop_all(&moved, None, why::NOT_NEEDED);
+        let (given_up, lost) = split(sorted.lost, |alloc| alloc.server_terminal() || is_replaced(alloc, &all));
+        self.stop_all(&given_up, Some(AllocClientStatus::Lost), why::LOST);
+        stopped_count += moved.len() + given_up.len();
+
+        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
+        let mut sets = Sets { all, untainted, migrate, lost, reschedule_now: now };
+        sets.untainted.add(goes_on);
         if !sorted.disconnecting.is_empty() {
-            let disconnecting = sorted.disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
+            self.disconnect(&sorted.disconnecting);
+            // It was back, nobody had looked at it, and it is away again: who took its place then still has it.
+            let (again, disconnecting) = split(sorted.disconnecting, |alloc| is_replaced(alloc, &sets.all));
+            ignored += again.len();
+            let disconnecting = disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
             sets.untainted.add(disconnecting.untainted);
             sets.reschedule_now.add(disconnecting.now);
             later.extend(disconnecting.later);
-            self.disconnect(&sorted.disconnecting);
         }
         let lost_later = self.lost_later(group, &sets.lost);
         let waits = !lost_later.is_empty() || self.still_stopping(group, &sets.all);
@@ -172,6 +177,16 @@ impl Run<'_, '_> {
             }
             self.stop(&alloc, None, why::NOT_NEEDED);
             sets.migrate.remove(alloc.id);
+            names.release(index_of(&alloc));
+            stopped.insert(alloc);
+            surplus -= 1;
+        }
+        for alloc in namesakes(&sets.untainted) {
+            if surplus == 0 {
+                return stopped;
+            }
+            self.stop(&alloc, None, why::NOT_NEEDED);
+            sets.untainted.remove(alloc.id);
             names.release(index_of(&alloc));
             stopped.insert(alloc);
             surplus -= 1;
@@ -326,12 +341,27 @@ fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
     }
 }
 
-/// Takes out those whose node is away and that somebody stands in for: how many, and the others.
-fn replaced_while_away(untainted: Set, all: &Set) -> (usize, Set) {
-    let found = untainted.len();
-    let others =
-        untainted.without(|alloc| alloc.client_status == AllocClientStatus::Unknown && !reconnect::replacements(alloc, all).is_empty());
-    (found - others.len(), others)
+/// Those that have the name of another one, so that one of each name is left: of two, the one that does not run, or else the later one.
+fn namesakes(set: &Set) -> Vec<Arc<Allocation>> {
+    let mut allocs: Vec<Arc<Allocation>> = set.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
+    allocs.sort_by_key(|alloc| (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id));
+    let mut last = None;
+    allocs.retain(|alloc| last.replace(index_of(alloc)) == Some(index_of(alloc)));
+    allocs
+}
+
+/// Takes out those of which something holds: (they, the others).
+fn split(set: Set, holds: impl Fn(&Allocation) -> bool) -> (Set, Set) {
+    (set.clone().without(|alloc| !holds(alloc)), set.without(|alloc| holds(alloc)))
+}
+
+fn is_away(alloc: &Allocation) -> bool {
+    alloc.client_status == AllocClientStatus::Unknown
+}
+
+/// Whether somebody stands in for it.
+fn is_replaced(alloc: &Allocation, all: &Set) -> bool {
+    alloc.next_allocation.is_some() && !reconnect::replacements(alloc, all).is_empty()
 }
 
 fn is_older(alloc: &Allocation, job: &Job) -> bool {

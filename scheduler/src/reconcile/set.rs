@@ -188,7 +188,8 @@ fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
         Some(Some(NodeStatus::Ready)) if came_back => return if expired { Taint::Lost } else { Taint::Reconnecting },
         _ => {}
     }
-    if alloc.desired_transition.should_migrate() {
+    // What was told to stop moved then, if it had to: its place is not its own any more.
+    if alloc.desired_transition.should_migrate() && !alloc.server_terminal() {
         return Taint::Migrate;
     }
     if supported && expired {
