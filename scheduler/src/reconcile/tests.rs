@@ -4,6 +4,7 @@ mod canaries;
 mod deployments;
 mod disconnect;
 mod nodes;
+mod replaced;
 mod rescheduling;
 mod steady;
 mod story;

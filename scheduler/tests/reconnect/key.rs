@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use songline_model::{AllocId, Allocation, EvalId};
 
-use crate::world::{A, World};
+use crate::world::{A, C, World};
 
 pub(crate) fn of(world: &World) -> String {
     let mut key = String::new();
@@ -17,7 +17,16 @@ pub(crate) fn of(world: &World) -> String {
 fn write_key(world: &World, key: &mut String) -> std::fmt::Result {
     let node = world.state.node(A).expect("a is registered");
     let told = node.last_alloc_update_index > node.last_missed_heartbeat_index;
-    write!(key, "{} {} {told} {};", node.status, node.last_missed_heartbeat_index == 0, world.changes % 2)?;
+    write!(
+        key,
+        "{} {} {} {told} {};",
+        node.status,
+        node.drain_strategy.is_some(),
+        node.last_missed_heartbeat_index == 0,
+        world.changes % 2
+    )?;
+    let other = world.state.node(C).map(|node| (node.status, node.last_missed_heartbeat_index == 0));
+    write!(key, "{other:?};")?;
     let evals: Vec<_> = world.pending().collect();
     let numbers: BTreeMap<EvalId, usize> = evals.iter().enumerate().map(|(number, eval)| (eval.id, number)).collect();
     for eval in &evals {
@@ -38,12 +47,13 @@ fn write_key(world: &World, key: &mut String) -> std::fmt::Result {
         let score = alloc.metrics.as_ref().and_then(|metrics| Some(metrics.score_meta_data.as_ref()?.first()?.norm_score.to_bits()));
         write!(
             key,
-            "{} {} {} {} {} {last:?} {left:?} {followup:?} {score:?} {:?} {:?};",
+            "{} {} {} {} {} {} {last:?} {left:?} {followup:?} {score:?} {:?} {:?};",
             alloc.name,
             alloc.node_name,
             version,
             alloc.desired_status,
             alloc.client_status,
+            alloc.desired_transition.should_migrate(),
             next_kept(world, alloc, &places),
             world.clients.values().find_map(|client| client.get(&alloc.id)),
         )?;

@@ -35,3 +35,16 @@ fn in_every_order_a_node_may_go_away_again_and_its_work_may_fail() {
     check("replaced at once", World::disconnected(1, 0), Step::ALL, 5);
     check("replaced later", World::disconnected(1, 60), Step::ALL, 5);
 }
+
+#[test]
+fn in_every_order_a_node_may_have_to_be_emptied_while_it_comes_and_goes() {
+    check("replaced at once", World::disconnected(1, 0), Step::DRAIN, 5);
+    check("two replaced at once", World::disconnected(2, 0), Step::DRAIN, 4);
+    check("two replaced later", World::disconnected(2, 60), Step::DRAIN, 4);
+}
+
+#[test]
+fn in_every_order_another_node_may_come_and_go_while_one_has_to_be_emptied() {
+    check("two replaced at once", World::disconnected(2, 0), Step::TWO, 5);
+    check("two replaced later", World::disconnected(2, 60), Step::TWO, 5);
+}

@@ -2,21 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use songline_model::{AllocClientStatus, AllocDesiredStatus, NodeStatus};
+use songline_model::{AllocClientStatus, AllocDesiredStatus, Allocation, NodeStatus};
 
-use crate::world::{A, Step, World};
+use crate::world::{A, C, Step, World};
 
 /// More rounds than any world here needs.
 const ROUNDS_MAX: usize = 60;
 
-/// What no step may do, even if it were mended later: take a node for ready that was away and has not told of its allocations. (One that
-/// was down is ready at once: what ran there is given up.)
+/// What no step may do, even if it were mended later: give two allocations one name, unless one stands in for the other; or take a node
+/// for ready that was away and has not told of its allocations. (One that was down is ready at once: what ran there is given up.)
 pub(crate) fn fault_at_once(before: &World, after: &World) -> Option<String> {
     let status = |world: &World| world.state.node(A).map(|node| node.status).unwrap_or_default();
     let was_away = matches!(status(before), NodeStatus::Initializing | NodeStatus::Disconnected);
     let mut live = after.state.allocs_of_node(A).filter(|alloc| !alloc.terminal());
     let stale = was_away && status(after) == NodeStatus::Ready && live.any(|alloc| alloc.client_status == AllocClientStatus::Unknown);
+    if let Some(name) = shared_name(after) {
+        return Some(format!("two allocations are called {name}\n{}", told(after)));
+    }
     stale.then(|| format!("the node is ready before it told of its allocations\n{}", told(after)))
+}
+
+/// A name that two allocations have of which none stands in for the other.
+fn shared_name(world: &World) -> Option<String> {
+    let wanted: Vec<_> = world.state.allocs().filter(|alloc| !alloc.terminal()).collect();
+    let stood_in = |alloc: &Allocation| {
+        let chain = std::iter::successors(alloc.next_allocation, |id| world.state.alloc(*id)?.next_allocation);
+        chain.filter_map(|id| world.state.alloc(id)).any(|next| !next.server_terminal())
+    };
+    let mut names = BTreeSet::new();
+    let second = wanted.into_iter().find(|alloc| !stood_in(alloc) && !names.insert(&alloc.name));
+    second.map(|alloc| alloc.name.to_string())
 }
 
 /// Lets clients do their work, heartbeats arrive and evaluations run until nothing changes; then tells what is wrong, if anything is.
@@ -29,6 +44,7 @@ pub(crate) fn fault(mut world: World) -> Option<String> {
         world.make(Step::Heartbeat);
         if std::mem::take(&mut back) {
             world.report(A);
+            world.come_back(C);
         }
         world.settle_clients(&nodes);
         world.work();
@@ -55,6 +71,8 @@ fn wrong(world: &World) -> Option<String> {
         "two allocations have one name".to_owned()
     } else if world.state.node(A).is_none_or(|node| node.status != NodeStatus::Ready) {
         "the node is not ready".to_owned()
+    } else if world.state.node(C).is_some_and(|node| node.status != NodeStatus::Ready) {
+        "the other node is not ready".to_owned()
     } else if live.iter().any(|alloc| alloc.job.as_ref().map(|job| job.version) != version) {
         "an allocation has an old version of the job".to_owned()
     } else if live.iter().any(|alloc| alloc.needs_to_reconnect()) {

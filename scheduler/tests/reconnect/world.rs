@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use songline_commands::{Actor, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, UpdateEvals, UpdateNodeStatus};
+use songline_commands::{
+    Actor, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
+};
 use songline_model::{
-    AllocClientStatus, AllocId, Allocation, DriverInfo, Dur, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType,
-    Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, PlanResult, ReschedulePolicy, Resources, Str, Task,
-    TaskGroup, TaskRunState, TaskState, Time,
+    AllocClientStatus, AllocId, Allocation, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId, EvalStatus,
+    EvalTrigger, Evaluation, Job, JobType, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, PlanResult,
+    ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Time,
 };
 use songline_projections::{State, apply, node_evals, node_registration_needs_evals, node_transition_needs_evals};
-use songline_scheduler::leader::{heartbeats, reports};
+use songline_scheduler::leader::{drains, heartbeats, reports};
 use songline_scheduler::{Done, Scheduler, Step as Stage, applier};
 
 pub(crate) const A: NodeId = NodeId::from_bytes([0xa; 16]);
 const B: NodeId = NodeId::from_bytes([0xb; 16]);
-const C: NodeId = NodeId::from_bytes([0xc; 16]);
+pub(crate) const C: NodeId = NodeId::from_bytes([0xc; 16]);
 /// How long a node may be away.
 pub(crate) const LIMIT: Dur = Dur::from_secs(300);
 
@@ -41,6 +43,10 @@ pub(crate) enum Step {
     LateReport,
     /// What runs on `a` fails there; nobody hears of it yet.
     Break,
+    /// `c` misses its heartbeat, or is back and says how its allocations fare.
+    Other,
+    /// `a` has to be emptied at once, or takes work again.
+    Drain,
     /// The other evaluations are worked off, and `b` and `c` do what came of it.
     Work,
 }
@@ -49,6 +55,13 @@ impl Step {
     /// What may happen while a node comes back.
     pub(crate) const RETURN: &[Step] =
         &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
+
+    /// While it comes and goes and has to be emptied.
+    pub(crate) const DRAIN: &[Step] =
+        &[Step::Heartbeat, Step::Report, Step::Timeout, Step::Update, Step::Work, Step::Miss, Step::LateReport, Step::Drain];
+
+    /// While it has to be emptied and another node comes and goes.
+    pub(crate) const TWO: &[Step] = &[Step::Heartbeat, Step::Report, Step::Work, Step::Miss, Step::Drain, Step::Other];
 
     /// And while it goes away again and its work fails.
     pub(crate) const ALL: &[Step] = &[
@@ -78,6 +91,8 @@ impl fmt::Display for Step {
             Step::Miss => "a: missed",
             Step::LateReport => "a: UpdateAlloc, late",
             Step::Break => "fails on a",
+            Step::Other => "c: missed or back",
+            Step::Drain => "a: drain on or off",
         })
     }
 }
@@ -117,7 +132,7 @@ impl World {
         world.register(B);
         world.register(C);
         world.work();
-        world.miss();
+        world.miss(A);
         assert_eq!(world.state.node(A).map(|node| node.status), Some(NodeStatus::Disconnected));
         world
     }
@@ -135,12 +150,16 @@ impl World {
             Step::Timeout => self.timeout(),
             Step::Update => self.job(),
             Step::Fail => self.fail(),
-            Step::Miss => self.miss(),
+            Step::Miss => self.miss(A),
+            Step::Other => self.other(),
             Step::LateReport => self.say(A),
             Step::Break => return self.break_down(),
+            Step::Drain => self.drain(),
             Step::Work => {
                 self.work();
-                self.settle_clients(&[B, C]);
+                let reachable = |id: &NodeId| self.state.node(*id).is_some_and(|node| node.status == NodeStatus::Ready);
+                let reachable: Vec<_> = [B, C].into_iter().filter(reachable).collect();
+                self.settle_clients(&reachable);
             }
         }
         self.state.raft_index() != before
@@ -375,14 +394,45 @@ impl World {
         }
     }
 
-    fn miss(&mut self) {
-        let node = self.state.node(A).expect("a is registered").clone();
+    fn miss(&mut self, id: NodeId) {
+        let node = self.state.node(id).expect("the node is registered").clone();
         let status = heartbeats::status_after_miss(&self.state, &node, self.now);
         let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(&self.state, &node);
-        self.status(A, status);
+        self.status(id, status);
         if again {
-            self.node_evals(A);
+            self.node_evals(id);
         }
+    }
+
+    fn other(&mut self) {
+        if self.state.node(C).is_some_and(|node| node.status == NodeStatus::Ready) {
+            self.miss(C);
+        } else {
+            self.come_back(C);
+        }
+    }
+
+    /// Its heartbeat arrives, it says how its allocations fare, and its heartbeat arrives once more.
+    pub(crate) fn come_back(&mut self, id: NodeId) {
+        self.status(id, NodeStatus::Ready);
+        self.report(id);
+        self.status(id, NodeStatus::Ready);
+    }
+
+    /// Begins a drain that is past its deadline, or calls it off.
+    fn drain(&mut self) {
+        let node = self.state.node(A).expect("a is registered").clone();
+        if node.drain_strategy.is_some() {
+            self.commit(UpdateNodeDrain { node_id: A, mark_eligible: true, updated_at: self.now.secs(), ..UpdateNodeDrain::default() });
+            return self.node_evals(A);
+        }
+        let drain_strategy = Some(DrainStrategy { deadline: Dur::from_secs(-1), ..DrainStrategy::default() });
+        self.commit(UpdateNodeDrain { node_id: A, drain_strategy, updated_at: self.now.secs(), ..UpdateNodeDrain::default() });
+        let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
+        let allocs = self.state.allocs_of_node(A).filter(|alloc| !alloc.terminal()).map(|alloc| (alloc.id, migrate.clone())).collect();
+        let job = self.state.job("default", "j").expect("the job is registered").clone();
+        let evals = vec![drains::evaluation(&job, self.fresh(), self.now)];
+        self.commit(SetDesiredTransitions { allocs, evals });
     }
 
     fn break_down(&mut self) -> bool {

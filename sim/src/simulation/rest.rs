@@ -57,9 +57,11 @@ pub fn told(view: &State, nodes: &[Arc<NodeMachine>]) -> Vec<String> {
         let (name, node) = (&alloc.name, &alloc.node_name);
         let states: Vec<_> = alloc.alloc_states.iter().flatten().map(|state| state.value.as_str()).collect();
         let version = alloc.job.as_ref().map_or(0, |job| job.version);
+        let previous = alloc.previous_allocation.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
+        let eval = alloc.eval_id.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
         lines.push(format!(
-            "  {} {name} v{version} on {node}: {} {} {states:?} {} {}",
-            alloc.id, alloc.desired_status, alloc.client_status, alloc.desired_description, alloc.modify_index
+            "  {} {name} v{version} on {node}: {} {} {states:?} {} made {} by {eval} after {previous}, changed {}",
+            alloc.id, alloc.desired_status, alloc.client_status, alloc.desired_description, alloc.create_index, alloc.modify_index
         ));
     }
     for eval in view.evals() {
