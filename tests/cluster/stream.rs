@@ -50,14 +50,16 @@ impl Roamer {
         Ok(Roamer { seen, stop, thread })
     }
 
-    /// Waits until it has seen everything up to `index`, and gives that, and how often it went to another server.
+    /// Waits until it has seen everything up to `index`, and gives that and nothing behind it, and how often it went to another server.
     pub fn finish(self, index: u64, within: Duration) -> Result<(Vec<PoolEvent>, u64)> {
         let reached = until(Instant::now() + within, || self.seen.last.load(Ordering::SeqCst) >= index || self.thread.is_finished());
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().map_err(|_| anyhow!("the subscriber panicked"))??;
         let last = self.seen.last.load(Ordering::SeqCst);
         ensure!(reached && last >= index, "the stream came to {last} and not to {index}");
-        let events = std::mem::take(&mut *self.seen.events.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut events = std::mem::take(&mut *self.seen.events.lock().unwrap_or_else(PoisonError::into_inner));
+        // A write of which nobody knew whether it happened may happen still, behind everything that is checked.
+        events.truncate(events.partition_point(|event| event.index <= index));
         Ok((events, self.seen.moves.load(Ordering::SeqCst)))
     }
 }
@@ -163,3 +165,6 @@ fn pool_event(line: &[u8], last: &mut u64, run: &str) -> Result<Option<PoolEvent
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,8 @@ impl Trial {
             let told = read_whole(server.http, *since, index, RUN, READ_WITHIN)?;
             let expected = &events[events.partition_point(|event| event.index <= *since)..];
             let differ = told.iter().zip(expected).find(|(a, b)| a != b);
-            ensure!(told == expected, "{} tells {} events and not {}; first other: {differ:?}", server.name, told.len(), expected.len());
+            let (name, counts, ends) = (&server.name, (told.len(), expected.len()), (told.last(), expected.last()));
+            ensure!(told == expected, "{name} tells {} events and not {}; first other: {differ:?}; last: {ends:?}", counts.0, counts.1);
         }
         linear::check(&calls).map_err(|error| anyhow!("{error}"))?;
         let digest = self.cluster.digests_agree(index)?;

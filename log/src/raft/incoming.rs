@@ -3,13 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::JoinHandle;
 
 use super::message::Part;
+use super::types::Vote;
 use crate::checkpoint::{self, Checkpoint};
 use crate::disk::{self, Disk, DiskFile, Open};
 use crate::position::Position;
+
+/// How long whoever asks for what is being installed waits, before it is told to ask again. Shorter than it waits for an answer.
+const INSTALLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Where pieces are gathered.
 #[derive(Debug)]
@@ -17,6 +23,14 @@ pub(super) struct Incoming {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     gathering: Option<Gathering>,
+    installing: Option<Installing>,
+}
+
+/// A checkpoint that is verified and installed beside whoever sent it, who may be gone before that is done.
+#[derive(Debug)]
+struct Installing {
+    position: Position,
+    work: JoinHandle<Result<Vote, String>>,
 }
 
 #[derive(Debug)]
@@ -34,17 +48,46 @@ struct Gathering {
 pub(super) enum Gathered {
     /// So many bytes from the beginning are there.
     Have(u64),
-    /// The whole is there, and sound.
-    Whole(Checkpoint),
+    /// The whole is there, and nobody has looked at it yet.
+    Whole(Unverified),
+    /// The whole is being installed.
+    Installing,
+    /// It is installed; the vote of whoever installed it.
+    Installed(Vote),
+}
+
+/// A checkpoint that came whole.
+#[derive(Debug)]
+pub(super) struct Unverified {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
 }
 
 impl Incoming {
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
-        Self { disk, dir, gathering: None }
+        Self { disk, dir, gathering: None, installing: None }
     }
 
-    /// Stores a piece. One that does not follow what is there is not stored; the answer tells the sender where to go on.
+    /// Stores a piece. One that does not follow what is there is not stored; the answer tells the sender where to go on. While something is
+    /// being installed nothing is stored.
     pub async fn take(&mut self, part: Part) -> io::Result<Gathered> {
+        if let Some(installing) = &mut self.installing {
+            let position = installing.position;
+            let Ok(done) = tokio::time::timeout(INSTALLED_WITHIN, &mut installing.work).await else {
+                return if position == part.position {
+                    Ok(Gathered::Installing)
+                } else {
+                    Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("the one of {position} is still being installed")))
+                };
+            };
+            self.installing = None;
+            let done = done.map_err(io::Error::other)?.map_err(io::Error::other);
+            if position == part.position {
+                return done.map(Gathered::Installed);
+            }
+        }
         let same = self.gathering.as_ref().is_some_and(|it| it.position == part.position && it.file_bytes == part.file_bytes);
         if !same {
             self.forget();
@@ -62,16 +105,22 @@ impl Incoming {
             return Ok(Gathered::Have(gathering.have));
         }
         let (path, file) = (gathering.path.clone(), Arc::clone(&gathering.file));
-        let dir = self.dir.clone();
         self.gathering = None;
-        let on = Arc::clone(&self.disk);
-        let whole = disk::beside(self.disk.as_ref(), move || {
-            file.sync_all()?;
-            // Verified before it has a name by which a start would find it.
-            let whole = Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
-            checkpoint::name_received(on.as_ref(), whole, &dir)
-        });
-        Ok(Gathered::Whole(whole.await??))
+        Ok(Gathered::Whole(Unverified { disk: Arc::clone(&self.disk), dir: self.dir.clone(), path, file }))
+    }
+
+    /// Lets what came whole be installed.
+    pub fn install(&mut self, position: Position, work: impl Future<Output = Result<Vote, String>> + Send + 'static) {
+        self.installing = Some(Installing { position, work: tokio::spawn(work) });
+    }
+
+    /// Returns when nothing is being installed any more.
+    pub async fn rest(&mut self) {
+        if let Some(installing) = self.installing.take()
+            && let Err(error) = installing.work.await
+        {
+            tracing::error!(%error, "a checkpoint of the leader was not installed");
+        }
     }
 
     fn forget(&mut self) {
@@ -80,6 +129,21 @@ impl Incoming {
         {
             tracing::warn!(path = %old.path.display(), %error, "could not remove a part of a checkpoint");
         }
+    }
+}
+
+impl Unverified {
+    /// Makes it one that a start would find.
+    pub async fn verified(self) -> io::Result<Checkpoint> {
+        let Self { disk: on, dir, path, file } = self;
+        let disk = Arc::clone(&on);
+        let verified = disk::beside(disk.as_ref(), move || {
+            file.sync_all()?;
+            // Verified before it has a name by which a start would find it.
+            let whole = Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
+            checkpoint::name_received(on.as_ref(), whole, &dir)
+        });
+        verified.await?
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) enum Response<R: Send + Sync + 'static> {
     Transfer(Result<(), TransferLeaderError<Types<R>>>),
     /// To `Part`: the vote of the one who answers, and how many bytes of the file it has. All of them: it is installed.
     Part { vote: Vote, have: u64 },
+    /// To `Part`: all of the file is there and being installed, so that one has to ask again.
+    Installing,
     /// It cannot answer.
     Failed(String),
 }
@@ -180,6 +182,7 @@ impl<R: Send + Sync + 'static> Response<R> {
                 out.put_u8(10);
                 put_bytes(&mut out, why.as_bytes());
             }
+            Self::Installing => out.put_u8(11),
         }
         sealed(out)
     }
@@ -202,6 +205,7 @@ impl<R: Send + Sync + 'static> Response<R> {
             }
             9 => Self::Part { vote: vote_of(&mut bytes)?, have: u64_of(&mut bytes)? },
             10 => Self::Failed(String::from_utf8_lossy(&bytes_of(&mut bytes)?).into_owned()),
+            11 => Self::Installing,
             _ => return Err(invalid("an unknown kind of answer")),
         };
         at_end(&bytes)?;

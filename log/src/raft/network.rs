@@ -26,10 +26,9 @@ use crate::transport::{Transport, TransportError};
 const APPEND_WITHIN: Duration = Duration::from_secs(2);
 /// How much of a checkpoint one message carries, in bytes.
 const PART_BYTES: usize = 1 << 20;
-/// How long a member may take to store a piece.
+/// How long a member may take to store a piece, or to say that it is still installing what it has whole. Installing itself takes the time it
+/// takes: a member that died of it is silent.
 const PART_WITHIN: Duration = Duration::from_secs(10);
-/// How long a member may take to verify and install a checkpoint that it has whole.
-const INSTALL_WITHIN: Duration = Duration::from_secs(300);
 
 /// Makes the ways to other members.
 #[derive(Clone)]
@@ -95,7 +94,7 @@ impl Peer {
         Unanswered::Unreachable(format!("server {} answers something else than it was asked", self.target)).into()
     }
 
-    /// Sends the pieces that the other lacks, and waits until it has installed the whole.
+    /// Sends the pieces that the other lacks, and asks until it has installed the whole.
     async fn send_parts<R: Send + Sync + 'static>(&self, vote: Vote, checkpoint: &Checkpoint) -> Result<Vote, StreamingError<Types<R>>> {
         let failed = |error: std::io::Error| StreamingError::Unreachable(Unreachable::new(&AnyError::new(&error)));
         let file = self.disk.open(&checkpoint.path, Open::Read).map_err(failed)?;
@@ -105,11 +104,10 @@ impl Peer {
         let mut data = Bytes::new();
         // The first message is empty: what the other has from an earlier attempt is not sent again.
         loop {
-            let last = offset + data.len() as u64 == file_bytes;
-            let part = Part { vote, position, file_bytes, offset, data };
-            let within = if last { INSTALL_WITHIN } else { PART_WITHIN };
-            let (theirs, have) = match self.ask::<R>(Request::Part(part), within).await {
+            let part = Part { vote, position, file_bytes, offset, data: std::mem::take(&mut data) };
+            let (theirs, have) = match self.ask::<R>(Request::Part(part), PART_WITHIN).await {
                 Ok(Response::Part { vote, have }) => (vote, have),
+                Ok(Response::Installing) => continue,
                 Ok(_) => {
                     return Err(StreamingError::Network(NetworkError::new(&AnyError::error("not an answer to a piece of a checkpoint"))));
                 }
@@ -226,3 +224,6 @@ impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

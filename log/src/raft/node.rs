@@ -283,7 +283,6 @@ impl<S: StateMachine> Node<S> {
     }
 
     async fn take_part(&self, part: Part) -> Result<Response<S::Reply>, String> {
-        // Held until it is installed: the leader may ask again meanwhile.
         let mut incoming = self.incoming.lock().await;
         let own = self.raft.server_metrics().borrow_watched().vote;
         if own > part.vote {
@@ -291,15 +290,26 @@ impl<S: StateMachine> Node<S> {
         }
         self.hear();
         let (vote, position, file_bytes) = (part.vote, part.position, part.file_bytes);
-        match incoming.take(part).await.map_err(|error| format!("storing a checkpoint: {error}"))? {
-            Gathered::Have(have) => Ok(Response::Part { vote: own, have }),
+        let applied = self.raft.data_metrics().borrow_watched().last_applied.as_ref().map(adapt::position);
+        if applied.is_some_and(|applied| applied.index >= position.index) {
+            // Whoever sent it did not hear that, perhaps because this server was down.
+            return Ok(Response::Part { vote: own, have: file_bytes });
+        }
+        Ok(match incoming.take(part).await.map_err(|error| format!("storing a checkpoint: {error}"))? {
+            Gathered::Have(have) => Response::Part { vote: own, have },
             Gathered::Whole(checkpoint) => {
                 tracing::info!(%position, bytes = file_bytes, "installing a checkpoint of the leader");
-                let snapshot = super::machine::to_snapshot(checkpoint).map_err(|error| error.to_string())?;
-                let installed = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())?;
-                Ok(Response::Part { vote: installed.vote, have: file_bytes })
+                let raft = self.raft.clone();
+                incoming.install(position, async move {
+                    let snapshot = checkpoint.verified().await.and_then(super::machine::to_snapshot).map_err(|error| error.to_string())?;
+                    let installed = raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())?;
+                    Ok(installed.vote)
+                });
+                Response::Installing
             }
-        }
+            Gathered::Installing => Response::Installing,
+            Gathered::Installed(vote) => Response::Part { vote, have: file_bytes },
+        })
     }
 
     fn hear(&self) {
@@ -397,6 +407,8 @@ impl<S: StateMachine> Node<S> {
         if let Err(error) = self.raft.shutdown().await {
             tracing::error!(%error, "consensus did not stop cleanly");
         }
+        // It would go on in files that a next run has again.
+        self.incoming.lock().await.rest().await;
         let mut tellers = self.tellers.lock().await;
         for teller in tellers.drain(..) {
             teller.abort();
