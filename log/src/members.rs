@@ -17,6 +17,11 @@ pub struct Members {
 }
 
 impl Members {
+    /// Whether these servers are a majority of those that vote; of both sets while the membership is being changed.
+    pub fn has_majority(&self, servers: &BTreeSet<NodeId>) -> bool {
+        self.voters.iter().all(|voters| voters.intersection(servers).count() * 2 > voters.len())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, self.voters.len());

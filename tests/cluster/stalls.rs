@@ -1,11 +1,12 @@
 //! Servers that fall silent without dying, and networks that are bad without being cut.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, WITHIN};
+use crate::http::{self, Request};
 use crate::progress::Times;
 use crate::switch::Faults;
 use crate::trial::Trial;
@@ -37,6 +38,36 @@ fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
     }
     trial.finish(&format!("{rounds} servers stopped and continued"))?;
     say(&format!("without writes while one stood still: {gaps}"));
+    Ok(())
+}
+
+#[test]
+fn an_archive_is_restored_while_a_server_stands_still() -> Result<()> {
+    let Some(run) = Run::begin("restore beside a frozen server") else { return Ok(()) };
+    let mut cluster = Cluster::start(3, run.seed, &json!({}))?;
+    let leader = cluster.leader()?;
+    let frozen = cluster.others(leader)[0];
+    cluster.write_through(leader, "in-the-archive")?;
+    let archive = cluster.servers[leader].call(&Request::new("GET", "/v1/operator/snapshot"))?;
+    ensure!(archive.head.status == 200, "no archive: {}", archive.text());
+    cluster.write_through(leader, "behind-the-archive")?;
+
+    cluster.servers[frozen].freeze()?;
+    let restore = Request { body: Some(archive.body), ..Request::new("PUT", "/v1/operator/snapshot") };
+    let restored = http::call(cluster.servers[leader].http, &restore, Instant::now() + WITHIN);
+    cluster.servers[frozen].thaw()?;
+    let restored = restored.with_context(|| cluster.last_words())?;
+    ensure!(restored.head.status == 200, "not restored: {} {}", restored.head.status, restored.text());
+
+    // The one that stood still gets the archive too, and makes the same of it.
+    let last = cluster.write_through(frozen, "last")?;
+    cluster.all_reach(last)?;
+    for server in &cluster.servers {
+        let (_, pools) = server.get("/v1/node/pools?stale")?;
+        let names: Vec<_> = pools.as_array().into_iter().flatten().filter_map(|pool| pool["Name"].as_str()).collect();
+        assert_eq!(names, ["all", "default", "in-the-archive", "last"], "{}", server.name);
+    }
+    cluster.digests_agree(last)?;
     Ok(())
 }
 

@@ -17,3 +17,20 @@ fn members_survive_their_bytes_and_broken_bytes_are_refused() {
     longer.push(0);
     assert_eq!(Members::decode(&longer), None);
 }
+
+#[test]
+fn a_majority_counts_only_those_that_vote_and_in_both_sets() {
+    fn check(voters: &[&[NodeId]], servers: &[NodeId], expected: bool) {
+        let voters = voters.iter().map(|set| set.iter().copied().collect()).collect();
+        let members = Members { voters, addresses: BTreeMap::new() };
+        assert_eq!(members.has_majority(&servers.iter().copied().collect()), expected, "{servers:?} of {members:?}");
+    }
+    check(&[&[1]], &[1], true);
+    check(&[&[1, 2, 3]], &[1], false);
+    check(&[&[1, 2, 3]], &[1, 3], true);
+    check(&[&[1, 2, 3, 4]], &[1, 2], false);
+    // 8 and 9 follow without a vote.
+    check(&[&[1, 2, 3]], &[1, 8, 9], false);
+    check(&[&[1, 2, 3], &[3, 4, 5]], &[1, 2, 3], false);
+    check(&[&[1, 2, 3], &[3, 4, 5]], &[1, 3, 4], true);
+}

@@ -40,8 +40,7 @@ impl Core {
             return Ok(());
         }
         let question = encode(&Question::Fetch { digest: digest.to_owned(), from: self.cluster.address.clone() });
-        let have = 1 + self.ask_all(Topic::Archive, &question, FETCH_WITHIN).await.len();
-        if self.is_majority(have) {
+        if self.majority_answers(Topic::Archive, &question, FETCH_WITHIN).await {
             return Ok(());
         }
         Err(ProposeError::Unavailable("the archive could not be given to a majority of the servers".to_owned()))

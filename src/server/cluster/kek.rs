@@ -88,8 +88,9 @@ impl Core {
             return Ok(());
         }
         let key = self.keyring.first_kek(&view)?;
-        let kept = self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Keep(self.seal(&key)?)), ANSWER_WITHIN).await.len();
-        if self.is_majority(kept + 1) { Ok(()) } else { Err(KeyringError::NotInitialized) }
+        let question = encode(&Question::Keep(self.seal(&key)?));
+        let kept = self.majority_answers(Topic::KeyEncryptionKey, &question, ANSWER_WITHIN).await;
+        if kept { Ok(()) } else { Err(KeyringError::NotInitialized) }
     }
 
     /// Answers another server.

@@ -1,8 +1,10 @@
 //! What people see of the cluster and ask of it: who is in it, how they fare, meeting another server, taking one out, having one lead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use songline_api::{ClusterHealth, Member, MemberHealth, ProposeError};
 use songline_log::MemberError;
 
@@ -162,11 +164,23 @@ impl Core {
         told.collect()
     }
 
-    /// Whether so many servers, this one counted, are a majority of those that vote. Non-voters may be among them, so ask voters alone
-    /// where it matters.
-    pub(crate) fn is_majority(&self, servers: usize) -> bool {
-        let voters = self.log().members().borrow().voters.last().map_or(1, |voters| voters.len());
-        servers > voters / 2
+    /// Asks all other servers that vote the same, and returns as soon as a majority, this server counted, has an answer. False when it is clear
+    /// that there will be none. Whoever has not answered by then has been asked all the same.
+    pub(crate) async fn majority_answers(&self, topic: Topic, question: &[u8], within: Duration) -> bool {
+        let members = self.log().members().borrow().clone();
+        let mut answered = BTreeSet::from([self.cluster.id]);
+        let voters: BTreeSet<_> = members.voters.iter().flatten().copied().filter(|id| *id != self.cluster.id).collect();
+        let others = voters.into_iter().filter_map(|id| Some((id, members.addresses.get(&id)?)));
+        let mut asked: FuturesUnordered<_> =
+            others.map(|(id, address)| async move { (id, self.cluster.peers.ask(address, topic, question, within).await) }).collect();
+        while !members.has_majority(&answered) {
+            match asked.next().await {
+                Some((id, Ok(_))) => drop(answered.insert(id)),
+                Some((id, Err(error))) => tracing::debug!(server = id, ?topic, %error, "a server has no answer"),
+                None => return false,
+            }
+        }
+        true
     }
 }
 
