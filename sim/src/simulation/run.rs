@@ -44,11 +44,16 @@ pub struct Report {
 
 /// Runs a plan. The same plan gives the same report.
 pub fn run(plan: &Plan) -> Report {
+    simulate(plan, |_| ())
+}
+
+fn simulate(plan: &Plan, begun: impl FnOnce(&Cluster)) -> Report {
     songline_log::seed_this_thread(Some(plan.seed));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without IO needs nothing of the system");
     let report = runtime.block_on(async {
         let cluster = Cluster::new(plan);
+        begun(&cluster);
         cluster.run(plan).await
     });
     drop(runtime);
@@ -86,6 +91,7 @@ impl Cluster {
             self.record.found(Violation::Stuck("the simulation does not come to its end".to_owned()));
         }
         self.record.judge();
+        self.let_go();
         Report {
             digest: self.record.digest(),
             counts: self.record.counts(),
@@ -93,6 +99,12 @@ impl Cluster {
             violation: self.record.violation(),
             lines: self.record.lines(),
         }
+    }
+
+    /// Those who reach each other hold each other: without this a sweep would keep every cluster that it has simulated.
+    fn let_go(&self) {
+        self.hosts.iter().for_each(|host| host.let_go());
+        self.nodes.iter().for_each(|node| node.stop_agent());
     }
 
     async fn play(&self, plan: &Plan) {

@@ -264,10 +264,16 @@ impl Host {
             }
         };
         keeping.abort();
-        life.shell.stop();
-        *locked(&self.life) = None;
-        self.network.plug(id, None);
+        self.let_go();
         comes_back
+    }
+
+    /// Nobody reaches the server any more, and nothing of its shell goes on.
+    pub fn let_go(&self) {
+        if let Some(life) = locked(&self.life).take() {
+            life.shell.stop();
+            self.network.plug(life.log.id(), None);
+        }
     }
 
     /// A server whose disk is well and that fails all the same is broken.

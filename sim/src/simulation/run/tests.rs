@@ -1,9 +1,10 @@
 //! The same seed is the same run, and nothing is wrong in some of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::plan::{Fault, Plan, Sabotage, What, Whom};
-use super::{Report, run};
+use super::{Report, run, simulate};
 
 fn sound(plan: &Plan) -> Report {
     let report = run(plan);
@@ -21,6 +22,20 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
     });
     assert_eq!(first.digest, other.join().unwrap().digest);
     assert_ne!(first.digest, sound(&Plan::of_seed(4, Duration::from_secs(15))).digest);
+}
+
+#[test]
+fn nothing_of_a_simulation_is_kept() {
+    let (mut network, mut record, mut machines) = Default::default();
+    let report = simulate(&story(3, 40, &[(10, 10, What::Crash(Whom::Leader)), (25, 5, What::CutNode(0))]), |cluster| {
+        network = Arc::downgrade(&cluster.network);
+        record = Arc::downgrade(&cluster.record);
+        machines =
+            (cluster.hosts.iter().map(Arc::downgrade).collect::<Vec<_>>(), cluster.nodes.iter().map(Arc::downgrade).collect::<Vec<_>>());
+    });
+    assert!(report.counts.entries > 100, "{:?}", report.counts);
+    assert_eq!((network.strong_count(), record.strong_count()), (0, 0));
+    assert!(machines.0.iter().all(|host| host.strong_count() == 0) && machines.1.iter().all(|node| node.strong_count() == 0));
 }
 
 /// A plan of three servers, three nodes and these faults, at some seconds for some seconds.
