@@ -1,5 +1,6 @@
 //! Simulates clusters: `--seed N` replays one run and prints its digest, `--seeds A..B --jobs J` sweeps and ends with one line of counts.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +87,7 @@ fn main() -> Result<ExitCode> {
     });
     let sum = sum.into_inner().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
     let counts = sum.counts;
-    println!(
+    say(&format!(
         "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
          {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} nodes, {} allocs placed, \
          {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
@@ -111,26 +112,31 @@ fn main() -> Result<ExitCode> {
         sum.failed.len(),
         sum.failed,
         begun.elapsed().as_secs_f64(),
-    );
+    ));
     Ok(if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A reader that has gone wants no more.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn simulate(args: &Args, seed: u64, sum: &Mutex<Sum>) {
     let plan = Plan::of_seed(seed, args.length);
     let report = run(&plan);
     if args.one {
-        println!("seed {seed}: trace {} {:?}", report.digest, report.counts);
+        say(&format!("seed {seed}: trace {} {:?}", report.digest, report.counts));
     }
     if let Ok(mut sum) = sum.lock() {
         sum.add(seed, &report);
     }
     if let Some((at, violation)) = &report.violation {
-        println!("seed {seed} fails at {:.3} s: {violation}", at.as_secs_f64());
+        say(&format!("seed {seed} fails at {:.3} s: {violation}", at.as_secs_f64()));
         if args.shrinks {
-            println!("{}", shrink(&plan, report.clone(), SHRINK_RUNS_MAX));
+            say(&shrink(&plan, report.clone(), SHRINK_RUNS_MAX).to_string());
         } else if args.one {
             for line in &report.lines {
-                println!("  {line}");
+                say(&format!("  {line}"));
             }
         }
     }
