@@ -27,6 +27,7 @@ mod rpc;
 mod services;
 mod timing;
 mod updates;
+mod watching;
 mod work;
 mod workers;
 
