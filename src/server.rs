@@ -17,7 +17,6 @@ mod lead;
 mod leadership;
 mod machine;
 mod metrics;
-mod nodes;
 mod outgoing;
 mod past;
 mod plans;
