@@ -1,10 +1,10 @@
 //! Where log lines go: to standard error, and to those who listen over HTTP. Nothing is formatted for listeners while there are none.
 
-use std::fmt::{Debug, Write as _};
+use std::fmt::Debug;
 use std::time::SystemTime;
 
 use songline_api::monitor::{LogLine, Monitor};
-use songline_model::Time;
+use songline_model::{Time, with_sources};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -102,13 +102,7 @@ impl Visit for Said {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        let mut text = value.to_string();
-        let mut source = value.source();
-        while let Some(error) = source {
-            let _ = write!(text, ": {error}");
-            source = error.source();
-        }
-        self.put(field, text);
+        self.put(field, with_sources(value));
     }
 }
 

@@ -17,7 +17,6 @@ mod lead;
 mod leadership;
 mod machine;
 mod metrics;
-mod nodes;
 mod outgoing;
 mod past;
 mod plans;
@@ -27,6 +26,7 @@ mod rpc;
 mod services;
 mod timing;
 mod updates;
+mod watching;
 mod work;
 mod workers;
 

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocSync, Heartbeats, Input, Jitter, NextCall};
+use crate::core::{AllocSync, Heartbeats, Input, Jitter, NextCall, WATCH_RETRY};
 use crate::meta::{Dynamic, Layers};
 use crate::runner::{News, Runner, Shared, View};
 use crate::services::AtServers;
@@ -31,8 +31,6 @@ use crate::{driver, fingerprint, meta};
 
 /// How long one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
-/// Wait after a failed poll, and up to once more.
-const WATCH_RETRY: Dur = Dur::from_secs(30);
 /// In dev mode every wait after an error is this long: the only server is in the same process.
 const DEV_RETRY: Duration = Duration::from_secs(1);
 /// How often drivers are looked at.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512};
-use songline_model::TaskArtifact;
+use songline_model::{TaskArtifact, with_sources};
 use tokio::io::AsyncWriteExt;
 
 use crate::allocdir::PRIVATE;
@@ -149,16 +149,7 @@ fn clear(dir: &Path) -> Result<(), ArtifactError> {
 
 async fn download(client: &reqwest::Client, source: &Source, artifact: &TaskArtifact, to: &Path) -> Result<(), ArtifactError> {
     // Without the address: it may hold what is nobody's business.
-    let failed = |error: reqwest::Error| {
-        let error = error.without_url();
-        let mut causes = vec![error.to_string()];
-        let mut next = std::error::Error::source(&error);
-        while let Some(cause) = next {
-            causes.push(cause.to_string());
-            next = cause.source();
-        }
-        ArtifactError::Http(causes.join(": "))
-    };
+    let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
     let mut request = client.get(source.url.clone());
     for (name, value) in artifact.getter_headers.iter().flatten() {
         request = request.header(name.as_str(), value.as_str());

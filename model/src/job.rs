@@ -2,6 +2,7 @@
 
 mod admit;
 mod canonical;
+mod child;
 mod compare;
 mod connect;
 mod diff;

@@ -1,7 +1,7 @@
 //! Restoring an archive: the whole state at once, under indexes that never go back.
 
 use songline_commands::{Idempotency, RestoreArchive};
-use songline_model::{Deployment, DeploymentStatus};
+use songline_model::{Deployment, DeploymentStatus, with_sources};
 
 use crate::change::Change;
 use crate::rejected::Rejected;
@@ -52,15 +52,7 @@ pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     if digest.as_str() != cmd.digest {
         return Err(Rejected::ArchiveUnreadable(format!("its digest is {digest}, not {}", cmd.digest)));
     }
-    State::read_checkpoint(&mut cmd.archive.0.as_slice()).map_err(|error| {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        Rejected::ArchiveUnreadable(text)
-    })
+    State::read_checkpoint(&mut cmd.archive.0.as_slice()).map_err(|error| Rejected::ArchiveUnreadable(with_sources(&error)))
 }
 
 /// An archive may be from the moment between a job's purge and the end of its deployment; nobody would end it any more.

@@ -1,5 +1,7 @@
 //! Checks plans against the newest view: what still fits is accepted, node by node. Submitting and waiting are the shell's.
 
+mod queue;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use songline_model::{
     Plan, PlanResult, Time,
 };
 use songline_projections::{State, Table};
+
+pub use queue::Queue;
 
 /// What of a plan can be applied on `view`, and which nodes refused with what reason.
 pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, String>) {
@@ -55,6 +59,12 @@ pub fn is_no_op(result: &PlanResult) -> bool {
 /// The allocations of a result as the log carries them: times set, identities signed, and without the job when that is the plan's own.
 pub fn placed(plan: &Plan, result: &PlanResult, now: Time, mut sign: impl FnMut(&mut Allocation)) -> Vec<Arc<Allocation>> {
     result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now, &mut sign)).collect()
+}
+
+/// The result as its scheduler gets it, once the entry that applies it is at `index`.
+pub fn written(result: PlanResult, index: u64) -> PlanResult {
+    let refresh_index = if result.refresh_index > 0 { result.refresh_index.max(index) } else { 0 };
+    PlanResult { alloc_index: index, refresh_index, ..result }
 }
 
 /// The log entry that applies a result. `updated` is what [`placed`] made of it; `fresh_eval` names the evaluations of jobs that lost allocations to others.

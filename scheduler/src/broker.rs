@@ -313,6 +313,11 @@ fn ready_key(eval: &Evaluation) -> ReadyKey {
     (std::cmp::Reverse(eval.priority), eval.create_index, eval.id)
 }
 
+/// How long the follow-up of an evaluation that is given up waits: one to six minutes, as chance has it, so that not all come back at once.
+pub fn give_up_wait(chance: u8) -> Dur {
+    Dur(Dur::from_mins(1).nanos() + i64::from(chance) * Dur::from_mins(5).nanos() / 256)
+}
+
 /// The two rows that give up an evaluation that was delivered too often: itself as failed, and its follow-up after `wait`.
 pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, now: Time) -> [Evaluation; 2] {
     let failed = Evaluation {

@@ -96,6 +96,31 @@ pub enum Done {
     Reblock(Evaluation),
 }
 
+impl Done {
+    /// What to write in the end, after the new evaluations `create`, and which evaluation is to wait again once that is written.
+    pub fn rows(self, view: &State, mut create: Vec<Evaluation>) -> (Vec<Evaluation>, Option<Arc<Evaluation>>) {
+        match self {
+            Self::Update(eval) => {
+                create.push(eval);
+                (create, None)
+            }
+            Self::Reblock(eval) => {
+                if queued_differs(view, &eval) {
+                    create.push(eval.clone());
+                }
+                (create, Some(Arc::new(eval)))
+            }
+        }
+    }
+}
+
+/// Whether the job's summary says another number of waiting allocations than the evaluation found.
+fn queued_differs(view: &State, eval: &Evaluation) -> bool {
+    let Some(summary) = view.job_summary(&eval.namespace, &eval.job_id) else { return false };
+    let known = |group: &str| summary.summary.as_ref().and_then(|groups| groups.get(group)).map(|counts| counts.queued);
+    eval.queued_allocations.iter().flat_map(|queued| queued.iter()).any(|(group, count)| known(group) != Some(*count))
+}
+
 impl Scheduler {
     /// Starts on an evaluation.
     pub fn new(eval: Evaluation, seed: u64) -> Self {

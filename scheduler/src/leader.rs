@@ -5,10 +5,12 @@
 
 pub mod autopilot;
 pub mod deployments;
+pub mod digests;
 pub mod drains;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod nodes;
 pub mod pace;
 pub mod reports;
 pub mod root_keys;

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use songline_api::{Proposal, ProposeError, RestoreError, RestoreReport, RestoredTable, SavedArchive};
 use songline_commands::{Actor, Idempotency, RestoreArchive};
-use songline_model::{Blob, Time};
+use songline_model::{Blob, Time, with_sources};
 use songline_projections::State;
 
 use super::machine::Archive;
@@ -157,17 +157,6 @@ fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
     }
     Ok(Kept { meta, state, digest })
-}
-
-/// An error in one line with what led to it.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// Passes bytes on and hashes them.

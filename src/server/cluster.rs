@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::number::identity;
 pub use self::number::{id_of, id_text};
 use self::peers::{Answers, Peers, SharedKey, Topic};
-use super::{Core, lock};
+use super::{Core, lock, watching};
 use crate::config::ServerConfig;
 
 /// How often a server that belongs to no cluster looks for one.
@@ -204,8 +204,8 @@ pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
 
 /// Looks for a cluster, or after the members of this one, until the server goes down.
 pub(crate) fn start(core: &Arc<Core>) {
-    let (own, shutdown, leaving) = (Arc::downgrade(core), core.shutdown_token().clone(), core.cluster().leaving.clone());
-    tokio::spawn(async move {
+    let leaving = core.cluster().leaving.clone();
+    watching::until_shutdown(core, async move |own| {
         let look = async {
             while let Some(wait) = look_around(&own).await {
                 tokio::time::sleep(wait).await;
@@ -214,7 +214,6 @@ pub(crate) fn start(core: &Arc<Core>) {
         tokio::select! {
             () = look => {}
             () = leaving.cancelled() => {}
-            () = shutdown.cancelled() => {}
         }
     });
 }

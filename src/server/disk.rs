@@ -11,9 +11,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use songline_log::{Failure, OpenError};
+use songline_model::with_sources;
 
 use super::machine::Machine;
-use super::{Core, lock};
+use super::{Core, lock, watching};
 
 /// How soon after its failure the disk is tried; twice as long after every time that it does not work ..
 const TRY_AFTER: Duration = Duration::from_secs(1);
@@ -43,34 +44,27 @@ impl Disk {
 
 /// Looks after the log's disk for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
     let log = core.log().clone();
-    tokio::spawn(async move {
-        let watch = async {
-            let mut wait = TRY_AFTER;
-            loop {
-                let since = tokio::time::Instant::now();
-                // What has failed for good ends the process: see `fence`.
-                let Failure::Disk { dir, why } = log.failed().await else { return };
-                let Some(core) = own.upgrade() else { return };
-                core.disk.failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(
-                    dir = %dir.display(),
-                    why,
-                    "this server's disk has failed: it neither leads nor votes, serves stale reads, and goes on once the disk works"
-                );
-                if since.elapsed() > TRY_AFTER_MAX {
-                    wait = TRY_AFTER;
-                }
-                drop(core);
-                if come_back(&own, &mut wait).await.is_none() {
-                    return;
-                }
+    watching::until_shutdown(core, async move |own| {
+        let mut wait = TRY_AFTER;
+        loop {
+            let since = tokio::time::Instant::now();
+            // What has failed for good ends the process: see `fence`.
+            let Failure::Disk { dir, why } = log.failed().await else { return };
+            let Some(core) = own.upgrade() else { return };
+            core.disk.failures.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                dir = %dir.display(),
+                why,
+                "this server's disk has failed: it neither leads nor votes, serves stale reads, and goes on once the disk works"
+            );
+            if since.elapsed() > TRY_AFTER_MAX {
+                wait = TRY_AFTER;
             }
-        };
-        tokio::select! {
-            () = watch => {}
-            () = shutdown.cancelled() => {}
+            drop(core);
+            if come_back(&own, &mut wait).await.is_none() {
+                return;
+            }
         }
     });
 }
@@ -102,7 +96,7 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
                 return Some(());
             }
             Err(error @ (OpenError::Damaged { .. } | OpenError::Format { .. })) => {
-                core.fence.set(chain(&error));
+                core.fence.set(with_sources(&error));
                 return None;
             }
             Err(error @ (OpenError::Io { .. } | OpenError::Locked { .. } | OpenError::Rebuild(_) | OpenError::Start(_))) => {
@@ -124,17 +118,6 @@ fn probe(dir: &Path) -> io::Result<()> {
     written?;
     removed?;
     File::open(dir)?.sync_all()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
 
 impl Core {

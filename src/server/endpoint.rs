@@ -5,38 +5,22 @@ use std::time::Duration;
 
 use songline_api::Proposal;
 use songline_api::watch::WatchKey;
-use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, RegisterNode, UpdateEvals, UpdateNodeStatus};
+use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
 use songline_model::{
-    AllocId, Allocation, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
+    AllocId, Allocation, Dur, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
 };
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
-use songline_scheduler::leader::reports;
+use songline_scheduler::leader::{nodes, reports};
 
 use super::leadership::Reign;
-use super::{Core, nodes, services};
+use super::{Core, services};
 
 impl Servers for Core {
-    async fn node_register(&self, mut node: Node) -> Result<NodeUpdateResponse, RpcError> {
+    async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
         self.must_lead()?;
-        check_registration(&node)?;
-        let now = self.now();
-        let view = self.view();
-        let known = view.node(node.id).cloned();
-        if let Some(known) = &known {
-            if known.secret_id != node.secret_id {
-                return Err(RpcError::remote("node secret ID does not match. Not registering node."));
-            }
-            node.status = known.status;
-        }
-        if node.node_pool.is_empty() {
-            node.node_pool = songline_model::DEFAULT_NODE_POOL.into();
-        }
-        node.status_updated_at = now.secs();
-        node.computed_class = node.compute_class();
         let id = node.id;
-        let needs_evals = songline_projections::node_registration_needs_evals(known.as_deref(), &node);
-        let command = RegisterNode { node, create_node_pool: true };
+        let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
         let index = self.propose_as(Actor::Node(id), None, command).await?;
         if needs_evals {
             self.propose_node_evals(None, id, Cause::new(index, Kind::NodeRegister)).await?;
@@ -52,7 +36,7 @@ impl Servers for Core {
     }
 
     async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
-        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { nodes::POLL_MAX };
+        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
         let deadline = tokio::time::Instant::now() + wait.to_std();
         let mut allocs_before = None;
         loop {
@@ -128,13 +112,8 @@ impl Core {
         event: Option<NodeEvent>,
         actor: Actor,
     ) -> Result<u64, RpcError> {
-        let now = self.now();
-        let (status, explanation) = nodes::next_status(&self.view(), node, wanted, now);
-        let event = event.or(explanation);
-        if status == node.status && event.is_none() {
-            return Ok(0);
-        }
-        let command = UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() };
+        let Some(command) = nodes::status_update(&self.view(), node, wanted, event, self.now()) else { return Ok(0) };
+        let status = command.status;
         let index = self.propose_under(reign, actor, None, command).await?;
         // The entry decides which status it became: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
@@ -235,26 +214,8 @@ fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
     migrate_token::of(before.id, &node.secret_id)
 }
 
-fn check_registration(node: &Node) -> Result<(), RpcError> {
-    let missing = [
-        (node.id.is_nil(), "node ID"),
-        (node.datacenter.is_empty(), "datacenter"),
-        (node.name.is_empty(), "node name"),
-        (node.attributes.as_ref().is_none_or(|attributes| attributes.is_empty()), "attributes"),
-        (node.secret_id.is_empty(), "node secret ID"),
-    ];
-    if let Some((_, what)) = missing.into_iter().find(|(missing, _)| *missing) {
-        return Err(RpcError::remote(format!("missing {what} for client registration")));
-    }
-    if node.node_pool == songline_model::ALL_NODE_POOL {
-        return Err(RpcError::remote("node is not allowed to register in node pool \"all\""));
-    }
-    let valid = node.node_pool.len() <= 128 && node.node_pool.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if !valid {
-        return Err(RpcError::remote(format!("invalid node pool: invalid name {:?}", node.node_pool.as_str())));
-    }
-    Ok(())
-}
+/// How long a poll without a bound waits.
+const POLL_MAX: Dur = Dur::from_secs(300);
 
 /// How long a node's alloc update waits for others before it is proposed. Longer saves log entries but delays deployments by as much;
 /// nothing is dropped when more arrive.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Core;
+use super::{Core, watching};
 
 /// How often the log is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(20);
@@ -14,14 +14,7 @@ const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Starts the loop; it ends with the server.
 pub(crate) fn start(core: &Arc<Core>) {
-    let shutdown = core.shutdown.clone();
-    let core = Arc::downgrade(core);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = run(core) => {}
-            () = shutdown.cancelled() => {}
-        }
-    });
+    watching::until_shutdown(core, run);
 }
 
 async fn run(core: Weak<Core>) {

@@ -6,26 +6,25 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{
-    Actor, Cause, CheckDigest, Command, DeleteServiceRegistrationsOfNode, FinishNodeDrains, Kind, PromoteDeployment, SetAutopilotConfig,
-    SetClusterMetadata, SetDesiredTransitions, SetSchedulerConfig, UpdateDeploymentStatus, UpdateEvals,
+    Actor, Cause, Command, DeleteServiceRegistrationsOfNode, Kind, SetAutopilotConfig, SetClusterMetadata, SetSchedulerConfig, UpdateEvals,
 };
-use songline_model::{AutopilotConfig, Blob, Dur, EvalId, EvalStatus, Evaluation, NodeId, NodeStatus, Time};
+use songline_model::{AutopilotConfig, Dur, EvalId, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
 use songline_scheduler::broker;
 use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::digests::Digests;
 use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, Cutoffs};
-use songline_scheduler::leader::heartbeats;
 use songline_scheduler::leader::services::Services;
+use songline_scheduler::leader::{heartbeats, nodes};
 
 use tokio::sync::mpsc;
 
 use super::leadership::Reign;
 use super::machine::{Reaction, Reactions};
-use super::{Core, lock, nodes};
+use super::{Core, lock};
 
-/// How many evaluations one entry cancels at most.
-const CANCELED_MAX: usize = 728;
 /// How often evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
 /// How often the servers compare their states, in entries.
@@ -44,7 +43,7 @@ pub(crate) struct Leader {
     drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
     retry_at: Time,
     gc_at: Time,
-    digest_at: u64,
+    digests: Digests,
 }
 
 /// What the first leader of a cluster writes.
@@ -87,7 +86,7 @@ impl Leader {
             drain_failures: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(core.config.gc_interval),
-            digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
+            digests: Digests::new(DIGEST_INTERVAL, &view),
             core: Arc::clone(core),
         };
         leader.rebuild(&view, now);
@@ -194,33 +193,12 @@ impl Leader {
     fn on_time(&mut self) {
         let (now, written) = (self.core.pace(), self.core.now());
         let view = self.core.view();
-        let (useless, failed) =
-            {
-                let mut queues = self.core.queues();
-                queues.broker.on_time(now);
-                let mut useless: Vec<Evaluation> = queues
-                    .broker
-                    .take_cancelable(CANCELED_MAX)
-                    .iter()
-                    .map(|eval| canceled(eval, "canceled after more recent eval was processed".into(), written))
-                    .collect();
-                useless.extend(
-                    queues.blocked.take_duplicates().iter().map(|eval| {
-                        canceled(eval, format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str()), written)
-                    }),
-                );
-                let mut failed = Vec::new();
-                while let Some(delivery) = queues.broker.dequeue_failed(now) {
-                    failed.push(delivery);
-                }
-                (useless, failed)
-            };
-        if !useless.is_empty() {
-            self.propose("evals", None, UpdateEvals { evals: useless });
+        let Tended { canceled, failed } = self.core.queues().on_time(now, written);
+        if !canceled.is_empty() {
+            self.propose("evals", None, UpdateEvals { evals: canceled });
         }
         for delivery in failed {
-            let spread = i64::from(uuid::Uuid::new_v4().as_bytes()[0]) * Dur::from_mins(5).nanos() / 256;
-            let wait = Dur(Dur::from_mins(1).nanos() + spread);
+            let wait = broker::give_up_wait(uuid::Uuid::new_v4().as_bytes()[0]);
             let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, written);
             self.propose("evals", None, UpdateEvals { evals: rows.into() });
             // The delivery was taken a moment ago, so it is still ours.
@@ -230,7 +208,9 @@ impl Leader {
             self.miss(&view, node, now);
         }
         for effect in self.deployments.on_time(&view, now) {
-            self.advance(&view, effect, written);
+            let eval = EvalId::from(uuid::Uuid::new_v4());
+            let (cause, command) = deployments::entry(&view, effect, eval, written, self.core.config.job_tracked_versions);
+            self.propose("deployments", Some(cause), command);
         }
         for effect in self.drains.on_time(&view, now) {
             self.drain(&view, effect, written);
@@ -252,18 +232,7 @@ impl Leader {
                 }
             });
         }
-        if view.applied_index() / DIGEST_INTERVAL >= self.digest_at {
-            self.digest_at = view.applied_index() / DIGEST_INTERVAL + 1;
-            let digest = CheckDigest {
-                schema: songline_projections::SCHEMA,
-                through: view.applied_index(),
-                total: Blob(view.digest().as_bytes().to_vec()),
-                tables: view
-                    .table_digests()
-                    .into_iter()
-                    .map(|(table, digest)| (table.name().into(), Blob(digest.as_bytes().to_vec())))
-                    .collect(),
-            };
+        if let Some(digest) = self.digests.take_due(&view) {
             self.propose("digest", None, digest);
         }
         self.core.work.notify_waiters();
@@ -291,37 +260,14 @@ impl Leader {
         });
     }
 
-    fn advance(&self, view: &State, effect: deployments::Effect, now: Time) {
-        match effect {
-            deployments::Effect::Advance { deployment, transitions } => {
-                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
-                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
-                self.propose("deployments", Some(cause), SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() });
-            }
-            deployments::Effect::Promote { deployment } => {
-                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
-                let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
-                let promotion = PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval };
-                self.propose("deployments", Some(cause), promotion);
-            }
-            deployments::Effect::Fail { update, deployment, rollback } => {
-                let eval = deployments::evaluation(view, &deployment, EvalId::from(uuid::Uuid::new_v4()), now);
-                let cause = Cause::new(deployment.modify_index, Kind::DeploymentStatusUpdate);
-                let versions_max = self.core.config.job_tracked_versions;
-                self.propose("deployments", Some(cause), UpdateDeploymentStatus { update, eval, job: rollback, versions_max });
-            }
-        }
-    }
-
     fn drain(&self, view: &State, effect: drains::Effect, now: Time) {
         match effect {
             drains::Effect::Migrate { allocs, jobs } => {
-                let jobs = jobs.iter().filter_map(|key| view.job(&key.namespace, &key.id));
-                let evals = jobs.map(|job| drains::evaluation(job, EvalId::from(uuid::Uuid::new_v4()), now)).collect();
-                self.propose("drains", None, SetDesiredTransitions { allocs, evals });
+                let fresh = || EvalId::from(uuid::Uuid::new_v4());
+                self.propose("drains", None, drains::migration(view, allocs, &jobs, fresh, now));
             }
             drains::Effect::Complete { node, event } => {
-                let command = FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() };
+                let command = drains::completion(node, event, now);
                 let (core, reign, failures) = (Arc::clone(&self.core), Arc::clone(&self.reign), self.drain_failures.0.clone());
                 self.reign.spawn(async move {
                     if let Err(error) = core.write_under(&reign, proposal("drains", None, command)).await {
@@ -369,10 +315,6 @@ impl Core {
 
 fn proposal(name: &str, cause: Option<Cause>, command: impl Into<Command>) -> Proposal {
     Proposal { actor: Actor::Leader(name.into()), cause, idempotency: None, command: command.into() }
-}
-
-fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
-    Evaluation { status: EvalStatus::Canceled, status_description: why.into(), modify_time: now.nanos(), ..eval.clone() }
 }
 
 fn is_paused(core: &Core, view: &State) -> bool {

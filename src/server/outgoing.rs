@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use songline_api::sso::{Credentials, Fetch, FetchError, FetchFuture, Fetched, Outgoing};
 
 use songline_client::tls;
+use songline_model::with_sources;
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,7 +48,7 @@ impl HttpFetch {
 /// A redirection is an answer like any other: where a secret goes is written in the configuration, not sent by whoever answers.
 fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, FetchError> {
     let bounded = builder.connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).redirect(reqwest::redirect::Policy::none());
-    bounded.build().map_err(|error| FetchError::Failed(chain(&error)))
+    bounded.build().map_err(|error| FetchError::Failed(with_sources(&error)))
 }
 
 async fn send(client: &reqwest::Client, outgoing: Outgoing) -> Result<Fetched, FetchError> {
@@ -81,14 +82,7 @@ fn failure(error: reqwest::Error) -> FetchError {
     } else if error.is_connect() {
         FetchError::Connect(innermost(&error))
     } else {
-        FetchError::Failed(chain(&error))
-    }
-}
-
-fn chain(error: &dyn Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
+        FetchError::Failed(with_sources(&error))
     }
 }
 

@@ -1,14 +1,13 @@
 //! The plan queue and the one applier: checks plans in order against the newest view while the one before is still being written.
 //! A plan belongs to the reign that it was made in, and is refused once that is over.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use songline_commands::{Actor, Cause, Kind};
 use songline_model::{EvalId, Plan, PlanResult};
 use songline_projections::State;
-use songline_scheduler::applier;
+use songline_scheduler::applier::{self, Queue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -69,20 +68,18 @@ struct Outstanding {
 }
 
 async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
-    let mut queue: BTreeMap<(std::cmp::Reverse<i64>, u64), Waiting> = BTreeMap::new();
-    let (mut arrived, mut last_index) = (0_u64, 0_u64);
+    let mut queue: Queue<Waiting> = Queue::default();
+    let mut last_index = 0;
     let mut outstanding: Option<Outstanding> = None;
     loop {
         if queue.is_empty() {
             let Some(waiting) = receiver.0.recv().await else { return };
-            arrived += 1;
-            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+            queue.push(waiting.plan.priority, waiting);
         }
         while let Ok(waiting) = receiver.0.try_recv() {
-            arrived += 1;
-            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+            queue.push(waiting.plan.priority, waiting);
         }
-        let Some((_, Waiting { reign, plan, done })) = queue.pop_first() else { continue };
+        let Some(Waiting { reign, plan, done }) = queue.pop() else { continue };
         let Some(core) = core.upgrade() else { return };
         if reign.is_over() {
             let _ = done.send(Err(DISABLED.to_owned()));
@@ -107,7 +104,7 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
                 &fresh
             }
         };
-        let (mut result, refused) = applier::evaluate(view, &plan);
+        let (result, refused) = applier::evaluate(view, &plan);
         for (node, reason) in &refused {
             tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
         }
@@ -155,13 +152,7 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
         let writing = tokio::spawn(async move {
             let written = core.propose_under(Some(&reign), Actor::Leader("plans".into()), cause, command).await;
             let index = written.as_ref().ok().copied();
-            let answer = written.map_err(|error| error.to_string()).map(|index| {
-                result.alloc_index = index;
-                if result.refresh_index > 0 {
-                    result.refresh_index = result.refresh_index.max(index);
-                }
-                result
-            });
+            let answer = written.map_err(|error| error.to_string()).map(|index| applier::written(result, index));
             let _ = done.send(answer);
             index
         });

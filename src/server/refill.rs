@@ -13,8 +13,8 @@ use songline_log::{Entries, Reader};
 use songline_projections::State;
 use tokio::sync::oneshot;
 
-use super::Core;
 use super::machine::{Archive, apply_entry};
+use super::{Core, watching};
 
 /// How long after it could not be filled it is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
@@ -48,19 +48,13 @@ enum Refilled {
 
 /// Fills the history whenever it was lost, for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let (weak, shutdown, mut losses) = (Arc::downgrade(core), core.shutdown_token().clone(), core.history.losses());
-    tokio::spawn(async move {
-        let fill = async {
-            // The history goes with the server.
-            while losses.wait_for(|lost| *lost).await.is_ok() {
-                if !fill_once(&weak).await {
-                    tokio::time::sleep(RETRY_WAIT).await;
-                }
+    let mut losses = core.history.losses();
+    watching::until_shutdown(core, async move |own| {
+        // The history goes with the server.
+        while losses.wait_for(|lost| *lost).await.is_ok() {
+            if !fill_once(&own).await {
+                tokio::time::sleep(RETRY_WAIT).await;
             }
-        };
-        tokio::select! {
-            () = fill => {}
-            () = shutdown.cancelled() => {}
         }
     });
 }

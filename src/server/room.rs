@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use songline_api::ProposeError;
 
-use super::Core;
+use super::{Core, watching};
 
 /// How often the disk is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -63,20 +63,9 @@ fn free_bytes(dir: &Path) -> std::io::Result<u64> {
 /// Takes a first look, and goes on looking for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
     look(core);
-    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
-    tokio::spawn(async move {
-        let watch = async {
-            loop {
-                tokio::time::sleep(LOOK_EVERY).await;
-                let Some(core) = own.upgrade() else { return };
-                look(&core);
-                core.give_up_leading_without_room().await;
-            }
-        };
-        tokio::select! {
-            () = watch => {}
-            () = shutdown.cancelled() => {}
-        }
+    watching::every(core, LOOK_EVERY, async |core| {
+        look(&core);
+        core.give_up_leading_without_room().await;
     });
 }
 

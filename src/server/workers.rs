@@ -10,7 +10,7 @@ use songline_commands::{Actor, Cause, Kind, UpdateEvals};
 use songline_model::{Evaluation, PlanResult};
 use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
-use songline_scheduler::{Done, Scheduler, Step};
+use songline_scheduler::{Scheduler, Step};
 
 use super::leadership::Reign;
 use super::{Core, timing};
@@ -115,41 +115,16 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
                 }
                 result = Some(answer);
             }
-            Step::Done { create, done } => return finish(core, reign, &view, eval, token, create, *done).await,
-        }
-    }
-}
-
-async fn finish(
-    core: &Arc<Core>,
-    reign: &Reign,
-    view: &State,
-    eval: &Arc<Evaluation>,
-    token: Token,
-    mut create: Vec<Evaluation>,
-    done: Done,
-) -> Result<(), String> {
-    match done {
-        Done::Update(update) => {
-            create.push(update);
-            write(core, reign, eval, create).await
-        }
-        Done::Reblock(update) => {
-            if queued_differs(view, &update) {
-                create.push(update.clone());
+            Step::Done { create, done } => {
+                let (rows, waits) = done.rows(&view, create);
+                write(core, reign, eval, rows).await?;
+                if let Some(waits) = waits {
+                    core.queues().reblock(waits, token, core.pace());
+                }
+                return Ok(());
             }
-            write(core, reign, eval, create).await?;
-            core.queues().reblock(Arc::new(update), token, core.pace());
-            Ok(())
         }
     }
-}
-
-/// Whether the job's summary says another number of waiting allocations than the evaluation found.
-fn queued_differs(view: &State, eval: &Evaluation) -> bool {
-    let Some(summary) = view.job_summary(&eval.namespace, &eval.job_id) else { return false };
-    let known = |group: &str| summary.summary.as_ref().and_then(|groups| groups.get(group)).map(|counts| counts.queued);
-    eval.queued_allocations.iter().flat_map(|queued| queued.iter()).any(|(group, count)| known(group) != Some(*count))
 }
 
 async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {

@@ -102,7 +102,7 @@ impl Client {
                     match told {
                         Told::Wrote(version) => self.known[key] = version,
                         Told::Held(held) | Told::Conflict(held) => self.known[key] = held.map_or(0, |held| held.version),
-                        Told::Deleted => {}
+                        Told::Deleted | Told::ConflictAt(_) => {}
                     }
                     Some((self.now(), told))
                 }

@@ -14,7 +14,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::history::{CauseView, IndexPage};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::quote;
-use crate::http::past::{caught_up, parse_time, past_of};
+use crate::http::past::{parse_time, recorded};
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{Ending, EntryMark, Order};
@@ -59,13 +59,8 @@ struct Wanted {
 }
 
 async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let params = call.read_params()?;
-    let past = past_of(&*call.server)?;
-    if !params.stale && call.past.is_none() {
-        call.server.read_barrier().await?;
-    }
-    let newest = call.view().applied_index();
-    caught_up(past, newest).await?;
+    let (past, view) = recorded(&call, &call.read_params()?).await?;
+    let newest = view.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let wanted = wanted(&call, past, newest)?;
     let (rows, next) = read(past, &page, &wanted).await?;

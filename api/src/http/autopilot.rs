@@ -60,11 +60,7 @@ impl ConfigView {
 }
 
 async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let params = call.read_params()?;
-    if !params.stale {
-        call.server.read_barrier().await?;
-    }
-    let view = call.view();
+    let view = call.fresh_view(&call.read_params()?).await?;
     let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
     call.plain(&ConfigView::new(&config))
 }

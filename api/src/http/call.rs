@@ -25,6 +25,7 @@ use crate::http::passed::Peer;
 use crate::http::past::PastView;
 use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
+use crate::wire::responses::QueryMeta;
 
 /// Largest body of a request, in bytes. Snapshot archives have their own bound.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
@@ -110,6 +111,21 @@ impl<S: Server> Call<S> {
     /// The state that a read is about: the newest, or the past one that was asked for.
     pub fn view(&self) -> Arc<State> {
         self.past_view().unwrap_or_else(|| self.server.view())
+    }
+
+    /// The same when everything that was acknowledged before is in it, unless the caller takes older answers.
+    pub async fn fresh_view(&self, params: &ReadParams) -> Result<Arc<State>, ApiError> {
+        if !params.stale {
+            self.server.read_barrier().await?;
+        }
+        Ok(self.view())
+    }
+
+    /// What an answer says of itself in its body.
+    pub fn query_meta(&self, index: u64) -> QueryMeta {
+        let contact = self.server.contact();
+        let last_contact = i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX);
+        QueryMeta { index, last_contact, known_leader: contact.known_leader, ..QueryMeta::default() }
     }
 
     /// The past state that was asked for.

@@ -116,9 +116,7 @@ async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         versions_max: call.server.info().job_tracked_versions,
     };
     let index = call.propose(command).await?.index;
-    let answer =
-        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version, index };
-    call.written(index, &answer)
+    call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), reverted_job_version))
 }
 
 async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -142,14 +140,7 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         versions_max: call.server.info().job_tracked_versions,
     };
     let index = call.propose(command).await?.index;
-    let answer = DeploymentUpdateResponse {
-        eval_id: eval_id.unwrap_or_default(),
-        eval_create_index: if eval_id.is_some() { index } else { 0 },
-        deployment_modify_index: index,
-        reverted_job_version: None,
-        index,
-    };
-    call.written(index, &answer)
+    call.written(index, &DeploymentUpdateResponse::at(index, eval_id, None))
 }
 
 async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -164,9 +155,7 @@ async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let groups = request.groups.unwrap_or_default();
     let command = PromoteDeployment { deployment_id: deployment.id, all: request.all, groups, eval: Some(eval) };
     let index = call.propose(command).await?.index;
-    let answer =
-        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version: None, index };
-    call.written(index, &answer)
+    call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), None))
 }
 
 async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -204,9 +193,7 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
         versions_max: call.server.info().job_tracked_versions,
     };
     let index = call.propose(command).await?.index;
-    let answer =
-        DeploymentUpdateResponse { eval_id, eval_create_index: index, deployment_modify_index: index, reverted_job_version, index };
-    call.written(index, &answer)
+    call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), reverted_job_version))
 }
 
 /// Deployments over several regions do not exist here, so there is nothing to unblock.

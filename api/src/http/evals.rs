@@ -23,7 +23,7 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
-use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse, QueryMeta};
+use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// As many ids fit into 256 KiB.
@@ -144,13 +144,7 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
     })
     .await?;
-    let contact = call.server.contact();
-    let meta = QueryMeta {
-        index: found.index,
-        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
-        known_leader: contact.known_leader,
-        ..QueryMeta::default()
-    };
+    let meta = call.query_meta(found.index);
     call.read(&Meta::at(found.index), &EvalCountResponse { count: found.value, meta })
 }
 

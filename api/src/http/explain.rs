@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::history::whole_id;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::past::{caught_up, past_of};
+use crate::http::past::recorded;
 use crate::server::Server;
 use songline_lang::acl::NamespaceCapability;
 
@@ -53,13 +53,8 @@ struct Explanation<'a> {
 async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = AllocId::from(whole_id(call.id())?);
-    let past = past_of(&*call.server)?;
-    if !params.stale && call.past.is_none() {
-        call.server.read_barrier().await?;
-    }
-    let view = call.view();
+    let (past, view) = recorded(&call, &params).await?;
     let index = view.applied_index();
-    caught_up(past, index).await?;
     let chain = Chain::new(past, Arc::clone(&view));
     let row = chain.allocation(id).await?;
     // Who may read one namespace is not told of another one's allocations.

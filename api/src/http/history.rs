@@ -11,7 +11,7 @@ use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{namespace, quote};
-use crate::http::past::{caught_up, past_of};
+use crate::http::past::recorded;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
@@ -124,12 +124,8 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
 
 async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let past = past_of(&*call.server)?;
-    if !params.stale && call.past.is_none() {
-        call.server.read_barrier().await?;
-    }
-    let newest = call.view().applied_index();
-    caught_up(past, newest).await?;
+    let (past, now) = recorded(&call, &params).await?;
+    let newest = now.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;
     let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;

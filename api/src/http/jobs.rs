@@ -25,7 +25,6 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::AllocFields;
 use crate::wire::job::{JobStub, JobVersionsResponse};
-use crate::wire::responses::QueryMeta;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -230,13 +229,7 @@ async fn versions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if found.value.is_empty() {
         return Err(ApiError::missing("job versions not found", found.index));
     }
-    let contact = call.server.contact();
-    let meta = QueryMeta {
-        index: found.index,
-        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
-        known_leader: contact.known_leader,
-        ..QueryMeta::default()
-    };
+    let meta = call.query_meta(found.index);
     let versions: Vec<&Job> = found.value.iter().map(|job| &**job).collect();
     let diffs = (diffs && versions.len() > 1).then(|| plan::diffs(&versions)).transpose()?;
     call.read(&Meta::at(found.index), &JobVersionsResponse { versions, diffs, meta })

@@ -67,21 +67,10 @@ struct ConfigResponse<'a> {
 }
 
 async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let params = call.read_params()?;
-    if !params.stale {
-        call.server.read_barrier().await?;
-    }
-    let view = call.view();
+    let view = call.fresh_view(&call.read_params()?).await?;
     let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
     let index = if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
-    let contact = call.server.contact();
-    let meta = QueryMeta {
-        index,
-        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
-        known_leader: contact.known_leader,
-        ..QueryMeta::default()
-    };
-    call.read(&Meta::at(index), &ConfigResponse { scheduler_config: config, meta })
+    call.read(&Meta::at(index), &ConfigResponse { scheduler_config: config, meta: call.query_meta(index) })
 }
 
 /// `SchedulerConfiguration` of the wire as it is sent: the algorithm is any word.

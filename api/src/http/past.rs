@@ -14,7 +14,7 @@ use songline_projections::State;
 use crate::error::ApiError;
 use crate::http::call::{Call, set_index};
 use crate::http::mux::Handler;
-use crate::http::params::{Query, quote};
+use crate::http::params::{Query, ReadParams, quote};
 use crate::past::{Past, PastError};
 use crate::server::Server;
 
@@ -117,8 +117,19 @@ pub(super) fn past_of<S: Server>(server: &S) -> Result<&dyn Past, ApiError> {
     server.past().ok_or_else(|| ApiError::not_built("history on this server"))
 }
 
+/// What is known of the past, and the view that it reaches: the newest that the caller wants, or the one of the past that it asks about.
+pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadParams) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
+    let past = past_of(&*call.server)?;
+    if !params.stale && call.past.is_none() {
+        call.server.read_barrier().await?;
+    }
+    let view = call.view();
+    caught_up(past, view.applied_index()).await?;
+    Ok((past, view))
+}
+
 /// Waits until the record of what entries did has come as far as the state.
-pub(super) async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
+async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
     if past.touches().reach(index, RECORD_WAIT).await {
         return Ok(());
     }

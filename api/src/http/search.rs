@@ -185,7 +185,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: SearchRequest = call.json().await?;
     let params = params(&call, &request.namespace)?;
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
-    let view = fresh_view(&call, &params).await?;
+    let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
@@ -208,13 +208,6 @@ fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiE
         params.namespace = namespace.clone();
     }
     Ok(params)
-}
-
-async fn fresh_view<S: Server>(call: &Call<S>, params: &ReadParams) -> Result<Arc<State>, ApiError> {
-    if !params.stale {
-        call.server.read_barrier().await?;
-    }
-    Ok(call.view())
 }
 
 /// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes.
@@ -297,14 +290,7 @@ fn respond<S: Server, M: Serialize>(
     truncations: BTreeMap<&'static str, bool>,
 ) -> Result<Response, ApiError> {
     let index = contexts.iter().filter_map(|context| context.table()).map(|table| view.table_index(table)).max().unwrap_or(0);
-    let contact = call.server.contact();
-    let meta = QueryMeta {
-        index,
-        last_contact: i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX),
-        known_leader: contact.known_leader,
-        ..QueryMeta::default()
-    };
-    call.read(&Meta::at(index), &SearchResponse { matches, truncations, meta })
+    call.read(&Meta::at(index), &SearchResponse { matches, truncations, meta: call.query_meta(index) })
 }
 
 #[cfg(test)]

@@ -218,6 +218,15 @@ pub struct DeploymentUpdateResponse {
     pub index: u64,
 }
 
+impl DeploymentUpdateResponse {
+    /// What a deployment that was written at `index` says, with the evaluation that was written with it.
+    pub fn at(index: u64, eval: Option<EvalId>, reverted_job_version: Option<u64>) -> Self {
+        let eval_create_index = if eval.is_some() { index } else { 0 };
+        let eval_id = eval.unwrap_or_default();
+        Self { eval_id, eval_create_index, deployment_modify_index: index, reverted_job_version, index }
+    }
+}
+
 /// An evaluation and an index: `AllocStopResponse`, `PeriodicForceResponse` without its create index.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -4,18 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, Dur, TaskRunState, Time};
-use songline_rpc::{AllocUpdate, BlockingQuery, RpcError, Servers};
+use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, Time};
+use songline_rpc::{AllocUpdate, BlockingQuery, Servers};
 
-use super::{DEV_RETRY, Inner, WATCH_RETRY, lock};
-use crate::core::{AllocRunner, AllocRunnerConfig, Input, changes, is_reconnect, wanted};
+use super::{DEV_RETRY, Inner, lock};
+use crate::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted};
 use crate::runner::{Begin, Runner};
 use crate::state::Left;
 
-/// Wait after an answer that lacked allocations, and up to once more.
-const MISSING_RETRY: Dur = Dur::from_secs(2);
-/// Wait while servers are away, and up to once more: new allocations should not wait longer for a server that has come back than it took.
-const AWAY_RETRY: Dur = Dur::from_secs(1);
 /// Wait this long before the next round.
 struct Pause(Duration);
 
@@ -38,10 +34,10 @@ impl<S: Servers> Inner<S> {
         let query = BlockingQuery { min_index, ..BlockingQuery::default() };
         let answer = self.call(|| self.servers.node_get_client_allocs(&self.auth, query)).await.map_err(|error| {
             tracing::warn!(%error, "asking for the node's allocations");
-            if error.to_string().contains("node secret ID does not match") {
+            if is_unknown(&error) {
                 self.register_again.notify_one();
             }
-            Pause(self.retry_wait(after(&error)))
+            Pause(self.retry_wait(retry_after(&error)))
         })?;
         let here: BTreeMap<AllocId, u64> =
             self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
@@ -55,11 +51,10 @@ impl<S: Servers> Inner<S> {
         if !wanted.pull.is_empty() {
             let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(|error| {
                 tracing::warn!(%error, "fetching allocations");
-                Pause(self.retry_wait(after(&error)))
+                Pause(self.retry_wait(retry_after(&error)))
             })?;
             pulled = fetched.into_iter().map(|alloc| (alloc.id, alloc)).collect();
-            let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
-            if wanted.pull.iter().any(|id| stale(&id)) {
+            if wanted.lacks_any(&pulled, &answer.allocs) {
                 return Err(Pause(self.retry_wait(MISSING_RETRY)));
             }
         }
@@ -187,13 +182,5 @@ fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
         task_states,
         deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
         network_status: None,
-    }
-}
-
-/// How long a round waits after this error.
-fn after(error: &RpcError) -> Dur {
-    match error {
-        RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
-        RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
     }
 }

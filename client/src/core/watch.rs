@@ -1,8 +1,30 @@
 //! Which allocations to fetch, take up, change and give up, from what the servers say the node should have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, AllocId, Allocation};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur};
+use songline_rpc::RpcError;
+
+/// Wait after a call that was refused, and up to once more.
+pub const WATCH_RETRY: Dur = Dur::from_secs(30);
+/// Wait after an answer that lacked allocations, and up to once more.
+pub const MISSING_RETRY: Dur = Dur::from_secs(2);
+/// Wait while servers are away, and up to once more: new allocations should not wait longer for a server that has come back than it took.
+const AWAY_RETRY: Dur = Dur::from_secs(1);
+
+/// How long to wait after this error before the next round, and up to once more.
+pub fn retry_after(error: &RpcError) -> Dur {
+    match error {
+        RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
+        RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
+    }
+}
+
+/// Whether the servers know this node's id with another secret, so that it has to register again.
+pub fn is_unknown(error: &RpcError) -> bool {
+    error.to_string().contains("node secret ID does not match")
+}
 
 /// What an answer of `Node.GetClientAllocs` asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,6 +57,14 @@ pub fn wanted(
         }
     }
     Some(wanted)
+}
+
+impl Wanted {
+    /// Whether what was fetched lacks something, or has it in an older form than the answer said: the server that was asked may be behind.
+    pub fn lacks_any(&self, pulled: &BTreeMap<AllocId, Arc<Allocation>>, answer: &BTreeMap<AllocId, u64>) -> bool {
+        let lacks = |id: &AllocId| pulled.get(id).is_none_or(|alloc| answer.get(id).is_some_and(|index| alloc.alloc_modify_index < *index));
+        self.pull.iter().any(lacks)
+    }
 }
 
 /// What is to happen with the allocations of this node.

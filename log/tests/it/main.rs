@@ -9,4 +9,6 @@ mod flips;
 mod history;
 mod kill;
 mod machine;
+#[path = "../../../tests/support/moody.rs"]
+mod moody;
 mod restart;

@@ -44,12 +44,33 @@ pub(super) async fn next_payload(reader: &mut ChannelReader) -> Option<Result<By
 
 /// Frames until the node says that there are no more, or nobody reads them. What is refused is told at once: the first message says it.
 pub(super) async fn receive(channel: Channel) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+    receive_each(channel, |next| next.map(|payload| payload.and_then(|payload| frame(&payload)))).await
+}
+
+/// Pieces of a tar until an empty one. An end without it is an error, because a broken connection looks like an end, too.
+pub(super) async fn receive_pieces(channel: Channel) -> Result<mpsc::Receiver<io::Result<Bytes>>, RpcError> {
+    let piece = |next| match next {
+        Some(Ok(payload)) if Bytes::is_empty(&payload) => None,
+        Some(payload) => Some(payload.map_err(io::Error::other)),
+        None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+    };
+    receive_each(channel, piece).await
+}
+
+/// Passes on what `said` makes of one payload after another, until that is nothing or an error, or nobody reads it. It is asked about the end, too.
+async fn receive_each<T, E>(
+    channel: Channel,
+    said: impl Fn(Option<Result<Bytes, RpcError>>) -> Option<Result<T, E>> + Send + 'static,
+) -> Result<mpsc::Receiver<Result<T, E>>, RpcError>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
     let (mut reader, writer) = channel.split();
     let mut next = next_payload(&mut reader).await.transpose()?.map(Ok);
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     tokio::spawn(async move {
-        while let Some(payload) = next {
-            let said = payload.and_then(|payload| frame(&payload));
+        while let Some(said) = said(next) {
             let last = said.is_err();
             if sender.send(said).await.is_err() || last {
                 break;
@@ -60,32 +81,6 @@ pub(super) async fn receive(channel: Channel) -> Result<mpsc::Receiver<Result<St
             };
         }
         // Until here: the call ends for the node when both halves are gone.
-        drop(writer);
-    });
-    Ok(receiver)
-}
-
-/// Pieces of a tar until an empty one. An end without it is an error, because a broken connection looks like an end, too.
-pub(super) async fn receive_pieces(channel: Channel) -> Result<mpsc::Receiver<io::Result<Bytes>>, RpcError> {
-    let (mut reader, writer) = channel.split();
-    let mut next = next_payload(&mut reader).await.transpose()?.map(Ok);
-    let (sender, receiver) = mpsc::channel(PIECES_MAX);
-    tokio::spawn(async move {
-        loop {
-            let said = match next {
-                Some(Ok(payload)) if payload.is_empty() => break,
-                Some(payload) => payload.map_err(io::Error::other),
-                None => Err(io::ErrorKind::UnexpectedEof.into()),
-            };
-            let last = said.is_err();
-            if sender.send(said).await.is_err() || last {
-                break;
-            }
-            next = tokio::select! {
-                next = next_payload(&mut reader) => next,
-                () = sender.closed() => break,
-            };
-        }
         drop(writer);
     });
     Ok(receiver)

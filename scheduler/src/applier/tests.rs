@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_model::{AllocId, AllocatedResources, AllocatedTaskResources, Allocation, Plan};
+use songline_model::{AllocId, AllocatedResources, AllocatedTaskResources, Allocation, Plan, PlanResult};
 
-use super::evaluate;
+use super::{Queue, evaluate, written};
 use crate::generic::tests::cluster::Cluster;
 
 /// Places one allocation of `cpu` MHz on each node of the story and tells which nodes took it.
@@ -78,4 +78,23 @@ fn a_plan_that_wants_all_at_once_gets_nothing_when_one_node_refuses() {
             look again
         "#]],
     );
+}
+
+#[test]
+fn the_most_important_plan_is_next_and_equals_wait_their_turn() {
+    let mut queue = Queue::default();
+    for (priority, name) in [(50, "first"), (90, "urgent"), (50, "second"), (10, "idle"), (90, "urgent too")] {
+        queue.push(priority, name);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+    assert_eq!(order, ["urgent", "urgent too", "first", "second", "idle"]);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn whoever_has_to_look_again_looks_at_no_older_state_than_its_plan_made() {
+    for (asked, told) in [(0, 0), (7, 12), (20, 20)] {
+        let result = written(PlanResult { refresh_index: asked, ..PlanResult::default() }, 12);
+        assert_eq!((result.alloc_index, result.refresh_index), (12, told));
+    }
 }

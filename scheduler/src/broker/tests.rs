@@ -187,3 +187,9 @@ fn a_delayed_evaluation_waits_for_its_time() {
         "#]],
     );
 }
+
+#[test]
+fn what_is_given_up_comes_back_after_one_to_six_minutes() {
+    assert_eq!(give_up_wait(0), Dur::from_mins(1));
+    assert!(give_up_wait(u8::MAX) > Dur::from_secs(358) && give_up_wait(u8::MAX) < Dur::from_mins(6));
+}

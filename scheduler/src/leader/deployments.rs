@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use songline_commands::{Cause, Command, Kind, PromoteDeployment, SetDesiredTransitions, UpdateDeploymentStatus};
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, DesiredTransition, Dur, EvalId,
     EvalStatus, EvalTrigger, Evaluation, Job, Time,
@@ -103,6 +104,27 @@ impl Deployments {
         let soon = now.plus(LOOK_WAIT);
         let at = self.due.entry(id).or_insert(soon);
         *at = (*at).min(soon);
+    }
+}
+
+/// The entry that carries an effect out, and what it came from. `eval` names the evaluation that follows from it.
+pub fn entry(view: &State, effect: Effect, eval: EvalId, now: Time, job_versions_max: u64) -> (Cause, Command) {
+    match effect {
+        Effect::Advance { deployment, transitions } => {
+            let evals = evaluation(view, &deployment, eval, now).into_iter().collect();
+            let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+            (cause, SetDesiredTransitions { allocs: transitions, evals }.into())
+        }
+        Effect::Promote { deployment } => {
+            let eval = evaluation(view, &deployment, eval, now);
+            let cause = Cause::new(deployment.modify_index, Kind::AllocClientUpdate);
+            (cause, PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval }.into())
+        }
+        Effect::Fail { update, deployment, rollback } => {
+            let eval = evaluation(view, &deployment, eval, now);
+            let cause = Cause::new(deployment.modify_index, Kind::DeploymentStatusUpdate);
+            (cause, UpdateDeploymentStatus { update, eval, job: rollback, versions_max: job_versions_max }.into())
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use songline_commands::{FinishNodeDrains, SetDesiredTransitions};
 use songline_model::{
     AllocId, Allocation, DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NodeEvent, NodeId, Str,
     Time,
@@ -125,6 +126,23 @@ impl Drains {
         }
         moving.into_effect().into_iter().chain(ended).collect()
     }
+}
+
+/// The entry that makes allocations of these jobs move. `fresh` names the evaluations.
+pub fn migration(
+    view: &State,
+    allocs: BTreeMap<AllocId, DesiredTransition>,
+    jobs: &BTreeSet<JobKey>,
+    mut fresh: impl FnMut() -> EvalId,
+    now: Time,
+) -> SetDesiredTransitions {
+    let jobs = jobs.iter().filter_map(|key| view.job(&key.namespace, &key.id));
+    SetDesiredTransitions { allocs, evals: jobs.map(|job| evaluation(job, fresh(), now)).collect() }
+}
+
+/// The entry that ends the drain of a node.
+pub fn completion(node: NodeId, event: NodeEvent, now: Time) -> FinishNodeDrains {
+    FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() }
 }
 
 /// The evaluation that moves the allocations of a job. It names no version of the job: none was written.

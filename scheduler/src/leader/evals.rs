@@ -6,7 +6,19 @@ use songline_model::{AllocClientStatus, EvalStatus, Evaluation, JobKey, Node, Ti
 use songline_projections::{Change, State};
 
 use crate::blocked::{BlockedEvals, Wake};
-use crate::broker::EvalBroker;
+use crate::broker::{Delivery, EvalBroker};
+
+/// How many evaluations one entry cancels at most.
+const CANCELED_MAX: usize = 728;
+
+/// What has become of evaluations with time.
+#[derive(Debug, Default)]
+pub struct Tended {
+    /// Rows of those that nobody needs any more, to be written so.
+    pub canceled: Vec<Evaluation>,
+    /// Those that were delivered too often, to be given up.
+    pub failed: Vec<Delivery>,
+}
 
 /// The eval broker and the blocked evaluations, fed by what the log applies.
 #[derive(Debug, Default)]
@@ -53,6 +65,20 @@ impl EvalQueues {
                 _ => {}
             }
         }
+    }
+
+    /// Carries out what is due at `now`, by the clock of waits. Rows carry `written`.
+    pub fn on_time(&mut self, now: Time, written: Time) -> Tended {
+        self.broker.on_time(now);
+        let superseded = self.broker.take_cancelable(CANCELED_MAX).into_iter();
+        let superseded = superseded.map(|eval| canceled(&eval, "canceled after more recent eval was processed".into(), written));
+        let duplicates = self.blocked.take_duplicates().into_iter().map(|eval| {
+            let why = format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str());
+            canceled(&eval, why, written)
+        });
+        let canceled = superseded.chain(duplicates).collect();
+        let failed = std::iter::from_fn(|| self.broker.dequeue_failed(now)).collect();
+        Tended { canceled, failed }
     }
 
     /// Puts an evaluation that a worker still holds back among the blocked ones.
@@ -109,4 +135,8 @@ impl EvalQueues {
             }
         }
     }
+}
+
+fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
+    Evaluation { status: EvalStatus::Canceled, status_description: why.into(), modify_time: now.nanos(), ..eval.clone() }
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 use songline_commands::{ClientAlloc, Command, UpdateAllocsFromClient, UpdateNodeDrain};
-use songline_model::{AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, NodeId, Time};
+use songline_model::{
+    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, NodeId, Time,
+};
 
+use super::digests::Digests;
+use super::evals::EvalQueues;
 use super::{deployments, drains, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
@@ -325,4 +329,41 @@ fn a_silent_node_whose_patient_allocations_were_stopped_is_down() {
             missed n1: down
         "#]],
     );
+}
+
+#[test]
+fn states_are_compared_once_for_so_many_entries() {
+    let mut cluster = Cluster::new();
+    let mut digests = Digests::new(5, &cluster.state);
+    let mut compared = Vec::new();
+    for n in 0..20 {
+        cluster.line(&format!("node n{n}"));
+        for _ in 0..2 {
+            compared.extend(digests.take_due(&cluster.state).map(|digest| (digest.through, digest.total.0.len())));
+        }
+    }
+    let through: Vec<u64> = compared.iter().map(|(through, _)| *through).collect();
+    assert!(through.len() >= 3 && through.windows(2).all(|pair| pair[0] / 5 < pair[1] / 5), "{through:?}");
+    assert!(compared.iter().all(|(_, bytes)| *bytes == 16));
+}
+
+#[test]
+fn of_several_blocked_evaluations_of_a_job_the_newest_is_left_and_the_others_say_so() {
+    let (now, mut queues) = (Time::from_secs(1_000_000), EvalQueues::new());
+    queues.set_enabled(true, &Cluster::new().state, now);
+    for n in 1..=2 {
+        let eval = Evaluation {
+            id: EvalId::from_bytes([n; 16]),
+            job_id: "web".into(),
+            status: EvalStatus::Blocked,
+            create_index: n.into(),
+            modify_index: n.into(),
+            ..Evaluation::default()
+        };
+        queues.blocked.block(eval.into(), None);
+    }
+    let tended = queues.on_time(now, now);
+    let told: Vec<_> = tended.canceled.iter().map(|eval| (eval.id.as_bytes()[0], eval.status, eval.status_description.as_str())).collect();
+    assert_eq!(told, [(1, EvalStatus::Canceled, "existing blocked evaluation exists for job \"web\"")]);
+    assert!(tended.failed.is_empty());
 }

@@ -102,6 +102,9 @@ fn without_unseen(calls: Vec<&Call>) -> Vec<&Call> {
             Some((_, Answer::Wrote(version))) => {
                 written.insert(*version);
             }
+            Some((_, Answer::ConflictAt(version))) => {
+                named.insert(*version);
+            }
             Some((_, Answer::Held(None) | Answer::Conflict(None) | Answer::Deleted)) | None => {}
         }
     }

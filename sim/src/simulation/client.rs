@@ -117,7 +117,8 @@ impl Client {
         match &answer {
             Some((_, Answer::Wrote(version))) => self.known[at] = *version,
             Some((_, Answer::Held(held) | Answer::Conflict(held))) => self.known[at] = held.map_or(0, |held| held.version),
-            Some((_, Answer::Deleted)) => self.known[at] = 0,
+            // What was met has gone since.
+            Some((_, Answer::Deleted | Answer::ConflictAt(_))) => self.known[at] = 0,
             None => {}
         }
         let answered = answer.is_some();
@@ -133,11 +134,7 @@ impl Client {
                 _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id(),
             };
             match self.attempt(to, id, key, operation).await {
-                // A conflict is not remembered under a key, so an earlier attempt that is still on its way may yet write.
-                Attempt::Answered(Answer::Conflict(_)) if unknown => {
-                    self.leader = Some(to);
-                    return Attempt::Unknown;
-                }
+                // Conflicts are remembered under their keys, too: an earlier attempt that is still on its way writes nothing any more.
                 Attempt::Answered(answer) => {
                     self.leader = Some(to);
                     return Attempt::Answered(answer);
@@ -207,7 +204,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
     match life.log.propose(bytes).await {
         Ok(accepted) => match accepted.reply.result {
             Ok(Applied::VariableWritten(meta)) => Attempt::Answered(Answer::Wrote(meta.modify_index)),
-            Ok(Applied::VariableConflict(stored)) => Attempt::Answered(Answer::Conflict(shown(&stored))),
+            Ok(Applied::VariableConflict(stored)) => Attempt::Answered(conflict(&stored)),
             Ok(_) => Attempt::Answered(Answer::Deleted),
             Err(_) => Attempt::Refused(None),
         },
@@ -225,6 +222,14 @@ fn not_done(error: &ProposeError) -> Attempt {
 
 fn held(view: &State, key: &str) -> Option<Held> {
     view.variable(&VariableKey::new("default", key)).and_then(|row| shown(row))
+}
+
+/// A repeat of a write that met a conflict is shown what is there, or else the version that it met without what that held.
+fn conflict(stored: &Variable) -> Answer {
+    match (shown(stored), stored.meta.modify_index) {
+        (None, 1..) => Answer::ConflictAt(stored.meta.modify_index),
+        (held, _) => Answer::Conflict(held),
+    }
 }
 
 fn shown(row: &Variable) -> Option<Held> {

@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Actor, Command, Envelope};
 use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
-use songline_model::Time;
+use songline_model::{Time, with_sources};
 
 use super::clock::{Clock, Paced};
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
@@ -181,7 +181,7 @@ impl Host {
         }
         let well = locked(&self.platter).is_well();
         if well {
-            self.record.found(Violation::Failed { server: id, why: format!("it cannot start: {}", chain(error)) });
+            self.record.found(Violation::Failed { server: id, why: format!("it cannot start: {}", with_sources(error)) });
         }
     }
 
@@ -299,8 +299,8 @@ impl Host {
                     return Some(self.surround(life.log.clone(), seen, reactions, life.disk.clone()));
                 }
                 Err(error) => {
-                    self.record.note(&format!("server {id} cannot come back: {}", chain(&error)));
-                    self.judge(life, &chain(&error));
+                    self.record.note(&format!("server {id} cannot come back: {}", with_sources(&error)));
+                    self.judge(life, &with_sources(&error));
                 }
             }
             wait = (wait * 2).min(COME_BACK_WAIT_MAX);
@@ -354,15 +354,4 @@ pub fn encode(at: Time, actor: Actor, command: Command, idempotency: Option<song
     let mut envelope = Envelope::new(at, actor, command);
     envelope.idempotency = idempotency;
     envelope.encode().expect("what this program makes can be encoded").into()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }

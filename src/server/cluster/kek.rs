@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use songline_api::keyring::KeyringError;
 
-use super::super::Core;
+use super::super::{Core, watching};
 use super::peers::Topic;
 use super::{decode, encode};
 
@@ -40,20 +40,7 @@ struct HandedOut {
 
 /// Looks for the key for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let (own, shutdown) = (Arc::downgrade(core), core.shutdown_token().clone());
-    tokio::spawn(async move {
-        let look = async {
-            loop {
-                tokio::time::sleep(LOOK_EVERY).await;
-                let Some(core) = own.upgrade() else { return };
-                core.seek_kek().await;
-            }
-        };
-        tokio::select! {
-            () = look => {}
-            () = shutdown.cancelled() => {}
-        }
-    });
+    watching::every(core, LOOK_EVERY, async |core| core.seek_kek().await);
 }
 
 impl Core {

@@ -1,5 +1,7 @@
 //! Servers in this process whose disks fail and work again: nothing that was acknowledged is missing, and nothing is told twice.
 
+#[path = "../../../tests/support/moody.rs"]
+#[allow(dead_code, reason = "tests of the log need more of it")]
 mod moody;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use songline_commands::RegisterJob;
-use songline_model::{Blob, EvalTrigger, Job, JobStatus, Str};
+use songline_model::{Blob, EvalTrigger, Job, Str};
 
 use super::admission;
 use super::register::eval;
@@ -74,22 +74,11 @@ fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, p
     let mut meta: BTreeMap<Str, Str> = parent.meta.clone().unwrap_or_default();
     meta.extend(request.meta.into_iter().flatten());
     Job {
-        id: id.as_str().into(),
-        parent_id: parent.id.clone(),
-        name: id.into(),
         dispatched: true,
         dispatch_idempotency_token: token,
         payload: Some(payload).filter(|payload| !payload.0.is_empty()),
         meta: Some(meta).filter(|meta| !meta.is_empty()),
-        status: JobStatus::Pending,
-        status_description: Str::default(),
-        submit_time: now.nanos(),
-        version: 0,
-        create_index: 0,
-        modify_index: 0,
-        job_modify_index: 0,
-        stable: false,
-        ..parent.clone()
+        ..parent.child(id.as_str().into(), now)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::RegisterJob;
-use songline_model::{EvalId, EvalTrigger, Job, JobStatus, PeriodicLaunch, Str, Time};
+use songline_model::{EvalId, EvalTrigger, Job, PeriodicLaunch, Time};
 
 use super::register::eval;
 use crate::error::ApiError;
@@ -46,20 +46,5 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
 
 /// What `parent` starts at `now`. Two launches within a second are two versions of one child.
 fn child(parent: &Job, now: Time) -> Job {
-    let id = PeriodicLaunch::child_id(&parent.id, now);
-    Job {
-        name: id.0.clone(),
-        id,
-        parent_id: parent.id.clone(),
-        periodic: None,
-        status: JobStatus::Pending,
-        status_description: Str::default(),
-        submit_time: now.nanos(),
-        version: 0,
-        create_index: 0,
-        modify_index: 0,
-        job_modify_index: 0,
-        stable: false,
-        ..parent.clone()
-    }
+    Job { periodic: None, ..parent.child(PeriodicLaunch::child_id(&parent.id, now), now) }
 }

@@ -10,7 +10,7 @@ use songline_lang::acl::{NodePoolCapability, VariableCapability};
 use songline_model::{Job, Service, Str, Task, TaskGroup};
 use songline_projections::IdPrefix;
 
-use super::{Context, Sight, by_prefix, even, fresh_view, params, respond};
+use super::{Context, Sight, by_prefix, even, params, respond};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
@@ -50,7 +50,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
         return Err(ApiError::internal(text));
     }
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
-    let view = fresh_view(&call, &params).await?;
+    let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());

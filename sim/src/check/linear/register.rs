@@ -46,6 +46,8 @@ pub enum Answer {
     Wrote(u64),
     /// To `Cas` and `DeleteCas`: not written, since this was there.
     Conflict(Option<Held>),
+    /// The same, when only the version of what was there is known.
+    ConflictAt(u64),
     /// To `Delete` and `DeleteCas`: there is nothing any more.
     Deleted,
 }
@@ -81,12 +83,16 @@ impl State {
                 let state = self.seen(*seen)?;
                 (seen.map_or(0, |held| held.version) != *expected).then_some(state)
             }
+            (Operation::Cas { expected, .. } | Operation::DeleteCas { expected }, Some(Answer::ConflictAt(met))) => {
+                let (value, version) = self.held?;
+                self.versioned(value, version, *met).filter(|_| met != expected)
+            }
             (Operation::Delete, None | Some(Answer::Deleted)) => Some(Self { held: None, ..self }),
             (Operation::DeleteCas { expected }, None) => Some(self.expecting(*expected).map_or(self, |state| Self { held: None, ..state })),
             (Operation::DeleteCas { expected }, Some(Answer::Deleted)) => Some(Self { held: None, ..self.expecting(*expected)? }),
             (
                 Operation::Get | Operation::Set { .. } | Operation::Cas { .. } | Operation::Delete | Operation::DeleteCas { .. },
-                Some(Answer::Held(_) | Answer::Wrote(_) | Answer::Conflict(_) | Answer::Deleted),
+                Some(Answer::Held(_) | Answer::Wrote(_) | Answer::Conflict(_) | Answer::ConflictAt(_) | Answer::Deleted),
             ) => None,
         }
     }
@@ -149,6 +155,7 @@ impl fmt::Display for Answer {
             Self::Held(seen) => f.write_str(&held(seen)),
             Self::Wrote(version) => write!(f, "wrote @{version}"),
             Self::Conflict(seen) => write!(f, "conflict with {}", held(seen)),
+            Self::ConflictAt(version) => write!(f, "conflict with @{version}"),
             Self::Deleted => f.write_str("deleted"),
         }
     }

@@ -31,6 +31,7 @@ fn call(line: &str) -> Call {
     let held = |text: &str| text.split_once('@').map(|(value, version)| Held { value: number(value), version: number(version) });
     let answer = |text: &str| match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["wrote", version] => Answer::Wrote(number(version)),
+        ["conflict", seen] if seen.starts_with('@') => Answer::ConflictAt(number(seen)),
         ["conflict", seen] => Answer::Conflict(held(seen)),
         ["deleted"] => Answer::Deleted,
         [seen] => Answer::Held(held(seen)),
@@ -109,6 +110,32 @@ fn an_unknown_outcome_may_come_late_or_never() {
             linearizable
         "]],
     );
+}
+
+#[test]
+fn a_conflict_of_which_only_the_version_is_known_met_something_of_that_version() {
+    check(
+        "1 0-1 x set 1 -> wrote @10
+         2 2-9 x cas @0 2 -> conflict @10
+         1 3-4 x delete -> deleted
+         1 5-6 x get -> nothing",
+        &expect![[r"
+            linearizable
+        "]],
+    );
+    check(
+        "1 0- x set 1
+         2 2-3 x cas @0 2 -> conflict @10",
+        &expect![[r"
+            linearizable
+        "]],
+    );
+    for wrong in ["cas @0 2 -> conflict @11", "cas @10 2 -> conflict @10"] {
+        let text = format!("1 0-1 x set 1 -> wrote @10\n2 2-3 x {wrong}");
+        assert!(linearizable(&history(&text)).is_err(), "{text}");
+    }
+    let gone = "1 0-1 x set 1 -> wrote @10\n1 2-3 x delete -> deleted\n2 4-5 x cas @0 2 -> conflict @10";
+    assert!(linearizable(&history(gone)).is_err());
 }
 
 #[test]

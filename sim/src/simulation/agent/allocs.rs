@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_client::core::{AllocRunner, AllocRunnerConfig, Input, changes, is_reconnect, wanted};
+use songline_client::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted};
 use songline_model::{AllocId, Allocation, Dur};
 use songline_rpc::{BlockingQuery, RpcError};
 
@@ -12,12 +12,6 @@ use super::runner::Runner;
 use super::way::Kind;
 use super::{Agent, Left};
 
-/// Wait after a poll that was refused, and up to once more.
-const WATCH_RETRY: Dur = Dur::from_secs(30);
-/// Wait after an answer that lacked allocations, and up to once more.
-const MISSING_RETRY: Dur = Dur::from_secs(2);
-/// Wait while servers are away, and up to once more.
-const AWAY_RETRY: Dur = Dur::from_secs(1);
 /// Answers that come earlier than this again and again must not keep the node busy.
 const EARLY: Dur = Dur::from_secs(1);
 /// How long a poll waits for news: less than real ones do, so that broken connections are noticed.
@@ -64,8 +58,7 @@ impl Agent {
                 })
             });
             pulled = fetched.await.map_err(|error| self.after(&error))?.into_iter().map(|alloc| (alloc.id, alloc)).collect();
-            let stale = |id: &&AllocId| pulled.get(*id).is_none_or(|alloc| alloc.alloc_modify_index < answer.allocs[*id]);
-            if wanted.pull.iter().any(|id| stale(&id)) {
+            if wanted.lacks_any(&pulled, &answer.allocs) {
                 return Err(self.machine.jitter().stretched(MISSING_RETRY));
             }
         }
@@ -166,13 +159,9 @@ impl Agent {
 
     /// How long a round waits after this error.
     fn after(&self, error: &RpcError) -> Dur {
-        if error.to_string().contains("node secret ID does not match") {
+        if is_unknown(error) {
             self.register_again.notify_one();
         }
-        let base = match error {
-            RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
-            RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
-        };
-        self.machine.jitter().stretched(base)
+        self.machine.jitter().stretched(retry_after(error))
     }
 }

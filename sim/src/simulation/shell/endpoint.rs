@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_commands::{Actor, Cause, Kind, RegisterNode};
+use songline_commands::{Actor, Cause, Kind};
 use songline_model::{AllocId, Allocation, Node, NodeId, NodeStatus};
-use songline_projections::{State, Table, node_registration_needs_evals};
+use songline_projections::{State, Table};
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError};
-use songline_scheduler::leader::reports;
+use songline_scheduler::leader::{nodes, reports};
 
 use super::Shell;
 
@@ -17,20 +17,11 @@ pub const HOLD: Duration = Duration::from_secs(5);
 
 impl Shell {
     /// `Node.Register`.
-    pub async fn node_register(&self, mut node: Node) -> Result<NodeUpdateResponse, RpcError> {
+    pub async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
         self.must_lead()?;
-        let known = self.view().node(node.id).cloned();
-        if let Some(known) = &known {
-            if known.secret_id != node.secret_id {
-                return Err(RpcError::remote("node secret ID does not match. Not registering node."));
-            }
-            node.status = known.status;
-        }
-        node.status_updated_at = self.now().secs();
-        node.computed_class = node.compute_class();
         let id = node.id;
-        let needs_evals = node_registration_needs_evals(known.as_deref(), &node);
-        let (index, _) = self.write(None, Actor::Node(id), None, RegisterNode { node, create_node_pool: true }).await?;
+        let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
+        let (index, _) = self.write(None, Actor::Node(id), None, command).await?;
         if needs_evals {
             self.propose_node_evals(None, id, Cause::new(index, Kind::NodeRegister)).await?;
         }

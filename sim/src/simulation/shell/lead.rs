@@ -3,25 +3,22 @@
 
 use std::sync::Arc;
 
-use songline_commands::{
-    Actor, Cause, CheckDigest, Command, FinishNodeDrains, Kind, PromoteDeployment, SetDesiredTransitions, UpdateDeploymentStatus,
-    UpdateEvals, UpdateNodeStatus,
-};
-use songline_model::{Blob, Dur, EvalStatus, Evaluation, Node, NodeEvent, NodeId, NodeStatus, Time};
-use songline_projections::{Change, SCHEMA, State, next_node_status, node_evals, node_transition_needs_evals};
+use songline_commands::{Actor, Cause, Command, Kind, UpdateEvals};
+use songline_model::{Dur, Node, NodeEvent, NodeId, NodeStatus, Time};
+use songline_projections::{Change, State, node_evals, node_transition_needs_evals};
 use songline_scheduler::broker;
 use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::digests::Digests;
 use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, GcAges};
-use songline_scheduler::leader::heartbeats;
+use songline_scheduler::leader::{heartbeats, nodes};
 use tokio::sync::mpsc;
 
 use super::super::machine::{Reaction, Reactions, locked};
 use super::reign::Reign;
 use super::{JOB_VERSIONS_MAX, Shell, WriteError};
 
-/// How many evaluations one entry cancels at most.
-const CANCELED_MAX: usize = 728;
 /// How often evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
 /// How often what is old is dropped.
@@ -49,7 +46,7 @@ pub struct Leader {
     drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
     retry_at: Time,
     gc_at: Time,
-    digest_at: u64,
+    digests: Digests,
 }
 
 impl Leader {
@@ -66,7 +63,7 @@ impl Leader {
             drain_failures: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(GC_INTERVAL),
-            digest_at: view.applied_index() / DIGEST_INTERVAL + 1,
+            digests: Digests::new(DIGEST_INTERVAL, &view),
         };
         leader.deployments.restore(&view, now);
         leader.drains.restore(&view, now);
@@ -151,7 +148,8 @@ impl Leader {
             self.miss(&view, node, now);
         }
         for effect in self.deployments.on_time(&view, now) {
-            self.advance(&view, effect, written);
+            let (cause, command) = deployments::entry(&view, effect, self.shell.fresh(), written, JOB_VERSIONS_MAX);
+            self.propose("deployments", Some(cause), command);
         }
         for effect in self.drains.on_time(&view, now) {
             self.drain(&view, effect, written);
@@ -164,29 +162,19 @@ impl Leader {
             self.gc_at = now.plus(GC_INTERVAL);
             self.collect(now);
         }
-        if view.applied_index() / DIGEST_INTERVAL >= self.digest_at {
-            self.digest_at = view.applied_index() / DIGEST_INTERVAL + 1;
-            self.propose("digest", None, digest(&view));
+        if let Some(digest) = self.digests.take_due(&view) {
+            self.propose("digest", None, digest);
         }
         self.shell.work.notify_waiters();
     }
 
     fn tend_evals(&self, now: Time, written: Time) {
-        let (mut useless, duplicates, failed) = {
-            let mut queues = locked(&self.shell.queues);
-            queues.broker.on_time(now);
-            let useless = queues.broker.take_cancelable(CANCELED_MAX);
-            let duplicates = queues.blocked.take_duplicates();
-            let failed: Vec<_> = std::iter::from_fn(|| queues.broker.dequeue_failed(now)).collect();
-            (useless, duplicates, failed)
-        };
-        useless.extend(duplicates);
-        if !useless.is_empty() {
-            self.propose("evals", None, UpdateEvals { evals: useless.iter().map(|eval| canceled(eval, written)).collect() });
+        let Tended { canceled, failed } = locked(&self.shell.queues).on_time(now, written);
+        if !canceled.is_empty() {
+            self.propose("evals", None, UpdateEvals { evals: canceled });
         }
         for delivery in failed {
-            let spread = i64::from(u8::try_from(self.shell.draw() & 0xff).unwrap_or(0)) * Dur::from_mins(5).nanos() / 256;
-            let wait = Dur(Dur::from_mins(1).nanos() + spread);
+            let wait = broker::give_up_wait(u8::try_from(self.shell.draw() & 0xff).unwrap_or(0));
             let rows = broker::give_up(&delivery.eval, self.shell.fresh(), wait, written);
             self.propose("evals", None, UpdateEvals { evals: rows.into() });
             // The delivery was taken a moment ago, so it is still ours.
@@ -202,7 +190,7 @@ impl Leader {
         let (shell, reign) = (Arc::clone(&self.shell), Arc::clone(&self.reign));
         self.reign.spawn(async move {
             let actor = Actor::Leader("heartbeats".into());
-            let written = shell.change_node_status(Some(&reign), &node, status, Some(missed(shell.now())), actor).await;
+            let written = shell.change_node_status(Some(&reign), &node, status, Some(nodes::missed_event(shell.now())), actor).await;
             if again {
                 let cause = Cause::new(node.modify_index, Kind::NodeUpdateStatus);
                 // It is looked at again, and then tried again.
@@ -214,36 +202,13 @@ impl Leader {
         });
     }
 
-    fn advance(&self, view: &State, effect: deployments::Effect, now: Time) {
-        let cause = |at, kind| Some(Cause::new(at, kind));
-        match effect {
-            deployments::Effect::Advance { deployment, transitions } => {
-                let eval = deployments::evaluation(view, &deployment, self.shell.fresh(), now);
-                let command = SetDesiredTransitions { allocs: transitions, evals: eval.into_iter().collect() };
-                self.propose("deployments", cause(deployment.modify_index, Kind::AllocClientUpdate), command);
-            }
-            deployments::Effect::Promote { deployment } => {
-                let eval = deployments::evaluation(view, &deployment, self.shell.fresh(), now);
-                let promotion = PromoteDeployment { deployment_id: deployment.id, all: true, groups: Vec::new(), eval };
-                self.propose("deployments", cause(deployment.modify_index, Kind::AllocClientUpdate), promotion);
-            }
-            deployments::Effect::Fail { update, deployment, rollback } => {
-                let eval = deployments::evaluation(view, &deployment, self.shell.fresh(), now);
-                let command = UpdateDeploymentStatus { update, eval, job: rollback, versions_max: JOB_VERSIONS_MAX };
-                self.propose("deployments", cause(deployment.modify_index, Kind::DeploymentStatusUpdate), command);
-            }
-        }
-    }
-
     fn drain(&self, view: &State, effect: drains::Effect, now: Time) {
         match effect {
             drains::Effect::Migrate { allocs, jobs } => {
-                let jobs = jobs.iter().filter_map(|key| view.job(&key.namespace, &key.id));
-                let evals = jobs.map(|job| drains::evaluation(job, self.shell.fresh(), now)).collect();
-                self.propose("drains", None, SetDesiredTransitions { allocs, evals });
+                self.propose("drains", None, drains::migration(view, allocs, &jobs, || self.shell.fresh(), now));
             }
             drains::Effect::Complete { node, event } => {
-                let command = FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() };
+                let command = drains::completion(node, event, now);
                 let (shell, reign, failures) = (Arc::clone(&self.shell), Arc::clone(&self.reign), self.drain_failures.0.clone());
                 self.reign.spawn(async move {
                     if shell.write(Some(&reign), Actor::Leader("drains".into()), None, command).await.is_err() {
@@ -295,12 +260,8 @@ impl Shell {
         event: Option<NodeEvent>,
         actor: Actor,
     ) -> Result<u64, WriteError> {
-        let now = self.now();
-        let status = next_node_status(&self.view(), node, wanted);
-        if status == node.status && event.is_none() {
-            return Ok(0);
-        }
-        let command = UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() };
+        let Some(command) = nodes::status_update(&self.view(), node, wanted, event, self.now()) else { return Ok(0) };
+        let status = command.status;
         let (index, _) = self.write(reign, actor, None, command).await?;
         // The entry decides which status it became: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
@@ -326,29 +287,5 @@ impl Shell {
     /// Has the schedulers look at a node that takes work again since the entry at `index`.
     pub async fn look_at_node(&self, node: NodeId, index: u64) -> Result<(), WriteError> {
         self.propose_node_evals(None, node, Cause::new(index, Kind::NodeUpdateEligibility)).await
-    }
-}
-
-fn missed(now: Time) -> NodeEvent {
-    let timestamp = Some(Time::from_secs(now.secs()));
-    NodeEvent { message: "Node heartbeat missed".into(), subsystem: "Cluster".into(), details: None, timestamp, create_index: 0 }
-}
-
-fn canceled(eval: &Evaluation, now: Time) -> Evaluation {
-    Evaluation {
-        status: EvalStatus::Canceled,
-        status_description: "canceled after more recent eval was processed".into(),
-        modify_time: now.nanos(),
-        ..eval.clone()
-    }
-}
-
-fn digest(view: &State) -> CheckDigest {
-    let blob = |digest: songline_projections::Digest| Blob(digest.as_bytes().to_vec());
-    CheckDigest {
-        schema: SCHEMA,
-        through: view.applied_index(),
-        total: blob(view.digest()),
-        tables: view.table_digests().into_iter().map(|(table, digest)| (table.name().into(), blob(digest))).collect(),
     }
 }

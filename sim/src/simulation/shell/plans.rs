@@ -1,14 +1,13 @@
 //! The plan queue and its one applier: plans are checked in order against the newest view while the one before is still being written.
 //! The real one is `src/server/plans.rs`; identities are not signed here.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use songline_commands::{Actor, Cause, Kind};
 use songline_model::{Plan, PlanResult};
 use songline_projections::State;
-use songline_scheduler::applier;
+use songline_scheduler::applier::{self, Queue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -45,20 +44,18 @@ struct Outstanding {
 
 /// Works on the queue.
 pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
-    let mut queue: BTreeMap<(std::cmp::Reverse<i64>, u64), Waiting> = BTreeMap::new();
-    let (mut arrived, mut last_index) = (0_u64, 0_u64);
+    let mut queue: Queue<Waiting> = Queue::default();
+    let mut last_index = 0;
     let mut outstanding: Option<Outstanding> = None;
     loop {
         if queue.is_empty() {
             let Some(waiting) = receiver.recv().await else { return };
-            arrived += 1;
-            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+            queue.push(waiting.plan.priority, waiting);
         }
         while let Ok(waiting) = receiver.try_recv() {
-            arrived += 1;
-            queue.insert((std::cmp::Reverse(waiting.plan.priority), arrived), waiting);
+            queue.push(waiting.plan.priority, waiting);
         }
-        let Some((_, Waiting { reign, plan, done })) = queue.pop_first() else { continue };
+        let Some(Waiting { reign, plan, done }) = queue.pop() else { continue };
         if reign.is_over() {
             let _ = done.send(Err(DISABLED.to_owned()));
             continue;
@@ -80,7 +77,7 @@ pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waitin
                 &fresh
             }
         };
-        let (mut result, _) = applier::evaluate(view, &plan);
+        let (result, _) = applier::evaluate(view, &plan);
         if applier::is_no_op(&result) {
             let _ = done.send(Ok(result));
             continue;
@@ -108,13 +105,7 @@ pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waitin
             if index.is_some() {
                 writer.record.count(|counts| counts.placed += new);
             }
-            let answer = written.map_err(|error| error.to_string()).map(|(index, _)| {
-                result.alloc_index = index;
-                if result.refresh_index > 0 {
-                    result.refresh_index = result.refresh_index.max(index);
-                }
-                result
-            });
+            let answer = written.map_err(|error| error.to_string()).map(|(index, _)| applier::written(result, index));
             let _ = done.send(answer);
             index
         });

@@ -8,7 +8,7 @@ use songline_commands::{Actor, Cause, Kind, UpdateEvals};
 use songline_model::{Evaluation, JobType, PlanResult};
 use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
-use songline_scheduler::{Done, Scheduler, Step};
+use songline_scheduler::{Scheduler, Step};
 
 use super::super::machine::locked;
 use super::Shell;
@@ -76,31 +76,16 @@ async fn work(shell: &Arc<Shell>, reign: &Arc<Reign>, eval: &Arc<Evaluation>, to
                 }
                 result = Some(answer);
             }
-            Step::Done { mut create, done } => {
-                return match *done {
-                    Done::Update(update) => {
-                        create.push(update);
-                        write(shell, reign, eval, create).await
-                    }
-                    Done::Reblock(update) => {
-                        if queued_differs(&view, &update) {
-                            create.push(update.clone());
-                        }
-                        write(shell, reign, eval, create).await?;
-                        locked(&shell.queues).reblock(Arc::new(update), token, shell.pace());
-                        Ok(())
-                    }
-                };
+            Step::Done { create, done } => {
+                let (rows, waits) = done.rows(&view, create);
+                write(shell, reign, eval, rows).await?;
+                if let Some(waits) = waits {
+                    locked(&shell.queues).reblock(waits, token, shell.pace());
+                }
+                return Ok(());
             }
         }
     }
-}
-
-/// Whether the job's summary says another number of waiting allocations than the evaluation found.
-fn queued_differs(view: &State, eval: &Evaluation) -> bool {
-    let Some(summary) = view.job_summary(&eval.namespace, &eval.job_id) else { return false };
-    let known = |group: &str| summary.summary.as_ref().and_then(|groups| groups.get(group)).map(|counts| counts.queued);
-    eval.queued_allocations.iter().flat_map(|queued| queued.iter()).any(|(group, count)| known(group) != Some(*count))
 }
 
 async fn write(shell: &Arc<Shell>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {

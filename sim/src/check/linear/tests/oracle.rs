@@ -41,7 +41,7 @@ pub fn spoil(rng: &mut SmallRng, calls: &mut [Call]) {
         *answer = match answer {
             Answer::Held(_) => Answer::Held(seen),
             Answer::Wrote(version) => Answer::Wrote((*version + rng.random_range(0..3)).saturating_sub(1).max(1)),
-            Answer::Conflict(_) => Answer::Conflict(seen),
+            Answer::Conflict(_) | Answer::ConflictAt(_) => Answer::Conflict(seen),
             Answer::Deleted if matches!(operation, Operation::DeleteCas { .. }) => Answer::Conflict(seen),
             Answer::Deleted => Answer::Deleted,
         };
@@ -105,7 +105,8 @@ fn explains(calls: &[Call], order: &[usize]) -> Option<bool> {
         };
         let seen = match answer {
             Some(Answer::Held(seen) | Answer::Conflict(seen)) => Some(seen),
-            Some(Answer::Wrote(_) | Answer::Deleted) | None => None,
+            // No register of these tests forgets what was met.
+            Some(Answer::Wrote(_) | Answer::ConflictAt(_) | Answer::Deleted) | None => None,
         };
         if let Some(seen) = seen {
             let same = seen.map(|seen| seen.value) == held.map(|(value, _)| value);
