@@ -4,6 +4,7 @@ use std::path::Path;
 
 use axum::http::StatusCode;
 use songline_lang::acl::{Access, HostVolumeCapability, NamespaceCapability};
+use songline_lang::cron::Cron;
 use songline_lang::{regexp, version};
 use songline_model::{AdmitContext, Admitted, Job, Languages, NotAdmitted, SchedulerConfiguration, Str, spec};
 use songline_projections::State;
@@ -123,17 +124,11 @@ pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
 struct JobLanguages;
 
 /// Where time zones are on systems that have them.
-const ZONEINFO: &str = "/usr/share/zoneinfo";
+pub(super) const ZONEINFO: &str = "/usr/share/zoneinfo";
 
 impl Languages for JobLanguages {
-    /// The shape of an expression only: what starts jobs at their times will read the rest.
     fn cron(&self, spec: &str) -> Result<(), String> {
-        const WORDS: &[&str] = &["@annually", "@yearly", "@monthly", "@weekly", "@daily", "@hourly"];
-        let fields = spec.split_whitespace().count();
-        if WORDS.contains(&spec.trim()) || (5..=7).contains(&fields) {
-            return Ok(());
-        }
-        Err(if fields < 5 { "missing field(s)".to_owned() } else { "too many fields".to_owned() })
+        Cron::parse(spec).map(drop)
     }
 
     fn time_zone(&self, name: &str) -> Result<(), String> {

@@ -1,10 +1,13 @@
 //! Periodic jobs: starting a child at once. Starting them at their times is the leader's.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::RegisterJob;
+use songline_lang::cron::Cron;
+use songline_lang::zone::{self, Zone};
 use songline_model::{EvalId, EvalTrigger, Job, JobStatus, PeriodicLaunch, Str, Time};
 
 use super::register::eval;
@@ -42,6 +45,30 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
     let command = RegisterJob { job: Arc::new(child), eval: Some(eval), versions_max, ..RegisterJob::default() };
     let index = call.propose(command).await?.index;
     call.written(index, &ForceResponse { eval_id, eval_create_index: index, index })
+}
+
+/// When an enabled periodic job would be launched next after `now`, as the clocks of its time zone show it. `None`: it is no such job, or
+/// that time never comes.
+pub(super) fn next_launch(job: &Job, now: Time) -> Option<String> {
+    let periodic = job.periodic.as_ref().filter(|periodic| periodic.enabled)?;
+    let place = zone_named(&periodic.time_zone);
+    let ahead = |at: i64| place.as_ref().map_or(0, |zone| zone.ahead(at));
+    let specs = || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
+    let next = if periodic.spec_type == "cron" {
+        specs().filter_map(|spec| Cron::parse(spec).ok()?.next(now.secs(), &ahead)).min()
+    } else {
+        // A list of times, which tests of the reference use.
+        specs().flat_map(|spec| spec.split(',')).filter_map(|time| time.trim().parse::<i64>().ok()).filter(|time| *time > now.secs()).min()
+    }?;
+    zone::shown(next, ahead(next))
+}
+
+/// The zone of this name; `None` is UTC, which also stands for what this system does not know.
+fn zone_named(name: &str) -> Option<Zone> {
+    if name.is_empty() || name.starts_with('/') || name.contains("..") {
+        return None;
+    }
+    Zone::parse(&std::fs::read(Path::new(super::admission::ZONEINFO).join(name)).ok()?)
 }
 
 /// What `parent` starts at `now`. Two launches within a second are two versions of one child.
