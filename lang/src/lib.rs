@@ -5,6 +5,7 @@
 pub mod acl;
 pub mod bexpr;
 pub mod config;
+pub mod cron;
 pub mod duration;
 pub mod go_json;
 mod hcl;
@@ -15,3 +16,4 @@ pub mod login;
 pub mod regexp;
 mod rust_type;
 pub mod version;
+pub mod zone;

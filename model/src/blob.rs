@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes that nobody here looks into.
@@ -38,10 +38,35 @@ impl serde::de::Visitor<'_> for BlobVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Blob, E> {
-        STANDARD.decode(text).map(Blob).map_err(E::custom)
+        STANDARD.decode(text).map(Blob).map_err(|error| E::custom(refusal(text, error)))
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Blob, E> {
         Ok(Blob(bytes.to_vec()))
+    }
+}
+
+/// Why a text is no base64, in Go's words: where the first byte is that does not fit.
+fn refusal(text: &str, error: DecodeError) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+        DecodeError::InvalidLength(length) => length - length % 4,
+        // Of a last group that is not filled up, the beginning.
+        DecodeError::InvalidPadding if !text.contains('=') => text.len() - text.len() % 4,
+        DecodeError::InvalidPadding => text.len(),
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Blob;
+
+    #[test]
+    fn text_that_is_no_base64_is_refused_with_the_place() {
+        for (text, reason) in [("!!", "illegal base64 data at input byte 0"), ("aGk", "illegal base64 data at input byte 0")] {
+            let error = serde_json::from_value::<Blob>(text.into()).unwrap_err();
+            assert_eq!(error.to_string(), reason);
+        }
     }
 }

@@ -15,9 +15,7 @@ pub struct Feature {
 pub const FEATURES: &[Feature] = &[
     Feature { name: "type system", used: |job, _| job.kind == JobType::System },
     Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
-    Feature { name: "periodic", used: |job, _| job.is_periodic() },
-    Feature { name: "parameterized", used: |job, _| job.is_parameterized() },
-    Feature { name: "multiregion", used: |job, _| job.multiregion.is_some() },
+    Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
     Feature {
         name: "affinity",
         used: |job, group| has(&job.affinities) || has(&group.affinities) || any(group, |task| has(&task.affinities)),

@@ -143,6 +143,7 @@ pub(super) fn not_base64(text: &str) -> Option<usize> {
         Ok(_) => None,
         Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => Some(at),
         Err(DecodeError::InvalidLength(length)) => Some(length - length % 4),
+        Err(DecodeError::InvalidPadding) if !text.contains('=') => Some(text.len() - text.len() % 4),
         Err(DecodeError::InvalidPadding) => Some(text.len()),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str, Time};
+use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str};
 
 /// `QueryMeta` of the wire, as it stands inside of answers.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -88,8 +88,8 @@ pub struct JobPlanResponse {
     pub created_evals: Option<Vec<Evaluation>>,
     /// What differs.
     pub diff: Option<JobDiff>,
-    /// When a periodic job would run next.
-    pub next_periodic_launch: Option<Time>,
+    /// When a periodic job would run next: RFC 3339, in the job's time zone.
+    pub next_periodic_launch: Option<String>,
     /// What is accepted but unwise.
     pub warnings: String,
     /// The stored job's index again.

@@ -38,3 +38,39 @@ async fn a_launch_by_hand_makes_a_child_with_an_evaluation() {
     let launch = view.periodic_launch("default", "cron").expect("the parent has launched");
     assert_eq!((launch.launch.secs(), launch.create_index, launch.modify_index), (1_700_000_002, 2, 3));
 }
+
+#[tokio::test]
+async fn a_plan_tells_the_next_launch_on_the_clocks_of_the_job() {
+    let server = Memory::new();
+    let plan = |periodic: &str| {
+        format!(
+            r#"PUT /v1/job/cron/plan {{"Job": {{"ID": "cron", "Type": "batch", "Periodic": {periodic}, "TaskGroups": [{{"Name": "g", "Tasks": [{{"Name": "t", "Driver": "raw_exec", "Config": {{"command": "true"}}}}]}}]}}}}"#
+        )
+    };
+    check(
+        &server,
+        &[
+            plan(r#"{"Specs": ["0 0 1 1 *", "@daily"]}"#),
+            plan(r#"{"Spec": "30 4 * * *", "TimeZone": "Etc/GMT+5"}"#),
+            plan(r#"{"Spec": "0 0 31 2 *"}"#),
+            plan(r#"{"Spec": "@daily", "Enabled": false}"#),
+            plan(r#"{"Spec": "61 * * * *"}"#),
+        ]
+        .join("\n"),
+        expect![[r#"
+            PUT /v1/job/cron/plan {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Specs": ["0 0 1 1 *", "@
+                200 @0 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":0,"CreatedEvals":null,"Diff":null,"NextPeriodicLaunch":"2023-11-15T00:00:00Z","Warnings":"","Index":0}
+            PUT /v1/job/cron/plan {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Spec": "30 4 * * *", "Ti
+                200 @0 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":0,"CreatedEvals":null,"Diff":null,"NextPeriodicLaunch":"2023-11-15T04:30:00-05:00","Warnings":"1 warning:\n\n* cron is deprecated and may be removed in a future release. Use crons instead","Index":0}
+            PUT /v1/job/cron/plan {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Spec": "0 0 31 2 *"}, "T
+                200 @0 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":0,"CreatedEvals":null,"Diff":null,"NextPeriodicLaunch":null,"Warnings":"1 warning:\n\n* cron is deprecated and may be removed in a future release. Use crons instead","Index":0}
+            PUT /v1/job/cron/plan {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Spec": "@daily", "Enable
+                200 @0 {"Annotations":null,"FailedTGAllocs":null,"JobModifyIndex":0,"CreatedEvals":null,"Diff":null,"NextPeriodicLaunch":null,"Warnings":"1 warning:\n\n* cron is deprecated and may be removed in a future release. Use crons instead","Index":0}
+            PUT /v1/job/cron/plan {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Spec": "61 * * * *"}, "T
+                500 1 error occurred:
+            	* 1 error occurred:
+            	* Invalid cron spec "61 * * * *": syntax error in minute field: '61'
+        "#]],
+    )
+    .await;
+}

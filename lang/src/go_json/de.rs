@@ -183,7 +183,7 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         let members = match self.node {
             Node::Null => Vec::new(),
             Node::Object(members) => members,
-            _ => return Err(self.mismatch(format!("{}.{name}", self.names.package))),
+            _ => return Err(self.mismatch(format!("{}.{}", self.names.package, go_type::structure(name, self.names.package)))),
         };
         let chosen = choose_fields(fields, members);
         visitor.visit_map(Fields { structure: name, members: chosen.into_iter(), value: None, names: self.names })
@@ -390,7 +390,8 @@ impl<'de> MapAccess<'de> for Fields<'de, '_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (field, node) = self.value.take().expect("serde asks for a value after its key");
-        seed.deserialize(Reader { node, names: self.names }).map_err(|error| self.in_field(field, error))
+        let read = seed.deserialize(Reader { node, names: self.names });
+        read.map_err(|error| self.in_field(field, error, go_type::name_of_wrapper::<V::Value>()))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -400,10 +401,10 @@ impl<'de> MapAccess<'de> for Fields<'de, '_> {
 
 impl Fields<'_, '_> {
     /// Adds this struct and `field` to the place of a mismatch below it.
-    fn in_field(&self, field: &'static str, error: Error) -> Error {
+    fn in_field(&self, field: &'static str, error: Error, wrapper: Option<&'static str>) -> Error {
         let Error::Type { value, mut place, mut go_type } = error else { return error };
         if place.structure.is_none() {
-            place.structure = Some(self.structure.to_string());
+            place.structure = Some(go_type::structure(self.structure, self.names.package));
             let here = self
                 .names
                 .fields
@@ -415,6 +416,8 @@ impl Fields<'_, '_> {
                 && go_type.starts_with("map[") == known.starts_with("map[")
             {
                 go_type = (*known).to_string();
+            } else if let Some(wrapper) = wrapper {
+                go_type = wrapper.to_string();
             }
         }
         place.path.insert(0, field.to_string());

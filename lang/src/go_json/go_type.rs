@@ -13,6 +13,43 @@ pub(super) fn name_of<T: ?Sized>(names: Names<'_>) -> String {
     translate(rust, names.package)
 }
 
+/// What Go would call a field of the Rust type `T` where the value in it was read as something plainer: a span as an integer, bytes as text.
+pub(super) fn name_of_wrapper<T: ?Sized>() -> Option<&'static str> {
+    let mut rust = std::any::type_name::<T>();
+    while let Some(inner) = pointee(rust) {
+        rust = inner;
+    }
+    match last_word(rust) {
+        "Dur" => Some("time.Duration"),
+        "Time" => Some("int64"),
+        "Blob" => Some("[]uint8"),
+        _ => None,
+    }
+}
+
+/// Lists and maps hold pointers to structs, but for these.
+const HELD_BY_VALUE: [&str; 2] = ["Port", "ServiceCheck"];
+
+/// What a list or a map of `rust` holds.
+fn element(rust: &str, package: &str) -> String {
+    let name = translate(rust, package);
+    match name.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) {
+        Some(of) if !HELD_BY_VALUE.contains(&of) => format!("*{name}"),
+        Some(_) | None => name,
+    }
+}
+
+/// The struct's name as Go writes it: with acronyms in capitals, and as the package calls it.
+pub(super) fn structure(rust: &str, package: &str) -> String {
+    match (package, rust) {
+        ("api", "TaskLifecycleConfig") => return "TaskLifecycle".to_string(),
+        // What a request says of a volume is the volume itself there.
+        ("structs", "CsiVolumeRequest") => return "CSIVolume".to_string(),
+        _ => {}
+    }
+    ["Acl", "Csi", "Dns", "Tls"].iter().fold(rust.to_string(), |name, word| name.replace(word, &word.to_uppercase()))
+}
+
 fn translate(rust: &str, package: &str) -> String {
     if let Some(inner) = pointee(rust) {
         return format!("*{}", translate(inner, package));
@@ -33,14 +70,14 @@ fn translate(rust: &str, package: &str) -> String {
         "f32" => "float32".to_string(),
         "String" | "str" | "SmolStr" | "Uuid" => "string".to_string(),
         "Value" => "interface {}".to_string(),
-        "Vec" | "Vector" | "BTreeSet" | "OrdSet" => format!("[]{}", translate(arguments, package)),
+        "Vec" | "Vector" | "BTreeSet" | "OrdSet" => format!("[]{}", element(arguments, package)),
         "BTreeMap" | "OrdMap" | "Map" => match split_pair(arguments) {
-            Some((key, value)) => format!("map[{}]{}", translate(key, package), translate(value, package)),
+            Some((key, value)) => format!("map[{}]{}", translate(key, package), element(value, package)),
             None => "map[string]interface {}".to_string(),
         },
         // Ids are types of their own only here.
         name if name.ends_with("Id") => "string".to_string(),
-        name => format!("{package}.{name}"),
+        name => format!("{package}.{}", structure(name, package)),
     }
 }
 

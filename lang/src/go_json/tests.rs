@@ -283,3 +283,74 @@ proptest! {
         prop_assert_eq!(value_from_slice(&bytes).expect("it is JSON"), value);
     }
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Typed {
+    timeout: Option<songline_model::Dur>,
+    submit_time: Option<songline_model::Time>,
+    payload: Option<songline_model::Blob>,
+    groups: Option<Vec<Group>>,
+    by_name: Option<BTreeMap<String, Group>>,
+    ports: Option<Vec<Port>>,
+    dns: Option<DnsConfig>,
+    lifecycle: Option<TaskLifecycleConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Port {
+    value: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct DnsConfig {
+    servers: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct TaskLifecycleConfig {
+    hook: String,
+}
+
+#[test]
+fn types_have_the_names_that_go_gives_them() {
+    let mut out = String::new();
+    for body in [
+        r#"{"Timeout": "5s"}"#,
+        r#"{"Timeout": 5.5}"#,
+        r#"{"Payload": 5}"#,
+        r#"{"Payload": "!!"}"#,
+        r#"{"Groups": {}}"#,
+        r#"{"Groups": [5]}"#,
+        r#"{"ByName": []}"#,
+        r#"{"ByName": {"a": 5}}"#,
+        r#"{"Ports": {}}"#,
+        r#"{"Ports": [{"Value": "x"}]}"#,
+        r#"{"DNS": []}"#,
+        r#"{"Dns": []}"#,
+        r#"{"Lifecycle": []}"#,
+    ] {
+        let read = from_slice_named::<Typed>(body.as_bytes(), Names { package: "api", ..Names::default() });
+        let told = read.map_or_else(|error| error.to_string(), |typed| format!("{typed:?}"));
+        out.push_str(&format!("{body} => {told}\n"));
+    }
+    expect![[r#"
+        {"Timeout": "5s"} => json: cannot unmarshal string into Go struct field Typed.Timeout of type time.Duration
+        {"Timeout": 5.5} => json: cannot unmarshal number 5.5 into Go struct field Typed.Timeout of type time.Duration
+        {"Payload": 5} => json: cannot unmarshal number into Go struct field Typed.Payload of type []uint8
+        {"Payload": "!!"} => illegal base64 data at input byte 0
+        {"Groups": {}} => json: cannot unmarshal object into Go struct field Typed.Groups of type []*api.Group
+        {"Groups": [5]} => json: cannot unmarshal number into Go struct field Typed.Groups of type api.Group
+        {"ByName": []} => json: cannot unmarshal array into Go struct field Typed.ByName of type map[string]*api.Group
+        {"ByName": {"a": 5}} => json: cannot unmarshal number into Go struct field Typed.ByName of type api.Group
+        {"Ports": {}} => json: cannot unmarshal object into Go struct field Typed.Ports of type []api.Port
+        {"Ports": [{"Value": "x"}]} => json: cannot unmarshal string into Go struct field Port.Ports.Value of type int
+        {"DNS": []} => json: cannot unmarshal array into Go struct field Typed.Dns of type api.DNSConfig
+        {"Dns": []} => json: cannot unmarshal array into Go struct field Typed.Dns of type api.DNSConfig
+        {"Lifecycle": []} => json: cannot unmarshal array into Go struct field Typed.Lifecycle of type api.TaskLifecycle
+    "#]]
+    .assert_eq(&out);
+}

@@ -35,6 +35,8 @@ pub(crate) enum Takes {
     Number,
     /// A list of texts.
     Texts,
+    /// A list whose elements find one type.
+    List,
     /// A set of anything.
     Set,
     /// Any value; the function looks for itself.
@@ -49,6 +51,7 @@ impl Takes {
             Takes::Text => Type::Text,
             Takes::Number => Type::Number,
             Takes::Texts => Type::List(Box::new(Type::Text)),
+            Takes::List => Type::List(Box::new(Type::Any)),
             Takes::Set => Type::Set(Box::new(Type::Any)),
             Takes::Any | Takes::Nullable => Type::Any,
         }
@@ -179,11 +182,13 @@ fn number_of(given: &[Value], at: usize) -> Number {
 }
 
 fn integer_of(given: &[Value], at: usize) -> Result<i64, Failure> {
+    whole_of(given, at).map_err(|reason| Failure::Argument(at, reason))
+}
+
+/// The same, for functions that say in their own words what is wrong with the argument.
+fn whole_of(given: &[Value], at: usize) -> Result<i64, String> {
     let whole = number_of(given, at).as_integer().and_then(|number| i64::try_from(number).ok());
-    whole.ok_or_else(|| {
-        let reason = "value must be a whole number, between -9223372036854775808 and 9223372036854775807";
-        Failure::Argument(at, reason.to_string())
-    })
+    whole.ok_or_else(|| "value must be a whole number, between -9223372036854775808 and 9223372036854775807".to_string())
 }
 
 fn fail<T>(reason: impl Into<String>) -> Result<T, Failure> {

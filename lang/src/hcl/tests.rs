@@ -114,7 +114,7 @@ fn collections_have_functions() {
          zipmap([\"a\"], [])",
         expect![[r#"
             chunklist([1, 2, 3], 2) => [[1,2],[3]]
-            coalesce(null, "", "a") => "a"
+            coalesce(null, "", "a") => ""
             compact(["a", "", "b"]) => ["a","b"]
             concat([1], ["a"]) => [1,"a"]
             contains([1, 2], 2) => true
@@ -123,13 +123,13 @@ fn collections_have_functions() {
             flatten([[1, [2]], 3]) => [1,2,3]
             keys({ b = 1, a = 2 }) => ["a","b"]
             length([1, 2]) => 2
-            length({ a = 1 }) => t:1,23-24: Invalid function argument; Invalid value for "collection" parameter: collection must be a list, a map or a tuple.
+            length({ a = 1 }) => t:1,16-23: Error in function call; Call to function "length" failed: collection must be a list, a map or a tuple.
             lookup({ a = 1 }, "b", 5) => 5
-            lookup({ a = 1 }, "b") => t:1,16-23: Error in function call; Call to function "lookup" failed: lookup failed to find key "b".
+            lookup({ a = 1 }, "b") => t:1,37-38: Not enough function arguments; Function "lookup" expects 3 argument(s). Missing value for "default".
             merge({ a = 1 }, { b = 2, a = 3 }) => {"a":3,"b":2}
             range(3) => [0,1,2]
             range(1, 10, 4) => [1,5,9]
-            range(1, 10, 0) => t:1,29-30: Invalid function argument; Invalid value for "params" parameter: step must not be zero.
+            range(1, 10, 0) => t:1,16-22: Error in function call; Call to function "range" failed: more than 1024 values were generated; either decrease the difference between start and end or use a smaller step.
             range(5000) => t:1,16-22: Error in function call; Call to function "range" failed: more than 1024 values were generated; either decrease the difference between start and end or use a smaller step.
             slice([1, 2, 3], 1, 2) => [2]
             slice([1], 0, 5) => t:1,30-31: Invalid function argument; Invalid value for "end_index" parameter: end index must not be greater than the length of the list.
@@ -268,7 +268,7 @@ fn digests_and_names() {
             sha1("a") => "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"
             uuidv5("dns", "www.example.com") => "2ed6657d-e927-568b-95e1-2665a8aea6a2"
             uuidv5("6ba7b811-9dad-11d1-80b4-00c04fd430c8", "x") => "4cd605e7-afa2-5360-b5b9-c5e9fb5c76f4"
-            uuidv5("nope", "x") => t:1,16-23: Error in function call; Call to function "uuidv5" failed: uuidv5() doesn't support namespace nope (invalid UUID).
+            uuidv5("nope", "x") => t:1,16-23: Error in function call; Call to function "uuidv5" failed: uuidv5() doesn't support namespace nope (invalid UUID length: 4).
             uuidv4() => "ed8b7b2c-2c6b-4e3a-a50f-e15699b56315"
             [uuidv4(), uuidv4()] => ["ed8b7b2c-2c6b-4e3a-a50f-e15699b56315","ce94bbc2-5947-4295-aa55-cbcf7c2d5d05"]
             bcrypt("x", 4) => "$2a$04$5Wr5JAvpphnjB8DUkZThDOZGo9jCgJ3dIbbt/LG5R8DpDB9tmtEoy"
@@ -279,5 +279,117 @@ fn digests_and_names() {
             convert("x", number) => t:1,25-26: Invalid function argument; Invalid value for "value" parameter: a number is required.
             convert("x", nope) => t:1,29-33: Invalid function argument; Invalid value for "type" parameter: The keyword "nope" is not a valid type specification.
             convert("x") => t:1,16-24: Not enough function arguments; Function "convert" expects 2 argument(s). Missing value for "type"."#]],
+    );
+}
+
+#[test]
+fn functions_on_lists_and_maps_refuse_what_is_neither_in_their_own_words() {
+    check(
+        "chunklist([], 0)
+         chunklist([\"a\", 1], 1)
+         chunklist([1], -1)
+         chunklist(\"a\", 1)
+         coalesce(\"\", \"a\")
+         coalesce(null, 1, \"a\")
+         coalesce(1, \"a\")
+         coalesce(null)
+         coalesce()
+         coalescelist()
+         coalescelist([], \"a\")
+         coalescelist([], [])
+         concat([1], \"a\")
+         contains(\"abc\", \"a\")
+         distinct([1, \"1\"])
+         distinct(\"a\")
+         element([1], -1)
+         element([1], 1.5)
+         element(\"abc\", 0)
+         flatten({ a = 1 })
+         index([1, 2], 1)
+         index([1, 2], 2)
+         index([1, 2], \"1\")
+         index(\"ab\", 0)
+         keys([1])
+         length(\"abc\")
+         lookup({ a = 1 }, \"b\")
+         lookup([1], \"a\", 2)
+         lookup(convert({ a = 1 }, map(number)), \"b\", \"x\")
+         merge({ a = 1 }, null)
+         merge(null)
+         merge([1])
+         range(3, 1, 1)
+         slice([1, 2], 2, 1)
+         slice([1, 2], 0.5, 1)
+         slice(\"abc\", 0, 1)
+         sort([\"a\", null])
+         values([1])
+         zipmap([\"a\"], \"b\")
+         zipmap([null], [1])",
+        expect![[r#"
+            chunklist([], 0) => []
+            chunklist(["a", 1], 1) => [["a"],["1"]]
+            chunklist([1], -1) => t:1,16-26: Error in function call; Call to function "chunklist" failed: the size argument must be positive.
+            chunklist("a", 1) => t:1,27-28: Invalid function argument; Invalid value for "list" parameter: list of any single type required.
+            coalesce("", "a") => ""
+            coalesce(null, 1, "a") => 1
+            coalesce(1, "a") => "1"
+            coalesce(null) => t:1,16-25: Error in function call; Call to function "coalesce" failed: no non-null arguments.
+            coalesce() => t:1,16-25: Error in function call; Call to function "coalesce" failed: all arguments must have the same type.
+            coalescelist() => t:1,16-29: Error in function call; Call to function "coalescelist" failed: at least one argument is required.
+            coalescelist([], "a") => t:1,16-29: Error in function call; Call to function "coalescelist" failed: coalescelist arguments must be lists or tuples.
+            coalescelist([], []) => t:1,16-29: Error in function call; Call to function "coalescelist" failed: no non-null arguments.
+            concat([1], "a") => t:1,29-30: Invalid function argument; Invalid value for "seqs" parameter: all arguments must be lists or tuples; got string.
+            contains("abc", "a") => t:1,16-25: Error in function call; Call to function "contains" failed: argument must be list, tuple, or set.
+            distinct([1, "1"]) => ["1"]
+            distinct("a") => t:1,26-27: Invalid function argument; Invalid value for "list" parameter: list of any single type required.
+            element([1], -1) => t:1,16-24: Error in function call; Call to function "element" failed: cannot use element function with a negative index.
+            element([1], 1.5) => t:1,16-24: Error in function call; Call to function "element" failed: invalid index: value must be a whole number, between -9223372036854775808 and 9223372036854775807.
+            element("abc", 0) => t:1,16-24: Error in function call; Call to function "element" failed: cannot read elements from string.
+            flatten({ a = 1 }) => t:1,16-24: Error in function call; Call to function "flatten" failed: can only flatten lists, sets and tuples.
+            index([1, 2], 1) => 2
+            index([1, 2], 2) => t:1,16-22: Error in function call; Call to function "index" failed: key must be between 0 and 2 inclusive.
+            index([1, 2], "1") => t:1,16-22: Error in function call; Call to function "index" failed: key for tuple must be number.
+            index("ab", 0) => t:1,16-22: Error in function call; Call to function "index" failed: collection must be a list, a map or a tuple.
+            keys([1]) => t:1,21-22: Invalid function argument; Invalid value for "inputMap" parameter: must have map or object type.
+            length("abc") => t:1,16-23: Error in function call; Call to function "length" failed: collection must be a list, a map or a tuple.
+            lookup({ a = 1 }, "b") => t:1,37-38: Not enough function arguments; Function "lookup" expects 3 argument(s). Missing value for "default".
+            lookup([1], "a", 2) => t:1,23-24: Invalid function argument; Invalid value for "inputMap" parameter: lookup() requires a map as the first argument.
+            lookup(convert({ a = 1 }, map(number)), "b", "x") => t:1,62-63: Invalid function argument; Invalid value for "default" parameter: the default value must have the same type as the map elements.
+            merge({ a = 1 }, null) => {"a":1}
+            merge(null) => null
+            merge([1]) => t:1,16-22: Error in function call; Call to function "merge" failed: arguments must be maps or objects, got "tuple".
+            range(3, 1, 1) => t:1,25-26: Invalid function argument; Invalid value for "params" parameter: end must be greater than start when step is positive.
+            slice([1, 2], 2, 1) => t:1,30-31: Invalid function argument; Invalid value for "start_index" parameter: start index must not be greater than end index.
+            slice([1, 2], 0.5, 1) => t:1,30-33: Invalid function argument; Invalid value for "start_index" parameter: invalid start index: value must be a whole number, between -9223372036854775808 and 9223372036854775807.
+            slice("abc", 0, 1) => t:1,23-26: Invalid function argument; Invalid value for "list" parameter: must be a list or tuple value.
+            sort(["a", null]) => t:1,16-21: Error in function call; Call to function "sort" failed: given list element 1 is null; a null string cannot be sorted.
+            values([1]) => t:1,16-23: Error in function call; Call to function "values" failed: values() requires a map as the first argument.
+            zipmap(["a"], "b") => t:1,16-23: Error in function call; Call to function "zipmap" failed: values argument must be a list or tuple value.
+            zipmap([null], [1]) => t:1,16-23: Error in function call; Call to function "zipmap" failed: keys list has null value at index 0."#]],
+    );
+}
+
+#[test]
+fn functions_on_numbers_and_names_refuse_in_their_own_words() {
+    check(
+        "parseint(\"Zz\", 62)
+         parseint(\"-7f\", 16)
+         parseint(\"1\", 63)
+         parseint(12, 10)
+         signum(2.5)
+         cidrhost(\"10.0.0.0/30\", -5)
+         cidrhost(\"10.0.0.0/30\", 5)
+         uuidv5(\"nope\", \"x\")
+         uuidv5(\"6ba7b810-9dad-11d1-80b4-00c04fd430cx\", \"x\")",
+        expect![[r#"
+            parseint("Zz", 62) => 3817
+            parseint("-7f", 16) => -127
+            parseint("1", 63) => t:1,30-32: Invalid function argument; Invalid value for "base" parameter: base must be a whole number between 2 and 62 inclusive.
+            parseint(12, 10) => t:1,25-27: Invalid function argument; Invalid value for "number" parameter: first argument must be a string, not number.
+            signum(2.5) => t:1,16-23: Error in function call; Call to function "signum" failed: value must be a whole number, between -9223372036854775808 and 9223372036854775807.
+            cidrhost("10.0.0.0/30", -5) => t:1,16-25: Error in function call; Call to function "cidrhost" failed: prefix of 30 does not accommodate a host numbered -1.
+            cidrhost("10.0.0.0/30", 5) => t:1,16-25: Error in function call; Call to function "cidrhost" failed: prefix of 30 does not accommodate a host numbered 5.
+            uuidv5("nope", "x") => t:1,16-23: Error in function call; Call to function "uuidv5" failed: uuidv5() doesn't support namespace nope (invalid UUID length: 4).
+            uuidv5("6ba7b810-9dad-11d1-80b4-00c04fd430cx", "x") => t:1,16-23: Error in function call; Call to function "uuidv5" failed: uuidv5() doesn't support namespace 6ba7b810-9dad-11d1-80b4-00c04fd430cx (invalid UUID format)."#]],
     );
 }

@@ -354,10 +354,12 @@ fn to_json(value: &Value, kind: Kind) -> Result<Json, String> {
             let integer = number.as_integer();
             let fits = match kind {
                 Kind::Unsigned => integer.and_then(|number| u64::try_from(number).ok()).map(|number| json!(number)),
+                Kind::Byte => integer.and_then(|number| u8::try_from(number).ok()).map(|number| json!(number)),
                 _ => integer.and_then(|number| i64::try_from(number).ok()).map(|number| json!(number)),
             };
             fits.ok_or_else(|| match kind {
                 Kind::Unsigned => "value must be a whole number, between 0 and 18446744073709551615 inclusive".to_string(),
+                Kind::Byte => "value must be a whole number, between 0 and 255 inclusive".to_string(),
                 _ => WHOLE_NUMBER.to_string(),
             })
         }
@@ -373,7 +375,7 @@ impl Kind {
     fn wanted(self) -> Type {
         match self {
             Kind::Text => Type::Text,
-            Kind::Integer | Kind::Unsigned => Type::Number,
+            Kind::Integer | Kind::Unsigned | Kind::Byte => Type::Number,
             Kind::Bool => Type::Bool,
             Kind::Texts => Type::List(Box::new(Type::Text)),
             Kind::TextMap => Type::Map(Box::new(Type::Text)),

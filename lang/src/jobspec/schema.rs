@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Text,
     Integer,
     Unsigned,
+    /// From 0 to 255.
+    Byte,
     Bool,
     Texts,
     TextMap,
@@ -243,10 +245,8 @@ const SPREAD: Schema = Schema {
     fields: &[text("attribute", "Attribute"), opt("weight", "Weight", Kind::Integer), blocks("target", "SpreadTarget", &SPREAD_TARGET)],
 };
 
-const SPREAD_TARGET: Schema = Schema {
-    labels: ONE_LABEL,
-    fields: &[Field::Label { key: "Value" }, attribute("percent", "Percent", Kind::Unsigned, Absent::Number(0))],
-};
+const SPREAD_TARGET: Schema =
+    Schema { labels: ONE_LABEL, fields: &[Field::Label { key: "Value" }, attribute("percent", "Percent", Kind::Byte, Absent::Number(0))] };
 
 const UPDATE: Schema = Schema {
     labels: NO_LABEL,

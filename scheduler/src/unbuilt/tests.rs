@@ -26,6 +26,11 @@ fn checked() -> Service {
 fn a_plain_job_misses_nothing() {
     assert!(seen(|_, _, _| {}).is_empty());
     assert!(seen(|job, _, _| job.kind = JobType::Batch).is_empty());
+    // Nobody evaluates the parents of other jobs; a plan shows what one of these would be.
+    assert!(seen(|job, _, _| job.periodic = Some(PeriodicConfig::default())).is_empty());
+    assert!(seen(|job, _, _| job.parameterized_job = Some(ParameterizedJobConfig::default())).is_empty());
+    // A block without regions is none.
+    assert!(seen(|job, _, _| job.multiregion = Some(Multiregion::default())).is_empty());
 }
 
 #[test]
@@ -37,9 +42,7 @@ fn every_feature_is_seen_where_it_is_used() {
     let used: Vec<(&str, Vec<String>)> = vec![
         ("type system", seen(|job, _, _| job.kind = JobType::System)),
         ("type sysbatch", seen(|job, _, _| job.kind = JobType::SysBatch)),
-        ("periodic", seen(|job, _, _| job.periodic = Some(PeriodicConfig::default()))),
-        ("parameterized", seen(|job, _, _| job.parameterized_job = Some(ParameterizedJobConfig::default()))),
-        ("multiregion", seen(|job, _, _| job.multiregion = Some(Multiregion::default()))),
+        ("multiregion", seen(|job, _, _| job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None }))),
         ("affinity", seen(|job, _, _| job.affinities = Some(vec![Affinity::default()]))),
         ("affinity", seen(|_, _, task| task.affinities = Some(vec![Affinity::default()]))),
         ("spread", seen(|_, group, _| group.spreads = Some(vec![Spread::default()]))),

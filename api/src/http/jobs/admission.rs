@@ -1,9 +1,9 @@
 //! What a submitted job passes before it is proposed: its namespace and region, the defaults, the checks. The rules are in `model`.
 
-use std::path::Path;
-
 use axum::http::StatusCode;
 use songline_lang::acl::{Access, HostVolumeCapability, NamespaceCapability};
+use songline_lang::cron::Cron;
+use songline_lang::zone::Zone;
 use songline_lang::{regexp, version};
 use songline_model::{AdmitContext, Admitted, Job, Languages, NotAdmitted, SchedulerConfiguration, Str, spec};
 use songline_projections::State;
@@ -122,28 +122,13 @@ pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
 /// The little languages of jobs.
 struct JobLanguages;
 
-/// Where time zones are on systems that have them.
-const ZONEINFO: &str = "/usr/share/zoneinfo";
-
 impl Languages for JobLanguages {
-    /// The shape of an expression only: what starts jobs at their times will read the rest.
     fn cron(&self, spec: &str) -> Result<(), String> {
-        const WORDS: &[&str] = &["@annually", "@yearly", "@monthly", "@weekly", "@daily", "@hourly"];
-        let fields = spec.split_whitespace().count();
-        if WORDS.contains(&spec.trim()) || (5..=7).contains(&fields) {
-            return Ok(());
-        }
-        Err(if fields < 5 { "missing field(s)".to_owned() } else { "too many fields".to_owned() })
+        Cron::parse(spec).map(drop)
     }
 
     fn time_zone(&self, name: &str) -> Result<(), String> {
-        let folder = Path::new(ZONEINFO);
-        let plain = !name.starts_with('/') && !name.contains("..");
-        // A system without zones cannot tell a wrong one.
-        if matches!(name, "" | "UTC" | "Local") || (plain && (!folder.is_dir() || folder.join(name).is_file())) {
-            return Ok(());
-        }
-        Err(format!("unknown time zone {name}"))
+        Zone::named(name).map(drop).ok_or_else(|| format!("unknown time zone {name}"))
     }
 
     fn version_constraint(&self, list: &str, semver: bool) -> Result<(), String> {

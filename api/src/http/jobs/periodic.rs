@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::RegisterJob;
+use songline_lang::cron::Cron;
+use songline_lang::zone::Zone;
 use songline_model::{EvalId, EvalTrigger, Job, PeriodicLaunch, Time};
 
 use super::register::eval;
@@ -42,6 +44,23 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
     let command = RegisterJob { job: Arc::new(child), eval: Some(eval), versions_max, ..RegisterJob::default() };
     let index = call.propose(command).await?.index;
     call.written(index, &ForceResponse { eval_id, eval_create_index: index, index })
+}
+
+/// When an enabled periodic job would be launched next after `now`, as the clocks of its time zone show it. `None`: it is no such job, or
+/// that time never comes.
+pub(super) fn next_launch(job: &Job, now: Time) -> Option<String> {
+    let periodic = job.periodic.as_ref().filter(|periodic| periodic.enabled)?;
+    // A zone that is none was refused when the job was registered.
+    let zone = Zone::named(&periodic.time_zone).unwrap_or_default();
+    let ahead = |at: i64| zone.ahead(at);
+    let specs = || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
+    let next = if periodic.spec_type == "cron" {
+        specs().filter_map(|spec| Cron::parse(spec).ok()?.next(now.secs(), &ahead)).min()
+    } else {
+        // A list of times, which tests of the reference use.
+        specs().flat_map(|spec| spec.split(',')).filter_map(|time| time.trim().parse::<i64>().ok()).filter(|time| *time > now.secs()).min()
+    }?;
+    zone.shown(next)
 }
 
 /// What `parent` starts at `now`. Two launches within a second are two versions of one child.

@@ -15,7 +15,12 @@ use crate::server::Server;
 use crate::wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use crate::wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
-const API: Names<'static> = Names { package: "api", root: None, fields: &[] };
+/// What bodies with a job are called in error texts.
+pub(super) const API: Names<'static> = Names {
+    package: "api",
+    root: None,
+    fields: &[("ScalingPolicy.Min", "int64"), ("ScalingPolicy.Max", "int64"), ("SpreadTarget.Percent", "uint8")],
+};
 
 pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: JobPlanRequest = call.json_named(API).await?;
@@ -38,6 +43,7 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     }
     let warnings = admitted.warnings_text();
     let job = admitted.job;
+    let next_periodic_launch = super::periodic::next_launch(&job, call.server.now());
     let existing = view.job(&job.namespace, &job.id);
     admission::check_update(existing.map(|row| &**row), &job)?;
     let job_modify_index = existing.map_or(0, |row| row.job_modify_index);
@@ -53,7 +59,7 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
         job_modify_index,
         created_evals: Some(planned.created_evals).filter(|evals| !evals.is_empty()),
         diff,
-        next_periodic_launch: None,
+        next_periodic_launch,
         warnings,
         index: job_modify_index,
     };

@@ -6,7 +6,6 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
-use songline_lang::go_json::Names;
 use songline_model::{
     AllocClientStatus, AllocId, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
     Secret, Str,
@@ -41,7 +40,7 @@ pub(super) async fn update<S: Server>(call: Call<S>) -> Result<Response, ApiErro
 }
 
 async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
-    let request: JobRegisterRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
+    let request: JobRegisterRequest = call.json_named(super::plan::API).await?;
     let Some(spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
     };

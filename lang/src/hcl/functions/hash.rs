@@ -37,7 +37,17 @@ fn uuid_v5(given: &[Value]) -> Called {
         Some((_, byte)) => [0x6b, 0xa7, 0xb8, *byte, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30, 0xc8],
         None => match uuid_bytes(namespace) {
             Some(bytes) => bytes,
-            None => return fail(format!("uuidv5() doesn't support namespace {namespace} (invalid UUID)")),
+            None => {
+                let reason = match namespace.len() {
+                    32 | 36 | 38 => "invalid UUID format".to_string(),
+                    45 if !namespace.to_ascii_lowercase().starts_with("urn:uuid:") => {
+                        format!("invalid urn prefix: {:?}", namespace.get(..9).unwrap_or(namespace))
+                    }
+                    45 => "invalid UUID format".to_string(),
+                    length => format!("invalid UUID length: {length}"),
+                };
+                return fail(format!("uuidv5() doesn't support namespace {namespace} ({reason})"));
+            }
         },
     };
     let digest = Sha1::new().chain_update(namespace).chain_update(text_of(given, 1)).finalize();

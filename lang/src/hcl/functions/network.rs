@@ -72,12 +72,18 @@ fn counted(number: i64, last: u128) -> Option<u128> {
     if number >= 0 { Some(from_start).filter(|number| *number <= last) } else { last.checked_sub(from_start - 1) }
 }
 
+/// How the refusal of a number names it: one that counts from the end is told as counted from the start.
+fn told(number: i64, last: u128) -> i128 {
+    let behind = i128::from(number) + 1;
+    if number >= 0 { i128::from(number) } else { i128::try_from(last).unwrap_or(i128::MAX).saturating_add(behind) }
+}
+
 fn host(given: &[Value]) -> Called {
     let number = whole(given, 1)?;
     let network = Network::parse(text_of(given, 0)).map_err(Failure::Call)?;
     match counted(number, network.last_host()) {
         Some(host) => Ok(Value::Text(network.shown(network.first | host))),
-        None => fail(format!("prefix of {} does not accommodate a host numbered {number}", network.prefix)),
+        None => fail(format!("prefix of {} does not accommodate a host numbered {}", network.prefix, told(number, network.last_host()))),
     }
 }
 

@@ -111,7 +111,7 @@ const PROXY: Schema = Schema {
     ],
 };
 
-const EXPOSE: Schema = Schema { labels: NO_LABEL, fields: &[fixed("Paths", Absent::Null), blocks("path", "Path", &EXPOSE_PATH)] };
+const EXPOSE: Schema = Schema { labels: NO_LABEL, fields: &[fixed("Path", Absent::Null), blocks("path", "Paths", &EXPOSE_PATH)] };
 
 const EXPOSE_PATH: Schema = Schema {
     labels: NO_LABEL,

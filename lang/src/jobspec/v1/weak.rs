@@ -11,7 +11,7 @@ use crate::jobspec::schema::Kind;
 pub(super) fn convert(node: &Node, kind: Kind, name: &str) -> Result<Json, String> {
     match kind {
         Kind::Text => text(node, name).map(Json::String),
-        Kind::Integer | Kind::Unsigned => integer(node, name),
+        Kind::Integer | Kind::Unsigned | Kind::Byte => integer(node, name),
         Kind::Bool => boolean(node, name),
         Kind::Duration => match &node.kind {
             NodeKind::Text(text) => {

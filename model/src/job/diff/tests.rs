@@ -6,7 +6,10 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::{DesiredUpdates, Dur, NetworkResource, PlanAnnotations, Port, Resources, Service, Task, TaskGroup};
+use crate::{
+    Constraint, DesiredUpdates, Dur, Multiregion, MultiregionStrategy, NetworkResource, PeriodicConfig, PlanAnnotations, Port,
+    RequestedDevice, Resources, ScalingPolicy, Service, ServiceCheck, Task, TaskArtifact, TaskGroup, Template, WaitConfig,
+};
 
 fn job() -> Job {
     let task = Task {
@@ -320,5 +323,277 @@ fn a_job_that_stops_says_so_and_its_groups_stay() {
           None group g {"create": 1, "ignore": 1}
             None task t []
     "#]],
+    );
+}
+
+/// The same, from one task to another in an otherwise equal job.
+fn check_tasks(old: Task, new: Task, expected: Expect) {
+    let with = |task: Task| {
+        let mut job = job();
+        *self::task(&mut job) = task;
+        job
+    };
+    let diff = JobDiff::between(Some(&with(old)), Some(&with(new)), false).unwrap();
+    let mut out = String::new();
+    for task in diff.task_groups.iter().flatten().flat_map(|group| group.tasks.iter().flatten()) {
+        out.push_str(&format!("{:?} task {}\n", task.kind, task.name));
+        show(&mut out, 1, &task.fields, &task.objects);
+    }
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn a_template_is_known_by_its_destination_and_the_only_one_without_it() {
+    let template = |dest: &str, text: &str| Template { dest_path: dest.into(), embedded_tmpl: text.into(), ..Default::default() };
+    let with = |templates: Vec<Template>| Task { name: "t".into(), templates: Some(templates), ..Default::default() };
+    check_tasks(
+        with(vec![template("a", "one")]),
+        with(vec![Template { uid: Some(5), wait: Some(WaitConfig { min: Some(Dur::from_secs(1)), max: None }), ..template("b", "two") }]),
+        expect![[r#"
+            Edited task t
+              Edited Template
+                Edited DestPath: "a" -> "b"
+                Edited EmbeddedTmpl: "one" -> "two"
+                Added Uid: "" -> "5"
+                Added Template
+                  Added Max: "" -> "nil"
+                  Added Min: "" -> "1000000000"
+        "#]],
+    );
+    check_tasks(
+        with(vec![template("a", "one"), template("b", "two")]),
+        with(vec![template("b", "zwei"), template("c", "three"), template("a", "one")]),
+        expect![[r#"
+            Edited task t
+              Edited Template
+                Edited EmbeddedTmpl: "two" -> "zwei"
+              Added Template
+                Added DestPath: "" -> "c"
+                Added EmbeddedTmpl: "" -> "three"
+                Added Envvars: "" -> "false"
+                Added ErrMissingKey: "" -> "false"
+                Added Splay: "" -> "0"
+                Added VaultGrace: "" -> "0"
+        "#]],
+    );
+}
+
+#[test]
+fn an_artifact_is_known_by_its_destination() {
+    let artifact =
+        |dest: &str, source: &str| TaskArtifact { relative_dest: dest.into(), getter_source: source.into(), ..Default::default() };
+    let with = |artifacts: Vec<TaskArtifact>| Task { name: "t".into(), artifacts: Some(artifacts), ..Default::default() };
+    check_tasks(
+        with(vec![artifact("local/", "http://a"), artifact("local/b", "http://b")]),
+        with(vec![artifact("local/", "http://c"), artifact("local/d", "http://b")]),
+        expect![[r#"
+            Edited task t
+              Edited Artifact
+                Edited GetterSource: "http://a" -> "http://c"
+              Added Artifact
+                Added GetterSource: "" -> "http://b"
+                Added RelativeDest: "" -> "local/d"
+              Deleted Artifact
+                Deleted GetterSource: "http://b" -> ""
+                Deleted RelativeDest: "local/b" -> ""
+        "#]],
+    );
+}
+
+#[test]
+fn a_device_shows_how_many_and_not_what_it_has_to_be() {
+    let with = |count: u64, constraints: Option<Vec<Constraint>>| Task {
+        name: "t".into(),
+        resources: Some(Resources {
+            devices: Some(vec![RequestedDevice { name: "gpu".into(), count, constraints, ..Default::default() }]),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    check_tasks(
+        with(1, None),
+        with(2, Some(vec![Constraint::default()])),
+        expect![[r#"
+        Edited task t
+          Edited Resources
+            Edited Device
+              Edited Count: "1" -> "2"
+    "#]],
+    );
+}
+
+#[test]
+fn a_scaling_block_shows_its_limits_and_its_policy() {
+    let scaling = |max: i64, cooldown: &str| ScalingPolicy {
+        target: Some(BTreeMap::from([("Job".into(), "j".into())])),
+        policy: Some(BTreeMap::from([("cooldown".into(), json!(cooldown)), ("same".into(), json!(1))])),
+        max,
+        ..Default::default()
+    };
+    let between = |old: Option<ScalingPolicy>, new: Option<ScalingPolicy>, expected: Expect| {
+        let (mut before, mut after) = (job(), job());
+        group(&mut before).scaling = old;
+        group(&mut after).scaling = new;
+        let diff = JobDiff::between(Some(&before), Some(&after), true).unwrap();
+        let mut out = String::new();
+        for group in diff.task_groups.iter().flatten() {
+            out.push_str(&format!("{:?} group\n", group.kind));
+            show(&mut out, 1, &group.fields, &group.objects);
+        }
+        expected.assert_eq(&out);
+    };
+    between(
+        None,
+        Some(scaling(5, "1m")),
+        expect![[r#"
+        Edited group
+          Added Scaling
+            Added Enabled: "" -> "false"
+            Added Max: "" -> "5"
+            Added Min: "" -> "0"
+            Added Policy
+              Added cooldown: "" -> "1m"
+              Added same: "" -> "1"
+    "#]],
+    );
+    between(
+        Some(scaling(5, "1m")),
+        Some(scaling(6, "2m")),
+        expect![[r#"
+        Edited group
+          Edited Scaling
+            Edited Max: "5" -> "6"
+            Edited Policy
+              Edited cooldown: "1m" -> "2m"
+    "#]],
+    );
+    // The row has an id and indexes.
+    let row = ScalingPolicy { id: "x".into(), create_index: 7, ..scaling(5, "1m") };
+    between(
+        Some(row),
+        Some(scaling(5, "1m")),
+        expect![[r#"
+        Edited group
+          Edited Scaling
+    "#]],
+    );
+}
+
+#[test]
+fn a_check_is_known_by_its_name_and_its_headers_are_listed_one_by_one() {
+    let check_of = |name: &str, values: &[&str]| ServiceCheck {
+        name: name.into(),
+        header: Some(BTreeMap::from([("H".into(), Some(values.iter().map(|value| (*value).into()).collect()))])),
+        ..Default::default()
+    };
+    check(
+        false,
+        |job| {
+            let service = &mut group(job).services.as_mut().unwrap()[0];
+            service.checks = Some(vec![check_of("a", &["x", "y"]), check_of("b", &["x"])]);
+        },
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Edited Service
+                  Added Check
+                    Added Expose: "" -> "false"
+                    Added FailuresBeforeCritical: "" -> "0"
+                    Added GRPCUseTLS: "" -> "false"
+                    Added Interval: "" -> "0"
+                    Added Name: "" -> "a"
+                    Added SuccessBeforePassing: "" -> "0"
+                    Added TLSSkipVerify: "" -> "false"
+                    Added Timeout: "" -> "0"
+                    Added Header
+                      Added H[0]: "" -> "x"
+                      Added H[1]: "" -> "y"
+                  Added Check
+                    Added Expose: "" -> "false"
+                    Added FailuresBeforeCritical: "" -> "0"
+                    Added GRPCUseTLS: "" -> "false"
+                    Added Interval: "" -> "0"
+                    Added Name: "" -> "b"
+                    Added SuccessBeforePassing: "" -> "0"
+                    Added TLSSkipVerify: "" -> "false"
+                    Added Timeout: "" -> "0"
+                    Added Header
+                      Added H[0]: "" -> "x"
+                None task t []
+        "#]],
+    );
+    let (mut before, mut after) = (job(), job());
+    let checks_of = |job: &mut Job, checks: Vec<ServiceCheck>| group(job).services.as_mut().unwrap()[0].checks = Some(checks);
+    checks_of(&mut before, vec![check_of("a", &["x"])]);
+    checks_of(&mut after, vec![check_of("b", &["x"])]);
+    let diff = JobDiff::between(Some(&before), Some(&after), false).unwrap();
+    let mut out = String::new();
+    for group in diff.task_groups.iter().flatten() {
+        show(&mut out, 0, &group.fields, &group.objects);
+    }
+    expect![[r#"
+        Edited Service
+          Added Check
+            Added Expose: "" -> "false"
+            Added FailuresBeforeCritical: "" -> "0"
+            Added GRPCUseTLS: "" -> "false"
+            Added Interval: "" -> "0"
+            Added Name: "" -> "b"
+            Added SuccessBeforePassing: "" -> "0"
+            Added TLSSkipVerify: "" -> "false"
+            Added Timeout: "" -> "0"
+            Added Header
+              Added H[0]: "" -> "x"
+          Deleted Check
+            Deleted Expose: "false" -> ""
+            Deleted FailuresBeforeCritical: "0" -> ""
+            Deleted GRPCUseTLS: "false" -> ""
+            Deleted Interval: "0" -> ""
+            Deleted Name: "a" -> ""
+            Deleted SuccessBeforePassing: "0" -> ""
+            Deleted TLSSkipVerify: "false" -> ""
+            Deleted Timeout: "0" -> ""
+            Deleted Header
+              Deleted H[0]: "x" -> ""
+    "#]]
+    .assert_eq(&out);
+}
+
+#[test]
+fn a_group_that_comes_does_not_show_the_spans_that_may_be_absent() {
+    check(
+        false,
+        |job| {
+            let other = TaskGroup { name: "h".into(), count: 1, shutdown_delay: Some(Dur::from_secs(1)), ..Default::default() };
+            job.task_groups.as_mut().unwrap().push(other);
+            group(job).shutdown_delay = Some(Dur::from_secs(2));
+        },
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Added ShutdownDelay: "" -> "2000000000"
+                None task t []
+              Added group h {}
+                Added Count: "" -> "1" (forces create)
+        "#]],
+    );
+}
+
+#[test]
+fn other_times_of_a_periodic_job_are_no_difference_and_an_empty_multiregion_block_is_one_without_content() {
+    let mut before = job();
+    before.periodic = Some(PeriodicConfig { specs: Some(vec!["@daily".into()]), ..Default::default() });
+    let mut after = before.clone();
+    after.periodic.as_mut().unwrap().specs = Some(vec!["@hourly".into()]);
+    assert_eq!(JobDiff::between(Some(&before), Some(&after), true).unwrap().kind, DiffType::None);
+    check(
+        true,
+        |job| job.multiregion = Some(Multiregion { strategy: Some(MultiregionStrategy::default()), regions: Some(Vec::new()) }),
+        expect![[r#"
+            Edited job j
+              Added Multiregion
+              None group g {"create": 1, "ignore": 1}
+                None task t []
+        "#]],
     );
 }

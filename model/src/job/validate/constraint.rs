@@ -131,6 +131,9 @@ impl Spread {
                 errors.push(format!("Spread target value {:?} already defined", target.value));
             }
             seen.push(&target.value);
+            if target.percent > 100 {
+                errors.push(format!("Spread target percentage for value {:?} must be between 0 and 100", target.value));
+            }
             percent = percent.saturating_add(target.percent);
         }
         if percent > 100 {
@@ -158,5 +161,18 @@ fn allowed_count(text: &Str, errors: &mut Errors) {
             "Failed to convert RTarget {text:?} to uint64: strconv.ParseUint: parsing {text:?}: {}",
             if text.bytes().all(|byte| byte.is_ascii_digit()) { "value out of range" } else { "invalid syntax" }
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Spread, SpreadTarget};
+
+    #[test]
+    fn a_target_of_a_spread_is_at_most_the_whole() {
+        let targets = vec![SpreadTarget { value: "a".into(), percent: 101 }];
+        let spread = Spread { attribute: "x".into(), weight: 50, spread_target: Some(targets) };
+        let text = spread.validate().unwrap_err().to_string();
+        assert!(text.contains("Spread target percentage for value \"a\" must be between 0 and 100\n\t* Sum of spread"), "{text}");
     }
 }

@@ -1,0 +1,41 @@
+//! Places, the times that their clocks show, and names that are no places.
+
+use expect_test::expect;
+
+use super::Zone;
+
+#[test]
+fn times_are_shown_as_the_clocks_of_the_place_show_them() {
+    let shown = |zone: &str, at: i64| format!("{zone}: {}\n", Zone::named(zone).and_then(|zone| zone.shown(at)).unwrap_or_default());
+    // The winter and the summer of 2027, and a summer beyond what lists of changes go to.
+    let all = ["", "UTC", "Local", "America/New_York", "Asia/Kolkata", "Europe/Berlin"];
+    let told: String = all.iter().flat_map(|zone| [1_800_000_000, 1_815_000_000, 2_700_000_000].map(|at| shown(zone, at))).collect();
+    expect![[r#"
+        : 2027-01-15T08:00:00Z
+        : 2027-07-07T22:40:00Z
+        : 2055-07-24T00:00:00Z
+        UTC: 2027-01-15T08:00:00Z
+        UTC: 2027-07-07T22:40:00Z
+        UTC: 2055-07-24T00:00:00Z
+        Local: 2027-01-15T08:00:00Z
+        Local: 2027-07-07T22:40:00Z
+        Local: 2055-07-24T00:00:00Z
+        America/New_York: 2027-01-15T03:00:00-05:00
+        America/New_York: 2027-07-07T18:40:00-04:00
+        America/New_York: 2055-07-23T20:00:00-04:00
+        Asia/Kolkata: 2027-01-15T13:30:00+05:30
+        Asia/Kolkata: 2027-07-08T04:10:00+05:30
+        Asia/Kolkata: 2055-07-24T05:30:00+05:30
+        Europe/Berlin: 2027-01-15T09:00:00+01:00
+        Europe/Berlin: 2027-07-08T00:40:00+02:00
+        Europe/Berlin: 2055-07-24T02:00:00+02:00
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
+fn what_is_no_place_has_no_zone() {
+    for name in ["Atlantis", "europe/berlin", "../UTC", "/UTC", "+02:00"] {
+        assert_eq!(Zone::named(name), None, "{name}");
+    }
+}
