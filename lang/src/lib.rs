@@ -7,6 +7,7 @@ pub mod bexpr;
 pub mod config;
 pub mod duration;
 pub mod go_json;
+pub mod go_time;
 mod hcl;
 mod hcl1;
 pub mod jobspec;

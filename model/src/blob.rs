@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes that nobody here looks into.
@@ -38,10 +38,21 @@ impl serde::de::Visitor<'_> for BlobVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Blob, E> {
-        STANDARD.decode(text).map(Blob).map_err(E::custom)
+        STANDARD.decode(text).map(Blob).map_err(|error| E::custom(go_text(text, error)))
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Blob, E> {
         Ok(Blob(bytes.to_vec()))
     }
+}
+
+/// What Go says about a text that is no base64.
+fn go_text(text: &str, error: DecodeError) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+        DecodeError::InvalidLength(length) => length - length % 4,
+        // The last four letters are not four.
+        DecodeError::InvalidPadding => text.len() - text.len() % 4,
+    };
+    format!("illegal base64 data at input byte {at}")
 }

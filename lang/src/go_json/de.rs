@@ -390,7 +390,8 @@ impl<'de> MapAccess<'de> for Fields<'de, '_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let (field, node) = self.value.take().expect("serde asks for a value after its key");
-        seed.deserialize(Reader { node, names: self.names }).map_err(|error| self.in_field(field, error))
+        let rust = std::any::type_name::<V::Value>();
+        seed.deserialize(Reader { node, names: self.names }).map_err(|error| self.in_field(field, rust, error))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -399,16 +400,19 @@ impl<'de> MapAccess<'de> for Fields<'de, '_> {
 }
 
 impl Fields<'_, '_> {
-    /// Adds this struct and `field` to the place of a mismatch below it.
-    fn in_field(&self, field: &'static str, error: Error) -> Error {
+    /// Adds this struct and `field`, of Rust type `rust`, to the place of a mismatch below it.
+    fn in_field(&self, field: &'static str, rust: &str, error: Error) -> Error {
         let Error::Type { value, mut place, mut go_type } = error else { return error };
         if place.structure.is_none() {
             place.structure = Some(self.structure.to_string());
+            if go_type::is_duration(rust) {
+                go_type = "time.Duration".to_string();
+            }
             let here = self
                 .names
                 .fields
                 .iter()
-                .find(|(name, _)| name.split_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
+                .find(|(name, _)| name.rsplit_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
             // A list's name must not replace that of its element.
             if let Some((_, known)) = here
                 && go_type.starts_with('[') == known.starts_with('[')

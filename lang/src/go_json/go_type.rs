@@ -13,6 +13,14 @@ pub(super) fn name_of<T: ?Sized>(names: Names<'_>) -> String {
     translate(rust, names.package)
 }
 
+/// Whether the Rust type is a span of time: an integer to serde, a type of its own to Go.
+pub(super) fn is_duration(mut rust: &str) -> bool {
+    while let Some(inner) = pointee(rust) {
+        rust = inner;
+    }
+    last_word(rust) == "Dur"
+}
+
 fn translate(rust: &str, package: &str) -> String {
     if let Some(inner) = pointee(rust) {
         return format!("*{}", translate(inner, package));

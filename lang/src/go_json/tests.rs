@@ -283,3 +283,28 @@ proptest! {
         prop_assert_eq!(value_from_slice(&bytes).expect("it is JSON"), value);
     }
 }
+
+#[test]
+fn a_span_of_time_has_a_go_type_of_its_own() {
+    /// Named as the rows' spans are.
+    #[derive(Deserialize, Debug, Default)]
+    #[serde(transparent)]
+    struct Dur(#[expect(dead_code, reason = "only its refusal is looked at")] i64);
+    #[derive(Deserialize, Debug, Default)]
+    #[serde(default, rename_all = "PascalCase")]
+    struct DrainSpec {
+        #[expect(dead_code, reason = "only its refusal is looked at")]
+        deadline: Dur,
+        #[expect(dead_code, reason = "only its refusal is looked at")]
+        kill_timeout: Option<Dur>,
+    }
+    let lines: Vec<String> = [r#"{"Deadline": "1h"}"#, r#"{"Deadline": 1.5}"#, r#"{"KillTimeout": {}}"#]
+        .iter()
+        .map(|body| from_slice::<DrainSpec>(body.as_bytes()).expect_err("every body is wrong").to_string())
+        .collect();
+    expect![[r#"
+        json: cannot unmarshal string into Go struct field DrainSpec.Deadline of type time.Duration
+        json: cannot unmarshal number 1.5 into Go struct field DrainSpec.Deadline of type time.Duration
+        json: cannot unmarshal object into Go struct field DrainSpec.KillTimeout of type time.Duration"#]]
+    .assert_eq(&lines.join("\n"));
+}
