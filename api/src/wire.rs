@@ -7,6 +7,7 @@ pub mod deployment;
 mod display;
 pub mod eval;
 pub mod event;
+pub mod go_time;
 pub mod job;
 pub mod node;
 pub mod responses;

@@ -8,6 +8,7 @@ pub mod config;
 pub mod cron;
 pub mod duration;
 pub mod go_json;
+pub mod go_time;
 mod hcl;
 mod hcl1;
 pub mod jobspec;

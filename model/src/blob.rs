@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use base64::alphabet;
 use base64::engine::general_purpose::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -38,7 +40,7 @@ impl serde::de::Visitor<'_> for BlobVisitor {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Blob, E> {
-        STANDARD.decode(text).map(Blob).map_err(|error| E::custom(refusal(text, error)))
+        Blob::from_base64(text).map_err(E::custom)
     }
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Blob, E> {
@@ -46,27 +48,38 @@ impl serde::de::Visitor<'_> for BlobVisitor {
     }
 }
 
-/// Why a text is no base64, in Go's words: where the first byte is that does not fit.
-fn refusal(text: &str, error: DecodeError) -> String {
-    let at = match error {
-        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
-        DecodeError::InvalidLength(length) => length - length % 4,
-        // Of a last group that is not filled up, the beginning.
-        DecodeError::InvalidPadding if !text.contains('=') => text.len() - text.len() % 4,
-        DecodeError::InvalidPadding => text.len(),
-    };
-    format!("illegal base64 data at input byte {at}")
+/// A text is no base64, in Go's words: where the first byte is that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("illegal base64 data at input byte {0}")]
+pub struct NotBase64(pub usize);
+
+impl Blob {
+    /// The bytes that a text stands for. As Go reads it: bits that are left over at the end are not looked at.
+    pub fn from_base64(text: &str) -> Result<Self, NotBase64> {
+        const GO: GeneralPurpose =
+            GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+        GO.decode(text).map(Self).map_err(|error| match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => NotBase64(at),
+            DecodeError::InvalidLength(length) => NotBase64(length - length % 4),
+            // Of a last group that is not filled up, the beginning.
+            DecodeError::InvalidPadding if !text.contains('=') => NotBase64(text.len() - text.len() % 4),
+            DecodeError::InvalidPadding => NotBase64(text.len()),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Blob;
+    use super::{Blob, NotBase64};
 
     #[test]
     fn text_that_is_no_base64_is_refused_with_the_place() {
-        for (text, reason) in [("!!", "illegal base64 data at input byte 0"), ("aGk", "illegal base64 data at input byte 0")] {
-            let error = serde_json::from_value::<Blob>(text.into()).unwrap_err();
-            assert_eq!(error.to_string(), reason);
+        assert_eq!(Blob::from_base64("5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4=").map(|blob| blob.0.len()), Ok(32));
+        assert_eq!(Blob::from_base64("aGl="), Ok(Blob(b"hi".to_vec())));
+        for (text, at) in [("short", 4), ("ab!d", 2), ("!!", 0), ("aGk", 0)] {
+            assert_eq!(Blob::from_base64(text), Err(NotBase64(at)), "{text}");
         }
+        let error = serde_json::from_value::<Blob>("!!".into()).unwrap_err();
+        assert_eq!(error.to_string(), "illegal base64 data at input byte 0");
     }
 }

@@ -46,7 +46,7 @@ mod variable;
 pub use acl::*;
 pub use alloc::*;
 pub use autopilot::AutopilotConfig;
-pub use blob::Blob;
+pub use blob::{Blob, NotBase64};
 pub use connect::*;
 pub use constraint::*;
 pub use csi::*;

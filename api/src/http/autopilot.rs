@@ -85,13 +85,16 @@ struct ConfigRequest {
     enable_custom_upgrades: bool,
 }
 
+/// What Go calls the type that a configuration is read through.
+const GO_TYPE: &str = "struct { LastContactThreshold string; ServerStabilizationTime string; *api.Alias }";
+
 /// The configuration of a body; what it leaves out is zero, not as before.
 fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("Error parsing autopilot config: {error}"));
     if body.is_empty() {
         return Err(bad("Request body is empty".to_owned()));
     }
-    let names = go_json::Names { root: Some("api.AutopilotConfiguration"), ..go_json::Names::default() };
+    let names = go_json::Names { root: Some(GO_TYPE), fields: &[(".Alias.MinQuorum", "uint")], ..go_json::Names::default() };
     let spans: SpansRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
     let rest: ConfigRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
     let span = |text: &str| match text {

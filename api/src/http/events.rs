@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::event::{Dialect, Expression, Format, Interest, Start};
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::params::{Query, check_region, namespace, parse_bool, quote};
+use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
 use crate::server::Server;
 
 use permit::TokenPermit;
@@ -25,16 +25,17 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 
 async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
+    let index = plain_index(&query.text("index"))?;
     let interest = Interest::parse(&namespace(query), query.all("topic"))
         .map_err(|error| ApiError::bad_request(format!("Invalid topic query: error parsing topics: {error}")))?;
-    let index = plain_index(&query.text("index"))?;
     check_region(query, &call.server.info().region)?;
     if !call.server.info().enable_event_broker {
         return Err(ApiError::internal("EventBroker not configured"));
     }
     let wish = Wish::parse(query, index.unwrap_or(u64::MAX))?;
-    if index.is_none() && wish.dialect.has_marks() {
-        return Err(ApiError::bad_request("Invalid index"));
+    let refusal = refusal(query, index);
+    if !refusal.is_empty() && wish.dialect.has_marks() {
+        return Err(ApiError::bad_request(refusal));
     }
     let format = format(&call)?;
     let interest = interest.with_expression(wish.expression);
@@ -62,9 +63,9 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         subscription = subscription.watched_by(Arc::clone(&stalled.0));
     }
     let frames = subscription.into_stream(call.server.shutdown().clone());
-    if index.is_none() {
-        // The reference refuses a negative index, and then streams all the same.
-        let refusal = tokio_stream::once(Ok(Bytes::from_static(b"Invalid index")));
+    if !refusal.is_empty() {
+        // The reference refuses such parameters, and then streams all the same.
+        let refusal = tokio_stream::once(Ok(Bytes::from(refusal)));
         let mut response = Response::new(Body::from_stream(refusal.chain(frames)));
         *response.status_mut() = StatusCode::BAD_REQUEST;
         return Ok(response);
@@ -84,10 +85,22 @@ fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     if text.is_empty() {
         return Ok(Some(0));
     }
-    match text.parse::<i64>() {
+    match parse_int(text) {
         Ok(index) => Ok(u64::try_from(index).ok()),
-        Err(_) => Err(ApiError::bad_request(format!("Unable to parse index: strconv.Atoi: parsing {}: invalid syntax", quote(text)))),
+        Err(error) => Err(ApiError::bad_request(format!("Unable to parse index: {}", error.replace("ParseInt", "Atoi")))),
     }
+}
+
+/// What is said about parameters that all reads have and that a stream has no use for. Empty: nothing is wrong with them.
+fn refusal(query: Query<'_>, index: Option<u64>) -> String {
+    let mut said = stale_error(query).unwrap_or_default();
+    let wait = query.text("wait");
+    if !wait.is_empty() && parse_duration(&wait).is_none() {
+        said.push_str("Invalid wait time");
+    } else if index.is_none() {
+        said.push_str("Invalid index");
+    }
+    said
 }
 
 /// What a request asks for beyond topics: any parameter of ours asks for our dialect.

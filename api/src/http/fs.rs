@@ -25,7 +25,7 @@ use crate::http::allocs::agent_of;
 use crate::http::call::{Call, empty};
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::params::{parse_bool, quote};
+use crate::http::params::{parse_bool, parse_int, quote};
 use crate::server::Server;
 use songline_lang::acl::{Access, NamespaceCapability};
 
@@ -86,10 +86,9 @@ async fn cat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let number = |name: &str| {
         let text = call.query().text(name).into_owned();
-        let read = text.parse::<i64>();
-        read.map_err(|_| ApiError::bad_request(format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quote(&text))))
+        parse_int(&text).map_err(|error| ApiError::bad_request(format!("error parsing {name}: {error}")))
     };
-    let limit = if call.query().has("limit") { number("limit") } else { Ok(0) };
+    let limit = if call.query().text("limit").is_empty() { Ok(0) } else { number("limit") };
     let offset = number("offset")?;
     raw_file(&call, offset, u64::try_from(limit?).unwrap_or(0)).await
 }
@@ -112,6 +111,9 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     let info = agent.fs_stat(id, &path).await?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
+    }
+    if offset < 0 {
+        return Err(before_the_start(offset));
     }
     let mut frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
     // The first piece tells whether there is anything, and what it looks like.
@@ -170,8 +172,16 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
     }
+    if offset < 0 && origin == Origin::Start {
+        return Err(before_the_start(offset));
+    }
     let frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin, limit: 0, follow }).await?;
     Ok(frames_response(frames, "text/plain; charset=utf-8", false, call.server.shutdown().clone()))
+}
+
+/// Reading does not begin before a file does.
+fn before_the_start(offset: i64) -> ApiError {
+    ApiError::internal(format!("can't seek to offset {offset}: invalid argument"))
 }
 
 /// A file that is not there is the caller's mistake on this route.
@@ -224,9 +234,7 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 fn offset<S: Server>(call: &Call<S>) -> Result<i64, ApiError> {
     match &*call.query().text("offset") {
         "" => Ok(0),
-        text => text
-            .parse()
-            .map_err(|_| ApiError::bad_request(format!("error parsing offset: strconv.ParseInt: parsing {}: invalid syntax", quote(text)))),
+        text => parse_int(text).map_err(|error| ApiError::bad_request(format!("error parsing offset: {error}"))),
     }
 }
 

@@ -6,9 +6,6 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use axum::response::Response;
-use base64::Engine;
-use base64::alphabet;
-use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
@@ -19,12 +16,10 @@ use crate::http::namespaces::multi_error;
 use crate::http::params::parse_bool;
 use crate::server::Server;
 use songline_lang::acl::Access;
+use songline_model::Blob;
 
 /// How long one address is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Go's decoder takes bits that stand over at the end.
-const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/agent/join", "", Capability::Agent(Access::Write), |call| Box::pin(join(call)));
@@ -130,27 +125,13 @@ async fn change_keys<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
         return Err(resource_not_found());
     }
     let request: KeyringRequest = call.json().await?;
-    if let Some(at) = not_base64(&request.key) {
-        return Err(ApiError::internal(format!("illegal base64 data at input byte {at}")));
-    }
+    Blob::from_base64(&request.key).map_err(|error| ApiError::internal(error.to_string()))?;
     Err(no_keyring())
-}
-
-/// Where a text stops being base64.
-pub(super) fn not_base64(text: &str) -> Option<usize> {
-    use base64::DecodeError;
-    match BASE64.decode(text) {
-        Ok(_) => None,
-        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => Some(at),
-        Err(DecodeError::InvalidLength(length)) => Some(length - length % 4),
-        Err(DecodeError::InvalidPadding) if !text.contains('=') => Some(text.len() - text.len() % 4),
-        Err(DecodeError::InvalidPadding) => Some(text.len()),
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{not_base64, with_port};
+    use super::with_port;
 
     #[test]
     fn addresses_without_a_port_get_one() {
@@ -164,12 +145,5 @@ mod tests {
         ] {
             assert_eq!(with_port(address, 4648), expected);
         }
-    }
-
-    #[test]
-    fn texts_that_are_no_base64_are_told_where() {
-        assert_eq!(not_base64("5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4="), None);
-        assert_eq!(not_base64("short"), Some(4));
-        assert_eq!(not_base64("ab!d"), Some(2));
     }
 }

@@ -98,7 +98,11 @@ async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError
     if body.is_empty() {
         return Err(bad("Request body is empty".to_owned()));
     }
-    let names = go_json::Names { package: "api", ..go_json::Names::default() };
+    let names = go_json::Names {
+        package: "api",
+        fields: &[("SchedulerConfiguration.SchedulerAlgorithm", "api.SchedulerAlgorithm")],
+        ..go_json::Names::default()
+    };
     let request: ConfigRequest = go_json::from_slice_named(&body, names).map_err(|error| bad(error.to_string()))?;
     let scheduler_algorithm = match request.scheduler_algorithm.as_str() {
         "" => SchedulerAlgorithm::Binpack,

@@ -141,7 +141,7 @@ impl ReadParams {
         }
         let index = query.text("index");
         if !index.is_empty() {
-            out.min_index = index.parse().map_err(|_| ApiError::bad_request("Invalid index"))?;
+            out.min_index = parse_uint(&index).map_err(|_| ApiError::bad_request("Invalid index"))?;
         }
         Ok(out)
     }
@@ -184,14 +184,28 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     songline_lang::duration::parse(text).ok()
 }
 
-/// The index that a compare-and-set of a configuration expects.
+/// The index that a compare-and-set of a configuration expects. A parameter without a value is no number.
 pub fn cas(query: Query<'_>) -> Result<Option<u64>, ApiError> {
-    let text = match query.get("cas") {
-        Some(text) if !text.is_empty() => text,
-        Some(_) | None => return Ok(None),
-    };
-    text.parse().map(Some).map_err(|_| {
-        let quoted = quote(&text);
-        ApiError::bad_request(format!("Error parsing cas value: strconv.ParseUint: parsing {quoted}: invalid syntax"))
+    let text = query.get("cas");
+    let number = text.map(|text| parse_uint(&text)).transpose();
+    number.map_err(|error| ApiError::bad_request(format!("Error parsing cas value: {error}")))
+}
+
+/// An unsigned number as Go's `strconv.ParseUint` reads it, or what that says.
+pub fn parse_uint(text: &str) -> Result<u64, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        let reason = if is_number { "value out of range" } else { "invalid syntax" };
+        format!("strconv.ParseUint: parsing {}: {reason}", quote(text))
+    })
+}
+
+/// A signed number as Go's `strconv.ParseInt` reads it, or what that says.
+pub fn parse_int(text: &str) -> Result<i64, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        let reason = if is_number { "value out of range" } else { "invalid syntax" };
+        format!("strconv.ParseInt: parsing {}: {reason}", quote(text))
     })
 }

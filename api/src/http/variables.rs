@@ -17,7 +17,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written, set_index};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::http::params::quote;
+use crate::http::params::{ReadParams, parse_uint};
 use crate::keyring::Keyring;
 use crate::server::Server;
 use crate::watch::WatchKey;
@@ -68,8 +68,14 @@ struct VariableRequest {
     items: Option<Items>,
 }
 
+const NAMES: go_json::Names<'static> = go_json::Names {
+    package: "structs",
+    root: None,
+    fields: &[("VariableDecrypted.CreateTime", "int64"), ("VariableDecrypted.ModifyTime", "int64")],
+};
+
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let mut params = call.read_params()?;
+    let mut params = read_params(&call)?;
     // The order of this list is never turned round.
     params.reverse = false;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Variables)], |view| {
@@ -91,7 +97,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
-    let params = call.read_params()?;
+    let params = read_params(&call)?;
     // Who may not read it is not told whether it is there.
     call.require(|acl| acl.variable(&params.namespace, &path, VariableCapability::Read))?;
     let key = VariableKey::new(params.namespace.as_str(), path);
@@ -115,7 +121,10 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
     }
-    let request: VariableRequest = go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let request: VariableRequest = go_json::from_slice_named(&body, NAMES).map_err(|error| {
+        // The items have a name of their own; their values have none.
+        ApiError::bad_request(error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems"))
+    })?;
     let items = request.items.filter(|items| !items.0.is_empty());
     let Some(items) = items else {
         return Err(ApiError::bad_request("variable missing required Items object"));
@@ -168,6 +177,14 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
+/// The parameters of a read. The reference says twice what is wrong with them.
+fn read_params<S: Server>(call: &Call<S>) -> Result<ReadParams, ApiError> {
+    call.read_params().map_err(|error| match error.code {
+        StatusCode::BAD_REQUEST => ApiError::bad_request(format!("{}failed to parse parameters", error.text)),
+        _ => error,
+    })
+}
+
 fn other_method<S: Server>(call: &Call<S>) -> Result<Response, ApiError> {
     required_path(call)?;
     Err(ApiError::bad_request("Invalid method"))
@@ -186,11 +203,7 @@ fn cas<S: Server>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).map(Some).ok_or_else(|| {
-        let reason = if digits { "value out of range" } else { "invalid syntax" };
-        ApiError::bad_request(format!("can not parse cas: strconv.ParseUint: parsing {}: {reason}", quote(&text)))
-    })
+    parse_uint(&text).map(Some).map_err(|error| ApiError::bad_request(format!("can not parse cas: {error}")))
 }
 
 /// Refuses what no variable may be.

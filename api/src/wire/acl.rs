@@ -77,6 +77,50 @@ impl<'a> TokenView<'a> {
     }
 }
 
+/// `ACLToken` as the filters of a list see it: as it is stored, its secret too.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TokenInFilters<'a> {
+    #[serde(rename = "AccessorID")]
+    accessor_id: AccessorId,
+    #[serde(rename = "SecretID")]
+    secret_id: String,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    policies: Option<&'a [Str]>,
+    roles: Option<&'a [AclTokenRoleLink]>,
+    global: bool,
+    hash: Option<&'a Blob>,
+    create_time: Time,
+    expiration_time: Option<Time>,
+    #[serde(rename = "ExpirationTTL")]
+    expiration_ttl: Dur,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> TokenInFilters<'a> {
+    /// The token of a row.
+    pub fn new(row: &'a AclToken) -> Self {
+        Self {
+            accessor_id: row.accessor_id,
+            secret_id: row.secret_id.reveal(),
+            name: &row.name,
+            kind: row.kind.as_str(),
+            policies: row.policies.as_deref(),
+            roles: row.roles.as_deref(),
+            global: row.global,
+            hash: row.hash.as_ref(),
+            create_time: row.create_time,
+            expiration_time: row.expiration_time,
+            expiration_ttl: row.expiration_ttl,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+        }
+    }
+}
+
 /// `ACLTokenListStub` of the wire: the token as it is stored, without its secret.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]

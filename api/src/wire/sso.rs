@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use songline_lang::{duration, go_json};
-use songline_model::{AclAuthMethod, AclAuthMethodConfig, AclBindingRule, BindingRuleId, Blob, Dur, Secret, Str, Time};
+use songline_model::{AclAuthMethod, AclAuthMethodConfig, AclBindingRule, BindingRuleId, Blob, Dur, Secret, Str};
 
 use super::acl::REDACTED;
+use super::go_time::GoTime;
 
 /// `ACLAuthMethod` as callers write it. The empty name is in the reference's error texts.
 #[derive(Debug, Default, Deserialize)]
@@ -22,8 +22,16 @@ struct AuthMethodBody {
     max_token_ttl: Value,
     default: bool,
     config: Option<AuthMethodConfigBody>,
-    create_time: GoTime,
-    modify_time: GoTime,
+    #[serde(rename = "Hash")]
+    _hash: Option<Blob>,
+    #[serde(rename = "CreateTime")]
+    _create_time: GoTime,
+    #[serde(rename = "ModifyTime")]
+    _modify_time: GoTime,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 /// `ACLAuthMethodConfig` as callers write it.
@@ -57,31 +65,17 @@ struct AuthMethodConfigBody {
     list_claim_mappings: Option<BTreeMap<Str, Str>>,
 }
 
-/// A time that nobody uses; one that cannot be read is refused.
-#[derive(Debug, Default)]
-struct GoTime;
-
-impl<'de> Deserialize<'de> for GoTime {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        match Time::parse(&text) {
-            Some(_) => Ok(GoTime),
-            // The first year of the reference is before ours.
-            None if text == "0001-01-01T00:00:00Z" => Ok(GoTime),
-            None => {
-                Err(D::Error::custom(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\"")))
-            }
-        }
-    }
-}
-
 /// What Go calls the configuration while it reads a method.
 const CONFIG_GO_TYPE: &str =
     "struct { ExpirationLeeway interface {}; NotBeforeLeeway interface {}; ClockSkewLeeway interface {}; *structs.Alias }";
 
 /// Reads an auth method that a caller sends. An error is the reference's text.
 pub fn auth_method(body: &[u8]) -> Result<AclAuthMethod, String> {
-    let names = go_json::Names { root: Some("structs.ACLAuthMethod"), fields: &[(".Config", CONFIG_GO_TYPE)], ..go_json::Names::default() };
+    let names = go_json::Names {
+        root: Some("struct { MaxTokenTTL interface {}; *structs.Alias }"),
+        fields: &[(".Config", CONFIG_GO_TYPE)],
+        ..go_json::Names::default()
+    };
     let read: Result<AuthMethodBody, _> = go_json::from_slice_named(body, names);
     let body = read.map_err(|error| with_aliases(&error.to_string()))?;
     let config = body.config.map(AuthMethodConfigBody::into_config).transpose()?;
@@ -146,11 +140,22 @@ fn leeway(field: &str, value: &Value) -> Result<Dur, String> {
         Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
         Value::String(text) => parse_duration(text),
         Value::Number(number) => Ok(nanos(number)),
-        Value::Bool(truth) => Err(format!("unexpected {field} type: {truth}")),
-        Value::Array(items) if items.is_empty() => Err(format!("unexpected {field} type: []")),
-        Value::Array(_) => Err(format!("unexpected {field} type: list")),
-        Value::Object(members) if members.is_empty() => Err(format!("unexpected {field} type: map[]")),
-        Value::Object(_) => Err(format!("unexpected {field} type: map")),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(format!("unexpected {field} type: {}", in_go(value))),
+    }
+}
+
+/// A value as Go prints it.
+fn in_go(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(in_go).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let sorted: BTreeMap<&String, &Value> = members.iter().collect();
+            let members: Vec<String> = sorted.into_iter().map(|(name, value)| format!("{name}:{}", in_go(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
     }
 }
 
@@ -174,6 +179,16 @@ pub struct BindingRuleBody {
     #[serde(rename = "BindType")]
     pub bind_kind: String,
     pub bind_name: Str,
+    #[serde(rename = "Hash")]
+    _hash: Option<Blob>,
+    #[serde(rename = "CreateTime")]
+    _create_time: GoTime,
+    #[serde(rename = "ModifyTime")]
+    _modify_time: GoTime,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 /// `ACLLoginRequest` of the wire.

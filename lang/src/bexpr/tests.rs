@@ -475,3 +475,59 @@ proptest! {
         let _ = Filter::parse(&words.concat()).map(|filter| filter.matches(&job()));
     }
 }
+
+#[test]
+fn what_is_nil_or_left_out_is_told_by_its_type() {
+    /// Named as the rows' times are.
+    #[derive(Serialize)]
+    struct Time(&'static str);
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Allocation {
+        policies: Option<&'static [&'static str]>,
+        create_time: Time,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deployment_status: Option<Periodic>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        desired_transition: Option<Periodic>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_states: Option<BTreeMap<String, String>>,
+    }
+    let row = Allocation {
+        policies: None,
+        create_time: Time("2020-01-01T00:00:00Z"),
+        deployment_status: None,
+        desired_transition: None,
+        task_states: None,
+    };
+    let told: Vec<String> = [
+        "Policies is empty",
+        "Policies contains a",
+        r#"CreateTime == "2020-01-01T00:00:00Z""#,
+        r#"CreateTime matches "2020""#,
+        "DeploymentStatus.Healthy == true",
+        "DeploymentStatus is empty",
+        "DesiredTransition.Migrate == true",
+        "DesiredTransition is empty",
+        "TaskStates is empty",
+        "TaskStates.web == running",
+    ]
+    .iter()
+    .map(|text| match Filter::parse(text).expect("it is a filter").matches(&row) {
+        Ok(truth) => format!("{text} => {truth}"),
+        Err(error) => format!("{text} => {error}"),
+    })
+    .collect();
+    expect![[r#"
+        Policies is empty => true
+        Policies contains a => false
+        CreateTime == "2020-01-01T00:00:00Z" => true
+        CreateTime matches "2020" => true
+        DeploymentStatus.Healthy == true => error finding value in datum: /DeploymentStatus/Healthy: at part 1, invalid value kind: invalid
+        DeploymentStatus is empty => Cannot perform is empty operations on type ptr for selector: "DeploymentStatus"
+        DesiredTransition.Migrate == true => unable to find suitable primitive comparison function for matching
+        DesiredTransition is empty => Cannot perform is empty operations on type struct for selector: "DesiredTransition"
+        TaskStates is empty => true
+        TaskStates.web == running => false"#]]
+    .assert_eq(&told.join("\n"));
+}

@@ -183,6 +183,20 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// A field of an allocation or an evaluation that was left out because it is empty.
+    fn omitted(self, field: &str) -> Result<Outcome, EvalError> {
+        /// Fields of those rows that are pointers to Go, and nil when they are left out.
+        const POINTERS: [&str; 6] = ["DeploymentStatus", "RescheduleTracker", "NetworkStatus", "Metrics", "AllocatedResources", "Job"];
+        /// The one that is a struct of pointers.
+        const OF_POINTERS: &str = "DesiredTransition";
+        match self.part() {
+            None if field == OF_POINTERS => Err(self.unfit("struct")),
+            Some(_) if field == OF_POINTERS && self.is_last_part() => Err(self.unfit("ptr")),
+            None | Some(_) if POINTERS.contains(&field) => self.nil(Nil::Pointer),
+            None | Some(_) => self.nil(Nil::Unknown),
+        }
+    }
+
     fn nil_of_type(&self) -> Nil {
         if rust_type::last_word(self.rust) != "Option" {
             return Nil::Unknown;
@@ -190,6 +204,9 @@ impl<'a> Walker<'a> {
         let mut inner = self.rust;
         while let Some(deeper) = rust_type::pointee(inner) {
             inner = deeper;
+        }
+        if inner.starts_with('[') {
+            return Nil::List;
         }
         match rust_type::last_word(inner) {
             "BTreeMap" | "OrdMap" | "Map" => Nil::Map,
@@ -276,6 +293,10 @@ impl<'a> Serializer for Walker<'a> {
         self.scalar(Scalar::Text(value.encode_utf8(&mut [0; 4])))
     }
     fn serialize_str(self, value: &str) -> Result<Outcome, EvalError> {
+        // A time is a struct to Go, and a text only in JSON.
+        if rust_type::last_word(self.rust) == "Time" {
+            return Err(self.part().map_or_else(|| self.unfit("struct"), |part| self.no_such_field(part)));
+        }
         self.scalar(Scalar::Text(value))
     }
     fn serialize_bytes(self, value: &[u8]) -> Result<Outcome, EvalError> {
@@ -538,7 +559,7 @@ impl ser::SerializeStruct for Members<'_> {
 
     fn skip_field(&mut self, name: &'static str) -> Result<(), EvalError> {
         if name == self.part && self.found.is_none() {
-            self.found = Some(self.walker.further().nil(Nil::Unknown)?);
+            self.found = Some(self.walker.further().omitted(name)?);
         }
         Ok(())
     }

@@ -409,7 +409,7 @@ impl Fields<'_, '_> {
                 .names
                 .fields
                 .iter()
-                .find(|(name, _)| name.split_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
+                .find(|(name, _)| name.rsplit_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
             // A list's name must not replace that of its element.
             if let Some((_, known)) = here
                 && go_type.starts_with('[') == known.starts_with('[')

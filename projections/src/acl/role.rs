@@ -7,7 +7,6 @@ use songline_model::{AclRole, RoleId, Str};
 
 use super::{is_hash, present};
 use crate::index::move_key;
-use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Rules, tables};
@@ -39,12 +38,6 @@ impl State {
     /// All roles, by id.
     pub fn acl_roles(&self) -> impl DoubleEndedIterator<Item = &Arc<AclRole>> {
         self.tables.acl_roles.iter()
-    }
-
-    /// The roles whose id begins so.
-    pub fn acl_roles_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<AclRole>> {
-        let (low, high) = prefix.bounds();
-        self.tables.acl_roles.range(RoleId::from_bytes(low)..=RoleId::from_bytes(high))
     }
 }
 

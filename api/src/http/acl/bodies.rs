@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 use songline_lang::duration;
-use songline_model::{Dur, Str, Time};
+use songline_model::{Blob, Dur, Str, Time};
 
 use crate::error::ApiError;
+use crate::wire::go_time::GoTime;
 
 /// `ACLToken` in a body.
 #[derive(Debug, Default, Deserialize)]
@@ -19,9 +20,19 @@ pub(super) struct AclToken {
     pub(super) policies: Option<Vec<Str>>,
     pub(super) roles: Option<Vec<Option<AclTokenRoleLink>>>,
     pub(super) global: bool,
-    expiration_time: Option<String>,
+    expiration_time: GoTime,
     #[serde(rename = "ExpirationTTL")]
     expiration_ttl: Value,
+    #[serde(rename = "SecretID")]
+    _secret_id: String,
+    #[serde(rename = "Hash")]
+    _hash: Option<Blob>,
+    #[serde(rename = "CreateTime")]
+    _create_time: GoTime,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 /// `ACLTokenRoleLink` in a body.
@@ -42,6 +53,12 @@ pub(super) struct AclRole {
     pub(super) name: Str,
     pub(super) description: Str,
     pub(super) policies: Option<Vec<Option<AclRolePolicyLink>>>,
+    #[serde(rename = "Hash")]
+    _hash: Option<Blob>,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 /// `ACLRolePolicyLink` in a body.
@@ -64,15 +81,8 @@ impl AclToken {
     }
 
     /// When the token ends. The year 1 is Go's way to say never.
-    pub(super) fn expiration(&self) -> Result<Option<Time>, ApiError> {
-        match self.expiration_time.as_deref() {
-            None => Ok(None),
-            Some(text) if text.starts_with("0001-01-01T00:00:00") => Ok(None),
-            Some(text) => Time::parse(text).map(Some).ok_or_else(|| {
-                let quoted = format!("{text:?}");
-                ApiError::bad_request(format!("parsing time {quoted:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {quoted:?}"))
-            }),
-        }
+    pub(super) fn expiration(&self) -> Option<Time> {
+        self.expiration_time.0
     }
 }
 

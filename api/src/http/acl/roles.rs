@@ -11,7 +11,6 @@ use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
-use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 use crate::watch::WatchKey;
@@ -32,11 +31,10 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let prefix =
-        ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("acl role lookup failed: index error: {error}")))?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
-        let rows: Vec<Arc<AclRole>> = view.acl_roles_with_prefix(&prefix).filter(|row| own.has_role(row.id)).cloned().collect();
+        let rows: Vec<Arc<AclRole>> =
+            view.acl_roles().filter(|row| row.id.to_string().starts_with(&params.prefix) && own.has_role(row.id)).cloned().collect();
         Ok(At { index: view.table_index(Table::AclRoles).max(1), value: rows })
     })
     .await?;
@@ -44,7 +42,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let id = id_of(&call)?.parse::<RoleId>().ok();
+    let id = id_in(id_of(&call)?);
     answer(&call, |view| id.and_then(|id| view.acl_role(id))).await
 }
 
@@ -107,7 +105,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
         }
         role.id = call.fresh_uuid().into();
     } else {
-        let stored = body.id.parse::<RoleId>().ok().and_then(|id| view.acl_role(id));
+        let stored = id_in(&body.id).and_then(|id| view.acl_role(id));
         role.id = stored.ok_or_else(|| ApiError::bad_request(format!("cannot find role {}", body.id)))?.id;
     }
     if let Some(missing) = role.policy_names().find(|name| view.acl_policy(name).is_none()) {
@@ -123,7 +121,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
 }
 
 async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let id = id_of(&call)?.parse::<RoleId>().map_err(|_| ApiError::from(Rejected::AclRoleNotFound))?;
+    let id = id_in(id_of(&call)?).ok_or(Rejected::AclRoleNotFound)?;
     let written = call.propose(DeleteAclRoles { ids: vec![id] }).await?;
     Ok(empty_written(written.index))
 }
@@ -134,6 +132,11 @@ fn id_of<S: Server>(call: &Call<S>) -> Result<&str, ApiError> {
         id if id.contains('/') => Err(invalid_uri()),
         id => Ok(id),
     }
+}
+
+/// The id that a text is, letter by letter: the reference keeps ids of roles as texts.
+pub(super) fn id_in(text: &str) -> Option<RoleId> {
+    text.parse().ok().filter(|id: &RoleId| id.to_string() == text)
 }
 
 fn invalid_uri() -> ApiError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use songline_commands::{DeleteAclTokens, UpsertAclTokens};
-use songline_model::{AccessorId, AclToken, AclTokenKind, AclTokenRoleLink, Dur, RoleId};
+use songline_model::{AccessorId, AclToken, AclTokenKind, AclTokenRoleLink, Dur};
 use songline_projections::{State, Table};
 
 use crate::caller::{AuthError, Identity, denied};
@@ -17,9 +17,9 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::acl::{TokenStub, TokenView};
+use crate::wire::acl::{TokenInFilters, TokenStub, TokenView};
 
-use super::{bodies, json, lookup_failed, shown};
+use super::{bodies, json, lookup_failed, roles, shown};
 
 /// What a read of a token comes from: the names of its roles are theirs.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
@@ -33,12 +33,12 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(delete(call)));
 }
 
-/// A row of the list: filters see the whole token, its secret too.
+/// A row of the list: filters see the whole token as it is stored, its secret too.
 struct Listed(Arc<AclToken>);
 
 impl Serialize for Listed {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        TokenView::revealed(&self.0).serialize(s)
+        TokenInFilters::new(&self.0).serialize(s)
     }
 }
 
@@ -136,13 +136,15 @@ async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, A
     json(call).await.map_err(|error: ApiError| {
         let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
         let text = text.replace("struct field ACLTokenRoleLink.", "struct field ACLTokenRoleLink.Alias.");
+        let text =
+            text.replace("Go value of type structs.ACLToken", "Go value of type struct { ExpirationTTL interface {}; *structs.Alias }");
         ApiError { text: text.into(), ..error }
     })
 }
 
 async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Response, ApiError> {
     let view = call.view();
-    let (ttl, ends) = (body.ttl()?, body.expiration()?);
+    let (ttl, ends) = (body.ttl()?, body.expiration());
     let links = bodies::entries("role link", body.roles.as_ref())?;
     let mut token = AclToken {
         name: body.name.clone(),
@@ -192,7 +194,7 @@ fn linked(view: &State, links: &[&bodies::AclTokenRoleLink]) -> Result<Option<Ve
         let (role, asked) = if link.id.is_empty() {
             (view.acl_role_by_name(&link.name), &link.name)
         } else {
-            (link.id.parse::<RoleId>().ok().and_then(|id| view.acl_role(id)), &link.id)
+            (roles::id_in(&link.id).and_then(|id| view.acl_role(id)), &link.id)
         };
         let id = role.ok_or_else(|| ApiError::bad_request(format!("cannot find role {asked}")))?.id;
         if !found.iter().any(|known| known.id == id) {

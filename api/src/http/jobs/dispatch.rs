@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use songline_commands::RegisterJob;
 use songline_model::{Blob, EvalTrigger, Job, Str};
 
@@ -13,7 +11,6 @@ use super::admission;
 use super::register::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::membership::not_base64;
 use crate::server::Server;
 use crate::wire::job::JobDispatchRequest;
 use crate::wire::responses::JobDispatchResponse;
@@ -84,11 +81,7 @@ fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, p
 
 /// The bytes of a payload.
 fn payload(text: &str) -> Result<Blob, ApiError> {
-    match (STANDARD.decode(text), not_base64(text)) {
-        (Ok(bytes), _) => Ok(Blob(bytes)),
-        (Err(_), Some(at)) => Err(ApiError::bad_request(format!("illegal base64 data at input byte {at}"))),
-        (Err(error), None) => Err(ApiError::bad_request(error.to_string())),
-    }
+    Blob::from_base64(text).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 /// Refuses what the parent does not take.

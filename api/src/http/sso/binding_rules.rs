@@ -123,8 +123,9 @@ fn known<'a>(view: &'a State, id: &str) -> Option<&'a std::sync::Arc<AclBindingR
     view.acl_binding_rule(parse(id)?)
 }
 
+/// The id that a text is, letter by letter: the reference keeps ids of rules as texts.
 fn parse(id: &str) -> Option<BindingRuleId> {
-    id.parse().ok().filter(|id: &BindingRuleId| !id.is_nil())
+    id.parse().ok().filter(|parsed: &BindingRuleId| !parsed.is_nil() && parsed.to_string() == id)
 }
 
 fn required_id<S: Server>(call: &Call<S>) -> Result<String, ApiError> {

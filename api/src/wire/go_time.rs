@@ -1,0 +1,25 @@
+//! Times in bodies, refused with Go's words where they are none.
+//! Times in answers are the model's own.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use songline_lang::go_time;
+use songline_model::Time;
+
+/// A time in a body. The first year of the reference is before ours, and means none.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct GoTime(pub Option<Time>);
+
+impl<'de> Deserialize<'de> for GoTime {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        match Value::deserialize(d)? {
+            Value::Null => Ok(GoTime(None)),
+            Value::String(text) => match go_time::refusal(&text) {
+                None => Ok(GoTime(Time::parse(&text).filter(|_| !text.starts_with("0001-01-01T00:00:00")))),
+                Some(refusal) => Err(D::Error::custom(refusal)),
+            },
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Err(D::Error::custom(go_time::NOT_A_TEXT)),
+        }
+    }
+}
