@@ -134,8 +134,11 @@ impl JobDiff {
         objects.extend(set_of_objects("Constraint", &before.constraints, &after.constraints, contextual));
         objects.extend(set_of_objects("Affinity", &before.affinities, &after.affinities, contextual));
         let task_groups = group::groups(before, after, contextual);
-        // Lists of a periodic block are not shown: one that has only other times differs in nothing.
-        objects.extend(object("Periodic", before.periodic.as_ref(), after.periodic.as_ref(), &[], contextual));
+        objects.extend(object("Periodic", before.periodic.as_ref(), after.periodic.as_ref(), &[], contextual).map(|mut diff| {
+            let specs = |job: &Job| job.periodic.as_ref().and_then(|periodic| periodic.specs.clone());
+            diff.add_objects(set_of_texts("Specs", &specs(before), &specs(after), contextual));
+            diff
+        }));
         objects.extend(parameterized(before, after, contextual));
         objects.extend(multiregion(before, after, contextual));
         let fields = flat::fields(&Flat::of(old, &NOT_SHOWN), &Flat::of(new, &NOT_SHOWN), false);
@@ -179,27 +182,19 @@ fn multiregion(before: &Job, after: &Job, contextual: bool) -> Option<ObjectDiff
         return None;
     }
     let mut diff = ObjectDiff::of("Multiregion", old, new, &[], contextual);
-    // A block that was not there is compared as an empty one, which has a strategy.
-    let strategy = match old {
-        Some(old) => old.strategy.clone(),
-        None => Some(crate::MultiregionStrategy::default()),
-    };
     let (old, new) = (old.cloned().unwrap_or_default(), new.cloned().unwrap_or_default());
-    let mut objects = Vec::new();
-    objects.extend(object("Strategy", strategy.as_ref(), new.strategy.as_ref(), &[], contextual));
-    objects.extend(object::keyed(
+    diff.add_objects(object("Strategy", old.strategy.as_ref(), new.strategy.as_ref(), &[], contextual));
+    diff.add_objects(object::keyed(
         &old.regions,
         &new.regions,
         |region| region.name.clone(),
         |old, new| {
-            let mut diff = object("Region", old, new, &[], contextual)?;
+            let mut diff = ObjectDiff::changed("Region", old, new, &[], contextual)?;
             let datacenters = |region: Option<&crate::MultiregionRegion>| region.and_then(|region| region.datacenters.clone());
-            let differ = set_of_texts("Datacenters", &datacenters(old), &datacenters(new), contextual);
-            diff.add_objects(differ.filter(|diff| diff.kind != DiffType::None));
+            diff.add_objects(set_of_texts("Datacenters", &datacenters(old), &datacenters(new), contextual));
             Some(diff)
         },
     ));
-    diff.add_objects(object::sorted(objects));
     Some(diff)
 }
 

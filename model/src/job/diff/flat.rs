@@ -29,9 +29,8 @@ impl Flat {
             match value {
                 Value::Object(map) if MAPS.contains(&name.as_str()) => {
                     for (key, value) in &map {
-                        let name = format!("{name}[{key}]");
-                        if let Some(text) = scalar(value).filter(|_| !filter.contains(&name.as_str())) {
-                            flat.0.insert(name, text);
+                        if let Some(text) = scalar(value) {
+                            flat.0.insert(format!("{name}[{key}]"), text);
                         }
                     }
                 }

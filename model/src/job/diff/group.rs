@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::flat::{self, Flat};
-use super::object::{keyed, object, set, set_of_objects, sorted, tree};
+use super::object::{keyed, object, set, set_of_objects, sorted};
 use super::{DiffType, ObjectDiff, TaskDiff, TaskGroupDiff, kind_of, service, some, task};
-use crate::{DnsConfig, Dur, Job, NetworkResource, Port, ScalingPolicy, Str, TaskGroup, VolumeRequest};
+use crate::{DnsConfig, Dur, Job, NetworkResource, Port, Str, TaskGroup, VolumeRequest};
 
 /// The groups of two jobs, by name.
 pub(super) fn groups(old: &Job, new: &Job, contextual: bool) -> Vec<TaskGroupDiff> {
@@ -26,7 +26,6 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>, contextual: bool) -> 
     objects.extend(object("Consul", before.consul.as_ref(), after.consul.as_ref(), &[], contextual));
     objects.extend(object("Update", before.update.as_ref(), after.update.as_ref(), &["Stagger"], contextual));
     objects.extend(networks(&before.networks, &after.networks, contextual));
-    objects.extend(scaling(before.scaling.as_ref(), after.scaling.as_ref()));
     objects.extend(service::services(&before.services, &after.services, contextual));
     objects.extend(volumes(before, after, contextual));
     TaskGroupDiff {
@@ -35,35 +34,23 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>, contextual: bool) -> 
             kind => kind,
         },
         name: new.or(old).map(|group| group.name.clone()).unwrap_or_default(),
-        fields: some(fields(old, new)),
+        fields: some(flat::fields(&flat_group(old), &flat_group(new), false)),
         objects: some(objects),
         tasks: some(tasks(before, after, contextual)),
         updates: None,
     }
 }
 
-/// Spans that may be absent are shown where both groups are there.
-fn fields(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> Vec<super::FieldDiff> {
+/// Spans that may be absent are shown as they are; nothing of them when the group is not there.
+fn flat_group(group: Option<&TaskGroup>) -> Flat {
     let filter = ["Name", "ShutdownDelay", "StopAfterClientDisconnect", "MaxClientDisconnect"];
-    let (mut old_flat, mut new_flat) = (Flat::of(old, &filter), Flat::of(new, &filter));
-    if let (Some(old), Some(new)) = (old, new) {
-        for (flat, group) in [(&mut old_flat, old), (&mut new_flat, new)] {
-            flat.set("ShutdownDelay", group.shutdown_delay.map(Dur::nanos));
-            flat.set("StopAfterClientDisconnect", group.stop_after_client_disconnect.map(Dur::nanos));
-            flat.set("MaxClientDisconnect", group.max_client_disconnect.map(Dur::nanos));
-        }
+    let mut flat = Flat::of(group, &filter);
+    if let Some(group) = group {
+        flat.set("ShutdownDelay", group.shutdown_delay.map(Dur::nanos));
+        flat.set("StopAfterClientDisconnect", group.stop_after_client_disconnect.map(Dur::nanos));
+        flat.set("MaxClientDisconnect", group.max_client_disconnect.map(Dur::nanos));
     }
-    flat::fields(&old_flat, &new_flat, false)
-}
-
-/// Limits and policy of a group's count. Nothing unchanged is listed, and what the server fills in is not shown; but as the row has it
-/// and a request has not, a group with such a block is always one that is edited.
-fn scaling(old: Option<&ScalingPolicy>, new: Option<&ScalingPolicy>) -> Option<ObjectDiff> {
-    let filter = ["ID", "Type", "CreateIndex", "ModifyIndex", "Target[Namespace]", "Target[Job]", "Target[Group]"];
-    let mut diff = ObjectDiff::changed("Scaling", old, new, &filter, false)?;
-    let policy = |scaling: Option<&ScalingPolicy>| scaling.and_then(|scaling| scaling.policy.clone());
-    diff.add_objects(tree("Policy", &policy(old), &policy(new), false));
-    Some(diff)
+    flat
 }
 
 fn tasks(old: &TaskGroup, new: &TaskGroup, contextual: bool) -> Vec<TaskDiff> {

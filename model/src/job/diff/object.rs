@@ -138,34 +138,19 @@ pub(super) fn set_of_texts(name: &str, old: &Option<Vec<Str>>, new: &Option<Vec<
     }))
 }
 
-/// The configuration of a task or a proxy.
-pub(super) fn config(old: &Option<BTreeMap<Str, Value>>, new: &Option<BTreeMap<Str, Value>>, contextual: bool) -> Option<ObjectDiff> {
-    tree("Config", old, new, contextual)
-}
-
 /// A tree of any shape, with everything in it.
-pub(super) fn tree(
-    name: &str,
-    old: &Option<BTreeMap<Str, Value>>,
-    new: &Option<BTreeMap<Str, Value>>,
-    contextual: bool,
-) -> Option<ObjectDiff> {
+pub(super) fn config(old: &Option<BTreeMap<Str, Value>>, new: &Option<BTreeMap<Str, Value>>, contextual: bool) -> Option<ObjectDiff> {
     let nothing = BTreeMap::new();
     let (old, new) = (old.as_ref().unwrap_or(&nothing), new.as_ref().unwrap_or(&nothing));
     if old == new {
         return None;
     }
-    Some(texts_of(name, &Flat::of_tree(old), &Flat::of_tree(new), contextual))
-}
-
-/// A map whose being empty is its not being there.
-pub(super) fn texts_of(name: &str, old: &Flat, new: &Flat, contextual: bool) -> ObjectDiff {
-    let kind = match (old.0.is_empty(), new.0.is_empty()) {
+    let kind = match (old.is_empty(), new.is_empty()) {
         (true, false) => DiffType::Added,
         (false, true) => DiffType::Deleted,
         (true, true) | (false, false) => DiffType::Edited,
     };
-    ObjectDiff::from_flat(name, kind, old, new, contextual)
+    Some(ObjectDiff::from_flat("Config", kind, &Flat::of_tree(old), &Flat::of_tree(new), contextual))
 }
 
 /// In the order in which sets are shown.

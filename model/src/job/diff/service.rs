@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::flat::Flat;
-use super::object::{config, keyed, object, set_of_texts, sorted, texts_of};
+use super::flat::{self, Flat};
+use super::object::{config, from_fields, keyed, object, set, set_of_texts, sorted};
 use super::task::resources;
 use super::{ObjectDiff, kind_of};
 use crate::{
-    ConsulConnect, ConsulGateway, ConsulGatewayBindAddress, ConsulGatewayProxy, ConsulIngressConfigEntry, ConsulIngressListener,
-    ConsulIngressService, ConsulProxy, ConsulSidecarService, ConsulTerminatingConfigEntry, ConsulUpstream, Service, ServiceCheck,
-    SidecarTask, Str,
+    ConsulConnect, ConsulGateway, ConsulGatewayProxy, ConsulIngressConfigEntry, ConsulIngressListener, ConsulIngressService, ConsulProxy,
+    ConsulSidecarService, ConsulTerminatingConfigEntry, ConsulUpstream, Dur, Service, ServiceCheck, SidecarTask, Str,
 };
 
 /// Services have no identity, but people change names and move blocks: those that look most alike are compared.
@@ -20,9 +19,11 @@ pub(super) fn services(old: &Option<Vec<Service>>, new: &Option<Vec<Service>>, c
     matched(old, new, score, |old, new| service(old, new, contextual))
 }
 
-/// Two checks of the same name are the same one.
 fn checks(old: &Option<Vec<ServiceCheck>>, new: &Option<Vec<ServiceCheck>>, contextual: bool) -> Vec<ObjectDiff> {
-    keyed(old, new, |check| check.name.clone(), |old, new| check(old, new, contextual))
+    let score = |at: usize, one: &ServiceCheck, other_at: usize, other: &ServiceCheck| {
+        usize::from(at == other_at) + 2 * usize::from(one.kind == other.kind) + 3 * usize::from(one.name == other.name)
+    };
+    matched(old, new, score, |old, new| check(old, new, contextual))
 }
 
 /// Two objects with no more than this in common are not taken for the same one.
@@ -77,18 +78,15 @@ fn check(old: Option<&ServiceCheck>, new: Option<&ServiceCheck>, contextual: boo
     let mut diff = ObjectDiff::changed("Check", old, new, &["Header"], contextual)?;
     let nothing = ServiceCheck::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
-    if before.header != after.header {
-        let headers = |check: &ServiceCheck| {
-            let mut flat = Flat::default();
-            for (name, values) in check.header.iter().flatten() {
-                for (index, value) in values.iter().flatten().enumerate() {
-                    flat.set(&format!("{name}[{index}]"), Some(value));
-                }
-            }
-            flat
-        };
-        diff.add_objects([texts_of("Header", &headers(before), &headers(after), contextual)]);
-    }
+    let headers = |check: &ServiceCheck| {
+        let mut flat = Flat::default();
+        for (name, values) in check.header.iter().flatten() {
+            let values: Vec<&str> = values.iter().flatten().map(Str::as_str).collect();
+            flat.set(name, Some(values.join(",")));
+        }
+        flat
+    };
+    diff.add_objects(from_fields("Header", flat::fields(&headers(before), &headers(after), contextual)));
     diff.add_objects(object("CheckRestart", before.check_restart.as_ref(), after.check_restart.as_ref(), &[], contextual));
     Some(diff)
 }
@@ -107,6 +105,7 @@ fn sidecar_service(old: Option<&ConsulSidecarService>, new: Option<&ConsulSideca
     let mut diff = ObjectDiff::changed("SidecarService", old, new, &[], contextual)?;
     let nothing = ConsulSidecarService::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
+    diff.add_objects(set_of_texts("Tags", &before.tags, &after.tags, contextual));
     diff.add_objects(proxy(before.proxy.as_ref(), after.proxy.as_ref(), contextual));
     Some(diff)
 }
@@ -115,16 +114,24 @@ fn proxy(old: Option<&ConsulProxy>, new: Option<&ConsulProxy>, contextual: bool)
     let mut diff = ObjectDiff::changed("ConsulProxy", old, new, &[], contextual)?;
     let nothing = ConsulProxy::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
-    let key = |upstream: &ConsulUpstream| (upstream.datacenter.clone(), upstream.destination_name.clone());
-    diff.add_objects(keyed(&before.upstreams, &after.upstreams, key, |old, new| upstream(old, new, contextual)));
+    diff.add_objects(set(&before.upstreams, &after.upstreams, |old, new| upstream(old, new, contextual)));
+    let (old_expose, new_expose) = (before.expose.as_ref(), after.expose.as_ref());
+    diff.add_objects(ObjectDiff::changed("Expose", old_expose, new_expose, &[], contextual).map(|mut diff| {
+        let paths = |expose: Option<&crate::ConsulExposeConfig>| expose.and_then(|expose| expose.paths.clone());
+        diff.add_objects(set(&paths(old_expose), &paths(new_expose), |old, new| object("Paths", old, new, &[], contextual)));
+        diff
+    }));
     diff.add_objects(config(&before.config, &after.config, contextual));
     Some(diff)
 }
 
 fn upstream(old: Option<&ConsulUpstream>, new: Option<&ConsulUpstream>, contextual: bool) -> Option<ObjectDiff> {
     let mut diff = ObjectDiff::changed("ConsulUpstreams", old, new, &[], contextual)?;
+    let nothing = ConsulUpstream::default();
+    let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
     let mesh = |upstream: Option<&ConsulUpstream>| upstream.map(|upstream| upstream.mesh_gateway.clone());
     diff.add_objects(object("MeshGateway", mesh(old).as_ref(), mesh(new).as_ref(), &[], contextual));
+    diff.add_objects(config(&before.config, &after.config, contextual));
     Some(diff)
 }
 
@@ -132,9 +139,18 @@ fn sidecar_task(old: Option<&SidecarTask>, new: Option<&SidecarTask>, contextual
     if old == new {
         return None;
     }
-    // Only what differs, and never the spans that may be absent.
-    let flat = |task: Option<&SidecarTask>| Flat::of(task, &["KillTimeout", "ShutdownDelay"]);
-    let mut diff = ObjectDiff::from_flat("SidecarTask", kind_of(old, new), &flat(old), &flat(new), false);
+    let flat = |task: Option<&SidecarTask>| {
+        let mut flat = Flat::of(task, &["KillTimeout", "ShutdownDelay"]);
+        for (name, span) in
+            [("KillTimeout", task.and_then(|task| task.kill_timeout)), ("ShutdownDelay", task.and_then(|task| task.shutdown_delay))]
+        {
+            if let Some(span) = span {
+                flat.set(name, Some(span.nanos()));
+            }
+        }
+        flat
+    };
+    let mut diff = ObjectDiff::from_flat("SidecarTask", kind_of(old, new), &flat(old), &flat(new), contextual);
     let nothing = SidecarTask::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
     diff.add_objects(config(&before.config, &after.config, contextual));
@@ -158,26 +174,23 @@ fn gateway_proxy(old: Option<&ConsulGatewayProxy>, new: Option<&ConsulGatewayPro
     if old == new {
         return None;
     }
-    let (mut old_flat, mut new_flat) = (Flat::of(old, &["ConnectTimeout"]), Flat::of(new, &["ConnectTimeout"]));
-    if let (Some(old), Some(new)) = (old, new) {
-        old_flat.set("ConnectTimeout", old.connect_timeout);
-        new_flat.set("ConnectTimeout", new.connect_timeout);
-    }
-    let mut diff = ObjectDiff::from_flat("Proxy", kind_of(old, new), &old_flat, &new_flat, contextual);
-    let addresses = |proxy: Option<&ConsulGatewayProxy>| proxy.and_then(|proxy| proxy.envoy_gateway_bind_addresses.clone());
-    let (old_addresses, new_addresses) = (addresses(old), addresses(new));
-    if old_addresses != new_addresses {
-        let flat = |addresses: Option<BTreeMap<Str, ConsulGatewayBindAddress>>| {
-            let mut flat = Flat::default();
-            for (name, bind) in addresses.unwrap_or_default() {
-                // An address with colons is put into brackets.
-                let host = if bind.address.contains(':') { format!("[{}]", bind.address) } else { bind.address.to_string() };
-                flat.set(&name, Some(format!("{host}:{}", bind.port)));
-            }
-            flat
-        };
-        diff.add_objects([texts_of("EnvoyGatewayBindAddresses", &flat(old_addresses), &flat(new_addresses), contextual)]);
-    }
+    let flat = |proxy: Option<&ConsulGatewayProxy>| {
+        let mut flat = Flat::of(proxy, &["ConnectTimeout"]);
+        if let Some(timeout) = proxy.and_then(|proxy| proxy.connect_timeout) {
+            flat.set("ConnectTimeout", Some::<Dur>(timeout));
+        }
+        flat
+    };
+    let mut diff = ObjectDiff::from_flat("Proxy", kind_of(old, new), &flat(old), &flat(new), contextual);
+    let addresses = |proxy: Option<&ConsulGatewayProxy>| {
+        let mut flat = Flat::default();
+        let addresses: BTreeMap<_, _> = proxy.and_then(|proxy| proxy.envoy_gateway_bind_addresses.clone()).unwrap_or_default();
+        for (name, address) in addresses {
+            flat.set(&name, Some(format!("{}:{}", address.address, address.port)));
+        }
+        flat
+    };
+    diff.add_objects(from_fields("EnvoyGatewayBindAddresses", flat::fields(&addresses(old), &addresses(new), contextual)));
     let config_of = |proxy: Option<&ConsulGatewayProxy>| proxy.and_then(|proxy| proxy.config.clone());
     diff.add_objects(config(&config_of(old), &config_of(new), contextual));
     Some(diff)

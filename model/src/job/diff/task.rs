@@ -2,9 +2,9 @@
 
 use super::flat::{self, Flat};
 use super::group::networks;
-use super::object::{config, keyed, object, set_of_objects, set_of_texts};
+use super::object::{config, from_fields, keyed, object, set, set_of_objects, set_of_texts};
 use super::{DiffType, ObjectDiff, TaskDiff, kind_of, service, some};
-use crate::{ChangeScript, RequestedDevice, Resources, Task, TaskArtifact, Template, Vault, WaitConfig};
+use crate::{ChangeScript, RequestedDevice, Resources, Task, Template, Vault, WaitConfig};
 
 /// One task.
 pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> TaskDiff {
@@ -17,10 +17,10 @@ pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> 
     objects.extend(resources(before.resources.as_ref(), after.resources.as_ref(), contextual));
     objects.extend(object("LogConfig", before.log_config.as_ref(), after.log_config.as_ref(), &[], contextual));
     objects.extend(object("DispatchPayload", before.dispatch_payload.as_ref(), after.dispatch_payload.as_ref(), &[], contextual));
-    objects.extend(artifacts(&before.artifacts, &after.artifacts, contextual));
+    objects.extend(set_of_objects("Artifact", &before.artifacts, &after.artifacts, contextual));
     objects.extend(service::services(&before.services, &after.services, contextual));
     objects.extend(vault(before.vault.as_ref(), after.vault.as_ref(), contextual));
-    objects.extend(templates(&before.templates, &after.templates, contextual));
+    objects.extend(set(&before.templates, &after.templates, |old, new| template(old, new, contextual)));
     objects.extend(object("Identity", before.identity.as_ref(), after.identity.as_ref(), &[], contextual));
     let fields = flat::fields(&Flat::of(old, &["Name"]), &Flat::of(new, &["Name"]), false);
     TaskDiff {
@@ -45,18 +45,13 @@ pub(super) fn resources(old: Option<&Resources>, new: Option<&Resources>, contex
     Some(diff)
 }
 
-/// What a device has to be is not shown, only how many of which.
 fn device(old: Option<&RequestedDevice>, new: Option<&RequestedDevice>, contextual: bool) -> Option<ObjectDiff> {
-    ObjectDiff::changed("Device", old, new, &[], contextual)
-}
-
-/// Two artifacts with the same destination are the same one.
-fn artifacts(old: &Option<Vec<TaskArtifact>>, new: &Option<Vec<TaskArtifact>>, contextual: bool) -> Vec<ObjectDiff> {
-    let key = |artifact: &TaskArtifact| match artifact.relative_dest.as_str() {
-        "" => (artifact.relative_dest.clone(), format!("{artifact:?}")),
-        _ => (artifact.relative_dest.clone(), String::new()),
-    };
-    keyed(old, new, key, |old, new| object("Artifact", old, new, &[], contextual))
+    let mut diff = ObjectDiff::changed("Device", old, new, &[], contextual)?;
+    let nothing = RequestedDevice::default();
+    let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
+    diff.add_objects(set_of_objects("Constraint", &before.constraints, &after.constraints, contextual));
+    diff.add_objects(set_of_objects("Affinity", &before.affinities, &after.affinities, contextual));
+    Some(diff)
 }
 
 fn vault(old: Option<&Vault>, new: Option<&Vault>, contextual: bool) -> Option<ObjectDiff> {
@@ -66,24 +61,12 @@ fn vault(old: Option<&Vault>, new: Option<&Vault>, contextual: bool) -> Option<O
     Some(diff)
 }
 
-/// The only template before and after is the same one; among several it is the destination that tells.
-fn templates(old: &Option<Vec<Template>>, new: &Option<Vec<Template>>, contextual: bool) -> Vec<ObjectDiff> {
-    if let (Some([old]), Some([new])) = (old.as_deref(), new.as_deref()) {
-        return template(Some(old), Some(new), contextual).into_iter().collect();
-    }
-    keyed(old, new, |template| template.dest_path.clone(), |old, new| template(old, new, contextual))
-}
-
 fn template(old: Option<&Template>, new: Option<&Template>, contextual: bool) -> Option<ObjectDiff> {
-    if old == new {
-        return None;
-    }
     let flat = |template: Option<&Template>| {
         let mut flat = Flat::of(template, &["Uid", "Gid"]);
-        for (name, id) in [("Uid", template.and_then(|template| template.uid)), ("Gid", template.and_then(|template| template.gid))] {
-            if id.is_some() {
-                flat.set(name, id);
-            }
+        if let Some(template) = template {
+            flat.set("Uid", template.uid);
+            flat.set("Gid", template.gid);
         }
         flat
     };
@@ -95,18 +78,16 @@ fn template(old: Option<&Template>, new: Option<&Template>, contextual: bool) ->
     Some(diff)
 }
 
-/// Called a template, too. A bound that is not given is `nil`.
 fn wait_diff(old: Option<&WaitConfig>, new: Option<&WaitConfig>, contextual: bool) -> Option<ObjectDiff> {
     let flat = |wait: Option<&WaitConfig>| {
         let mut flat = Flat::default();
         if let Some(wait) = wait {
-            for (name, bound) in [("Min", wait.min), ("Max", wait.max)] {
-                flat.set(name, Some(bound.map_or_else(|| "nil".to_string(), |bound| bound.nanos().to_string())));
-            }
+            flat.set("Min", wait.min);
+            flat.set("Max", wait.max);
         }
         flat
     };
-    (old != new).then(|| ObjectDiff::from_flat("Template", kind_of(old, new), &flat(old), &flat(new), contextual))
+    if old == new { None } else { from_fields("Template", flat::fields(&flat(old), &flat(new), contextual)) }
 }
 
 fn script_diff(old: Option<&ChangeScript>, new: Option<&ChangeScript>, contextual: bool) -> Option<ObjectDiff> {
