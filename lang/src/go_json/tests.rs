@@ -293,9 +293,7 @@ fn a_span_of_time_has_a_go_type_of_its_own() {
     #[derive(Deserialize, Debug, Default)]
     #[serde(default, rename_all = "PascalCase")]
     struct DrainSpec {
-        #[expect(dead_code, reason = "only its refusal is looked at")]
         deadline: Dur,
-        #[expect(dead_code, reason = "only its refusal is looked at")]
         kill_timeout: Option<Dur>,
     }
     let lines: Vec<String> = [r#"{"Deadline": "1h"}"#, r#"{"Deadline": 1.5}"#, r#"{"KillTimeout": {}}"#]
