@@ -37,7 +37,8 @@ impl Guarded {
             let answer = http::call(self.agent.http, &request, Instant::now() + WITHIN)?;
             let text = if answer.head.status == 200 { String::new() } else { format!(" {}", answer.text()) };
             let asked = format!("{method} {target} {body}");
-            out.push_str(&format!("{}\n    {}{text}\n", asked.trim_end(), answer.head.status));
+            let told = format!("{}{text}", answer.head.status);
+            out.push_str(&format!("{}\n    {}\n", asked.trim_end(), told.trim_end()));
         }
         expected.assert_eq(&out);
         Ok(())
@@ -166,7 +167,38 @@ fn what_is_wrong_whoever_asks_is_told_before_rights_are_looked_at() -> Result<()
             ("DELETE", "/v1/operator/raft/peer?id=a", ""),
             ("GET", "/v1/nodes", ""),
         ],
-        &expect![[r#""#]],
+        &expect![[r#"
+            GET /v1/operator/raft/peer
+                404 Invalid method
+            DELETE /v1/operator/raft/peer
+                400 Must specify either ?id with the server's ID or ?address with IP:port of peer to remove
+            PUT /v1/operator/raft/configuration {}
+                405
+            GET /v1/acl/auth-method/
+                400 missing ACL auth-method name
+            POST /v1/acl/token
+                400 Request body is empty
+            PUT /v1/operator/scheduler/configuration
+                400 Error parsing scheduler config: Request body is empty
+            PUT /v1/node/11111111-2222-3333-4444-555555555555/drain
+                400 Request body is empty
+            GET /v1/nodes?wait=x
+                400 Invalid wait time
+            GET /v1/nodes?region=mars
+                500 No path to region
+            PUT /v1/system/gc?region=mars
+                500 No path to region
+            PUT /v1/acl/policy/p?region=mars {"Name": "p"}
+                403 Permission denied
+            PUT /v1/system/gc
+                403 Permission denied
+            PUT /v1/operator/keyring/rotate
+                403 Permission denied
+            DELETE /v1/operator/raft/peer?id=a
+                403 Permission denied
+            GET /v1/nodes
+                403 Permission denied
+        "#]],
     )
 }
 
