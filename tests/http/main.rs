@@ -26,6 +26,7 @@ mod planted;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+mod refusals;
 mod replay;
 mod secrets;
 #[path = "../support/openapi.rs"]
