@@ -6,7 +6,6 @@ mod allocs;
 mod answered_by;
 mod audit;
 mod autopilot;
-mod before_rights;
 mod blocking;
 mod call;
 mod compress;

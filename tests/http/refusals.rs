@@ -145,64 +145,6 @@ fn parameters_of_variables_and_streams_are_refused_as_the_reference_does() -> Re
 }
 
 #[test]
-fn what_is_wrong_whoever_asks_is_told_before_rights_are_looked_at() -> Result<()> {
-    let story = Guarded::begin()?;
-    let nobody = Guarded { agent: story.agent, token: String::new() };
-    nobody.check(
-        &[
-            ("GET", "/v1/operator/raft/peer", ""),
-            ("DELETE", "/v1/operator/raft/peer", ""),
-            ("PUT", "/v1/operator/raft/configuration", "{}"),
-            ("GET", "/v1/acl/auth-method/", ""),
-            ("POST", "/v1/acl/token", ""),
-            ("PUT", "/v1/operator/scheduler/configuration", ""),
-            ("PUT", "/v1/node/11111111-2222-3333-4444-555555555555/drain", ""),
-            ("GET", "/v1/nodes?wait=x", ""),
-            ("GET", "/v1/nodes?region=mars", ""),
-            ("PUT", "/v1/system/gc?region=mars", ""),
-            // What is right is refused as ever, and so is what always goes to one region.
-            ("PUT", "/v1/acl/policy/p?region=mars", r#"{"Name": "p"}"#),
-            ("PUT", "/v1/system/gc", ""),
-            ("PUT", "/v1/operator/keyring/rotate", ""),
-            ("DELETE", "/v1/operator/raft/peer?id=a", ""),
-            ("GET", "/v1/nodes", ""),
-        ],
-        &expect![[r#"
-            GET /v1/operator/raft/peer
-                404 Invalid method
-            DELETE /v1/operator/raft/peer
-                400 Must specify either ?id with the server's ID or ?address with IP:port of peer to remove
-            PUT /v1/operator/raft/configuration {}
-                405
-            GET /v1/acl/auth-method/
-                400 missing ACL auth-method name
-            POST /v1/acl/token
-                400 Request body is empty
-            PUT /v1/operator/scheduler/configuration
-                400 Error parsing scheduler config: Request body is empty
-            PUT /v1/node/11111111-2222-3333-4444-555555555555/drain
-                400 Request body is empty
-            GET /v1/nodes?wait=x
-                400 Invalid wait time
-            GET /v1/nodes?region=mars
-                500 No path to region
-            PUT /v1/system/gc?region=mars
-                500 No path to region
-            PUT /v1/acl/policy/p?region=mars {"Name": "p"}
-                403 Permission denied
-            PUT /v1/system/gc
-                403 Permission denied
-            PUT /v1/operator/keyring/rotate
-                403 Permission denied
-            DELETE /v1/operator/raft/peer?id=a
-                403 Permission denied
-            GET /v1/nodes
-                403 Permission denied
-        "#]],
-    )
-}
-
-#[test]
 fn roles_are_known_by_their_ids_letter_by_letter() -> Result<()> {
     let story = Guarded::begin()?;
     let put = Request::new("PUT", "/v1/acl/policy/p").header("X-Nomad-Token", &story.token).json(&json!({"Name": "p"}));

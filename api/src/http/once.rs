@@ -15,9 +15,9 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::call::{BODY_BYTES_MAX, Call, read_body};
+use crate::http::gate;
 use crate::http::mux::Handler;
 use crate::http::past::{self, PastView};
-use crate::http::{before_rights, gate};
 use crate::server::Server;
 
 /// The header that carries the key.
@@ -32,7 +32,7 @@ const ARCHIVES: &str = "/v1/operator/snapshot";
 /// the state as it was before the first run, and apply, which knows the key, answers as it did then.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Before all else: what ran under a key is told only to whom may do it now.
-    gate::check(&call).map_err(|refused| before_rights::told(&call).unwrap_or(refused))?;
+    gate::check(&call)?;
     let once = Once::of(&call.method, &call.path, &call.query, &call.headers).or_else(|| call.forward_key.take().map(Once::forwarded));
     let Some(mut once) = once.filter(|_| call.method != Method::GET) else { return past::run(handler, call).await };
     // A server's key has no body to be compared, so it needs none while nothing ran under it.
