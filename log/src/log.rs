@@ -379,7 +379,10 @@ impl<S: StateMachine> Log<S> {
         };
         match to.or_else(furthest) {
             Some(to) if to == self.id() => Ok(()),
-            Some(to) if voters.contains(&to) => self.running().node.transfer(to).await,
+            Some(asked) if voters.contains(&asked) => match self.running().node.transfer(asked).await? {
+                other if to.is_some_and(|to| other != to) => Err(MemberError::Failed(format!("server {other} took over, not server {asked}"))),
+                _ => Ok(()),
+            },
             Some(to) => Err(MemberError::Failed(format!("server {to} has no vote"))),
             None => Err(MemberError::Failed("there is no other server with a vote".to_owned())),
         }

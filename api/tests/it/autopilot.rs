@@ -41,9 +41,9 @@ async fn the_configuration_is_replaced_as_a_whole_and_by_compare_and_set() {
             PUT /v1/operator/autopilot/configuration {"ServerStabilizationTime": "soon"}
                 400 Error parsing autopilot config: time: invalid duration "soon"
             PUT /v1/operator/autopilot/configuration {"MinQuorum": -1}
-                400 Error parsing autopilot config: json: cannot unmarshal number -1 into Go struct field .Alias.MinQuorum of type uint64
+                400 Error parsing autopilot config: json: cannot unmarshal number -1 into Go struct field .Alias.MinQuorum of type uint
             PUT /v1/operator/autopilot/configuration []
-                400 Error parsing autopilot config: json: cannot unmarshal array into Go value of type api.AutopilotConfiguration
+                400 Error parsing autopilot config: json: cannot unmarshal array into Go value of type struct { LastContactThreshold string; ServerStabilizationTime string; *api.Alias }
             POST /v1/operator/autopilot/configuration {}
                 404 Invalid method
             GET /v1/operator/autopilot/nope

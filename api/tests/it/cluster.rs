@@ -189,7 +189,7 @@ async fn the_scheduler_is_configured_and_only_on_the_expected_index() {
             PUT /v1/operator/scheduler/configuration {"SchedulerAlgorithm": "magic"}
                 400 invalid scheduler algorithm: magic
             PUT /v1/operator/scheduler/configuration {"SchedulerAlgorithm": 1}
-                400 Error parsing scheduler config: json: cannot unmarshal number into Go struct field SchedulerConfiguration.SchedulerAlgorithm of type string
+                400 Error parsing scheduler config: json: cannot unmarshal number into Go struct field SchedulerConfiguration.SchedulerAlgorithm of type api.SchedulerAlgorithm
             PUT /v1/operator/scheduler/configuration?cas=x {}
                 400 Error parsing cas value: strconv.ParseUint: parsing "x": invalid syntax
         "#]],

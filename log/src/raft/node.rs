@@ -355,17 +355,18 @@ impl<S: StateMachine> Node<S> {
         self.raft.change_membership(change, retain).await.map(|_| ()).map_err(member_error::<S>)
     }
 
-    /// Asks a voter to take over. Returns when this server does not lead any more, or `Timeout`.
-    pub async fn transfer(&self, to: NodeId) -> Result<(), MemberError> {
+    /// Asks a voter to take over, and tells who leads then: it may be another.
+    pub async fn transfer(&self, to: NodeId) -> Result<NodeId, MemberError> {
         let mut leadership = self.leadership();
         if !leadership.borrow().is_leader {
             return Err(MemberError::NotLeader);
         }
         self.raft.trigger().transfer_leader(to).await.map_err(|fatal| MemberError::Failed(fatal.to_string()))?;
         let within = self.timing.election_max * 4;
-        match tokio::time::timeout(within, leadership.wait_for(|now| !now.is_leader)).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(MemberError::Failed(format!("server {to} did not take over in {} ms", within.as_millis()))),
+        let replaced = leadership.wait_for(|now| !now.is_leader && now.leader.is_some_and(|leader| leader != self.id));
+        match tokio::time::timeout(within, replaced).await.map(|now| now.ok().and_then(|now| now.leader)) {
+            Ok(Some(leader)) => Ok(leader),
+            Ok(None) | Err(_) => Err(MemberError::Failed(format!("server {to} did not take over in {} ms", within.as_millis()))),
         }
     }
 

@@ -234,6 +234,21 @@ async fn leadership_moves_when_asked_and_members_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_cannot_take_over_is_not_said_to_have() {
+    let cluster = Cluster::founded(3).await;
+    let old = cluster.write("a").await;
+    let silent = if old == 1 { 2 } else { 1 };
+    cluster.until_all_agree().await;
+    cluster.isolate(silent);
+    let refused = cluster.log(old).transfer_leadership(Some(silent)).await.unwrap_err().to_string();
+    assert!(refused.contains("take over") || refused.contains("took over, not"), "{refused}");
+    let by = cluster.write("b").await;
+    assert_ne!(by, silent);
+    cluster.heal();
+    cluster.until_all_agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
     let mut cluster = Cluster::founded(3).await;
     cluster.write("before").await;
