@@ -380,7 +380,9 @@ impl<S: StateMachine> Log<S> {
         match to.or_else(furthest) {
             Some(to) if to == self.id() => Ok(()),
             Some(asked) if voters.contains(&asked) => match self.running().node.transfer(asked).await? {
-                other if to.is_some_and(|to| other != to) => Err(MemberError::Failed(format!("server {other} took over, not server {asked}"))),
+                other if to.is_some_and(|to| other != to) => {
+                    Err(MemberError::Failed(format!("server {other} took over, not server {asked}")))
+                }
                 _ => Ok(()),
             },
             Some(to) => Err(MemberError::Failed(format!("server {to} has no vote"))),

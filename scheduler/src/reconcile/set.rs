@@ -233,8 +233,10 @@ enum Due {
 
 fn due(alloc: &Allocation, input: &Reconciler<'_>, deployment: Option<&Deployment>, disconnecting: bool) -> Due {
     let of_deployment = deployment.is_some_and(|deployment| deployment.is_active() && alloc.deployment_id == Some(deployment.id));
-    // While its deployment goes on, only the deployment's watcher may ask for a replacement.
-    if of_deployment && !alloc.desired_transition.should_reschedule() {
+    // The deployment's watcher is done with one that was healthy: nobody else would replace it when it fails, not at the deployment's end either.
+    let was_healthy = alloc.client_status == AllocClientStatus::Failed && alloc.health() == Some(true);
+    // While its deployment goes on, only the watcher may ask for a replacement.
+    if of_deployment && !was_healthy && !alloc.desired_transition.should_reschedule() {
         return Due::Never;
     }
     if alloc.desired_transition.should_force_reschedule() {

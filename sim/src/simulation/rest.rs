@@ -59,15 +59,25 @@ pub fn told(view: &State, nodes: &[Arc<NodeMachine>]) -> Vec<String> {
         let version = alloc.job.as_ref().map_or(0, |job| job.version);
         let previous = alloc.previous_allocation.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
         let eval = alloc.eval_id.map_or_else(|| "nobody".to_owned(), |id| id.to_string());
+        let healthy = alloc.deployment_status.as_ref().and_then(|status| status.healthy);
+        let asked = alloc.desired_transition.should_reschedule();
         lines.push(format!(
-            "  {} {name} v{version} on {node}: {} {} {states:?} {} made {} by {eval} after {previous}, changed {}",
-            alloc.id, alloc.desired_status, alloc.client_status, alloc.desired_description, alloc.create_index, alloc.modify_index
+            "  {} {name} v{version} on {node}: {} {} {states:?} {} made {} by {eval} after {previous}, healthy {healthy:?}, to be replaced {asked}, \
+             follow-up {:?}, changed {}",
+            alloc.id, alloc.desired_status, alloc.client_status, alloc.desired_description, alloc.create_index, alloc.followup_eval_id, alloc.modify_index
         ));
     }
     for eval in view.evals() {
         lines.push(format!(
             "  eval {} of {} at {}: {} {} {} wait {:?}",
             eval.id, eval.job_id, eval.modify_index, eval.triggered_by, eval.status, eval.status_description, eval.wait_until
+        ));
+    }
+    for deployment in view.deployments() {
+        let (id, job, version, status) = (deployment.id, &deployment.job_id, deployment.job_version, &deployment.status);
+        lines.push(format!(
+            "  deployment {id} of {job} v{version} at {}: {status} {}",
+            deployment.modify_index, deployment.status_description
         ));
     }
     for job in view.jobs() {

@@ -147,6 +147,34 @@ fn a_running_deployment_replaces_what_its_watcher_marked() {
 }
 
 #[test]
+fn a_running_deployment_does_not_hold_up_what_was_healthy_before_it_failed() {
+    check(
+        "job count=3 parallel=3
+         alloc 0 client=failed ended=-10 deployed=healthy
+         alloc 1 deployed=healthy
+         alloc 2
+         deployment total=3 healthy=2",
+        expect![[r#"
+            place again: 0
+            then stop, alloc was rescheduled because it failed: 0
+            web: ignore 2, place 1, stop 1
+        "#]],
+    );
+    // The last one became healthy: what ends the deployment leaves no place empty.
+    check(
+        "job count=3 parallel=3
+         alloc 0 client=failed ended=-10 deployed=healthy
+         alloc 1-2 deployed=healthy
+         deployment total=3 healthy=3",
+        expect![[r#"
+            place again: 0
+            then stop, alloc was rescheduled because it failed: 0
+            web: ignore 2, place 1, stop 1
+        "#]],
+    );
+}
+
+#[test]
 fn a_successful_deployment_does_not_hold_up_replacements() {
     check(
         "job count=10 parallel=10
