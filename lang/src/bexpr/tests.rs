@@ -525,8 +525,8 @@ fn what_is_nil_or_left_out_is_told_by_its_type() {
     expect![[r#"
         Policies is empty => true
         Policies contains a => false
-        CreateTime == "2020-01-01T00:00:00Z" => true
-        CreateTime matches "2020" => true
+        CreateTime == "2020-01-01T00:00:00Z" => unable to find suitable primitive comparison function for matching
+        CreateTime matches "2020" => Value of type struct is not convertible to []byte
         DeploymentStatus.Healthy == true => error finding value in datum: /DeploymentStatus/Healthy: at part 1, invalid value kind: invalid
         DeploymentStatus is empty => Cannot perform is empty operations on type ptr for selector: "DeploymentStatus"
         DesiredTransition.Migrate == true => unable to find suitable primitive comparison function for matching
