@@ -379,12 +379,14 @@ impl<S: StateMachine> Log<S> {
         };
         match to.or_else(furthest) {
             Some(to) if to == self.id() => Ok(()),
-            Some(asked) if voters.contains(&asked) => match self.running().node.transfer(asked).await? {
-                other if to.is_some_and(|to| other != to) => {
-                    Err(MemberError::Failed(format!("server {other} took over, not server {asked}")))
+            Some(asked) if voters.contains(&asked) => {
+                let leader = self.running().node.transfer(asked).await?;
+                // Whoever asked for nobody in particular has what was asked for.
+                if to.is_none_or(|to| to == leader) {
+                    return Ok(());
                 }
-                _ => Ok(()),
-            },
+                Err(MemberError::Failed(format!("server {leader} took over, not server {asked}")))
+            }
             Some(to) => Err(MemberError::Failed(format!("server {to} has no vote"))),
             None => Err(MemberError::Failed("there is no other server with a vote".to_owned())),
         }

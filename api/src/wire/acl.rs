@@ -14,7 +14,7 @@ pub(super) const REDACTED: &str = "redacted";
 
 /// A span as Go's text; none is the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span(Dur);
+pub struct Span(Dur);
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -22,12 +22,12 @@ impl Serialize for Span {
     }
 }
 
-/// `ACLToken` of the wire.
+/// `ACLToken` of the wire, with a lifetime that is written as `T`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct TokenView<'a> {
+pub struct TokenView<'a, T = Span> {
     #[serde(rename = "ExpirationTTL")]
-    expiration_ttl: Span,
+    expiration_ttl: T,
     #[serde(rename = "AccessorID")]
     accessor_id: AccessorId,
     #[serde(rename = "SecretID")]
@@ -45,11 +45,10 @@ pub struct TokenView<'a> {
     modify_index: u64,
 }
 
-impl<'a> TokenView<'a> {
-    /// The token without its secret.
-    pub fn hidden(row: &'a AclToken) -> Self {
+impl<'a, T> TokenView<'a, T> {
+    fn new(row: &'a AclToken, expiration_ttl: T) -> Self {
         Self {
-            expiration_ttl: Span(row.expiration_ttl),
+            expiration_ttl,
             accessor_id: row.accessor_id,
             secret_id: String::new(),
             name: &row.name,
@@ -64,6 +63,20 @@ impl<'a> TokenView<'a> {
             modify_index: row.modify_index,
         }
     }
+}
+
+impl<'a> TokenView<'a, Dur> {
+    /// The token as filters of a list see it: as it is stored, its secret too.
+    pub fn stored(row: &'a AclToken) -> Self {
+        Self { secret_id: row.secret_id.reveal(), ..Self::new(row, row.expiration_ttl) }
+    }
+}
+
+impl<'a> TokenView<'a> {
+    /// The token without its secret.
+    pub fn hidden(row: &'a AclToken) -> Self {
+        Self::new(row, Span(row.expiration_ttl))
+    }
 
     /// The token with its secret: for who owns it or made it. One with roles has a list of policies, too, even when it is empty.
     pub fn revealed(row: &'a AclToken) -> Self {
@@ -74,50 +87,6 @@ impl<'a> TokenView<'a> {
     /// The token of an event: no secret, and a list of roles even when it has none.
     pub fn event(row: &'a AclToken) -> Self {
         Self { roles: Some(row.role_links()), ..Self::hidden(row) }
-    }
-}
-
-/// `ACLToken` as the filters of a list see it: as it is stored, its secret too.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct TokenInFilters<'a> {
-    #[serde(rename = "AccessorID")]
-    accessor_id: AccessorId,
-    #[serde(rename = "SecretID")]
-    secret_id: String,
-    name: &'a str,
-    #[serde(rename = "Type")]
-    kind: &'a str,
-    policies: Option<&'a [Str]>,
-    roles: Option<&'a [AclTokenRoleLink]>,
-    global: bool,
-    hash: Option<&'a Blob>,
-    create_time: Time,
-    expiration_time: Option<Time>,
-    #[serde(rename = "ExpirationTTL")]
-    expiration_ttl: Dur,
-    create_index: u64,
-    modify_index: u64,
-}
-
-impl<'a> TokenInFilters<'a> {
-    /// The token of a row.
-    pub fn new(row: &'a AclToken) -> Self {
-        Self {
-            accessor_id: row.accessor_id,
-            secret_id: row.secret_id.reveal(),
-            name: &row.name,
-            kind: row.kind.as_str(),
-            policies: row.policies.as_deref(),
-            roles: row.roles.as_deref(),
-            global: row.global,
-            hash: row.hash.as_ref(),
-            create_time: row.create_time,
-            expiration_time: row.expiration_time,
-            expiration_ttl: row.expiration_ttl,
-            create_index: row.create_index,
-            modify_index: row.modify_index,
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::acl::{TokenInFilters, TokenStub, TokenView};
+use crate::wire::acl::{TokenStub, TokenView};
 
 use super::{bodies, json, lookup_failed, roles, shown};
 
@@ -38,7 +38,7 @@ struct Listed(Arc<AclToken>);
 
 impl Serialize for Listed {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        TokenInFilters::new(&self.0).serialize(s)
+        TokenView::stored(&self.0).serialize(s)
     }
 }
 
