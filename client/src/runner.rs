@@ -20,7 +20,7 @@ use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
 use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
 use crate::services::{self, Announcer, Registrar};
-use crate::state::StateDb;
+use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
 use crate::task_api;
 
@@ -281,17 +281,27 @@ impl Shell {
     /// Carries effects out in their order. Returns what signals failed of.
     async fn perform(&mut self, effects: Vec<Effect>) -> Vec<String> {
         let mut errors = Vec::new();
+        let mut unrecorded = false;
         for effect in effects {
             match effect {
                 Effect::Persist { tasks, sync } => {
                     let records = tasks.into_iter().filter_map(|task| Some((task.clone(), self.machine.record(&task)?))).collect();
-                    self.shared.state.put_tasks(&self.id(), records, sync).await;
+                    match self.shared.state.put_tasks(&self.id(), records, sync).await {
+                        Ok(()) => {}
+                        Err(NotWritten::Disk) => unrecorded = true,
+                        // What a later agent finds is what was written: nothing else may happen.
+                        Err(NotWritten::Closed) => return errors,
+                    }
                 }
                 Effect::PersistHealth => self.shared.state.put_health(&self.id(), self.machine.deployment_status()),
                 Effect::SetUp => self.set_up(),
                 Effect::AbortSetUp => drop(self.setup.take().map(|setup| setup.abort())),
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
                 Effect::SetUpTask { task } => self.set_up_task(task),
+                Effect::StartTask { task, run } if unrecorded => {
+                    let outcome = Err(StartFailure { error: NotWritten::Disk.to_string().into(), recoverable: true });
+                    send(&self.back, Input::Started { task, run, outcome });
+                }
                 Effect::StartTask { task, run } => self.start_task(task, run),
                 Effect::KillTask { task, run, signal, timeout } => {
                     self.until_withdrawn().await;
@@ -304,6 +314,8 @@ impl Shell {
                         errors.push(format!("Failed to signal task: {task}, err: {error}"));
                     }
                 }
+                // Its directory, which goes with the allocation, is all that knows of its end.
+                Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task),
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run),
                 Effect::TaskDone { task } => {
                     self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);

@@ -77,7 +77,18 @@ struct Job {
     write: Write,
     /// Whether it has to be on the disk before it counts as done.
     sync: bool,
-    done: Option<oneshot::Sender<()>>,
+    done: Option<oneshot::Sender<Result<(), NotWritten>>>,
+}
+
+/// Why something was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotWritten {
+    /// The agent has ended. A later one may have the directory already, so that nothing of this one may go on.
+    #[error("the agent's state is closed")]
+    Closed,
+    /// The disk refused it; why, was logged.
+    #[error("the agent's state cannot be written")]
+    Disk,
 }
 
 /// The way to the database.
@@ -107,9 +118,9 @@ impl StateDb {
         Ok((Self { jobs }, contents, thread))
     }
 
-    /// Node id and secret. Waits for the disk.
+    /// Node id and secret. Waits for the disk; one that refuses them costs the node its identity at its next start.
     pub async fn put_identity(&self, identity: String) {
-        self.put(vec![("node/identity".to_owned(), identity.into_bytes())], true).await;
+        let _ = self.put(vec![("node/identity".to_owned(), identity.into_bytes())]).await;
     }
 
     /// That the servers know this node.
@@ -117,9 +128,9 @@ impl StateDb {
         self.put_later(vec![("node/registration".to_owned(), Vec::new())]);
     }
 
-    /// Meta that was set while the node ran. Waits for the disk.
+    /// Meta that was set while the node ran. Waits for the disk; until the next start it holds though the disk refuses it.
     pub async fn put_meta(&self, meta: &Dynamic) {
-        self.put(vec![("node/meta".to_owned(), encode(meta))], true).await;
+        let _ = self.put(vec![("node/meta".to_owned(), encode(meta))]).await;
     }
 
     /// The servers' copy of an allocation.
@@ -127,14 +138,14 @@ impl StateDb {
         self.put_later(vec![(key(&alloc.id, "alloc"), encode(alloc))]);
     }
 
-    /// What is durable about tasks; with `sync`, waits for the disk.
-    pub async fn put_tasks(&self, alloc: &AllocId, tasks: Vec<(Str, TaskRecord)>, sync: bool) {
+    /// What is durable about tasks; with `sync`, waits for the disk, and says whether it has it.
+    pub async fn put_tasks(&self, alloc: &AllocId, tasks: Vec<(Str, TaskRecord)>, sync: bool) -> Result<(), NotWritten> {
         let rows = tasks.into_iter().map(|(name, record)| (key(alloc, &format!("task-{name}")), encode(&record))).collect();
         if sync {
-            self.put(rows, true).await;
-        } else {
-            self.put_later(rows);
+            return self.put(rows).await;
         }
+        self.put_later(rows);
+        Ok(())
     }
 
     /// The health of an allocation.
@@ -161,16 +172,21 @@ impl StateDb {
         let _ = wait.await;
     }
 
+    /// The same without waiting. What is written of the allocation after this call stays.
+    pub fn forget_later(&self, alloc: &AllocId) {
+        let _ = self.jobs.send(Job { write: Write::Clear(key(alloc, "")), sync: false, done: None });
+    }
+
     /// Ends the thread once everything before this is written; what is written later is dropped.
     pub fn close(&self) {
         let _ = self.jobs.send(Job { write: Write::End, sync: false, done: None });
     }
 
-    async fn put(&self, rows: Vec<(String, Vec<u8>)>, sync: bool) {
+    async fn put(&self, rows: Vec<(String, Vec<u8>)>) -> Result<(), NotWritten> {
         let (done, wait) = oneshot::channel();
-        let _ = self.jobs.send(Job { write: Write::Put(rows), sync, done: Some(done) });
-        // The thread ends only with its last sender, or with a failing disk, which it has logged.
-        let _ = wait.await;
+        let _ = self.jobs.send(Job { write: Write::Put(rows), sync: true, done: Some(done) });
+        // The thread drops what it is given after its end.
+        wait.await.unwrap_or(Err(NotWritten::Closed))
     }
 
     fn put_later(&self, rows: Vec<(String, Vec<u8>)>) {
@@ -186,21 +202,22 @@ fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("rows encode: their keys are texts and their numbers finite")
 }
 
-/// Writes what it is given, as much in one piece as has piled up.
+/// Writes what it is given, as much in one piece as has piled up. What comes after the end is not written and told so.
 fn write_all(db: &Database, rows: &Keyspace, queue: &mpsc::Receiver<Job>) {
     while let Ok(first) = queue.recv() {
         let mut jobs = vec![first];
         jobs.extend(queue.try_iter());
-        if let Err(error) = write(db, rows, &jobs) {
+        let end = jobs.iter().position(|job| matches!(job.write, Write::End));
+        // Dropping them tells those who wait.
+        jobs.truncate(end.unwrap_or(jobs.len()));
+        let written = write(db, rows, &jobs).map_err(|error| {
             tracing::error!(%error, "writing the agent's state");
+            NotWritten::Disk
+        });
+        for done in jobs.into_iter().filter_map(|job| job.done) {
+            let _ = done.send(written);
         }
-        let end = jobs.iter().any(|job| matches!(job.write, Write::End));
-        for job in jobs {
-            if let Some(done) = job.done {
-                let _ = done.send(());
-            }
-        }
-        if end {
+        if end.is_some() {
             return;
         }
     }
@@ -280,4 +297,52 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
 
 fn decode<T: for<'de> Deserialize<'de>>(id: &AllocId, what: &str, value: &[u8]) -> Result<T, StateError> {
     rmp_serde::from_slice(value).map_err(|source| StateError::Decode { key: key(id, what), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use songline_model::Allocation;
+
+    use super::*;
+
+    const ID: AllocId = AllocId::from_bytes([7; 16]);
+
+    fn record(run: u64) -> Vec<(Str, TaskRecord)> {
+        let mut record = TaskRecord::default();
+        record.local.run = run;
+        vec![("web".into(), record)]
+    }
+
+    fn runs(contents: &Contents) -> Vec<u64> {
+        contents.allocs.values().flat_map(|left| left.tasks.values()).map(|record| record.local.run).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_written_after_the_end_is_told_not_to_be_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, _, thread) = StateDb::open(dir.path()).expect("it opens");
+        state.put_alloc(&Allocation { id: ID, ..Allocation::default() });
+        assert_eq!(state.put_tasks(&ID, record(1), true).await, Ok(()));
+        state.close();
+        assert_eq!(state.put_tasks(&ID, record(2), true).await, Err(NotWritten::Closed));
+        thread.join().expect("it ends");
+        assert_eq!(state.put_tasks(&ID, record(3), true).await, Err(NotWritten::Closed));
+        let (_state, contents, _) = StateDb::open(dir.path()).expect("it opens again");
+        assert_eq!(runs(&contents), [1]);
+    }
+
+    #[tokio::test]
+    async fn forgetting_an_allocation_at_a_start_spares_what_is_written_of_it_afterwards() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, _, thread) = StateDb::open(dir.path()).expect("it opens");
+        let alloc = Allocation { id: ID, ..Allocation::default() };
+        state.put_alloc(&alloc);
+        state.forget_later(&ID);
+        state.put_alloc(&alloc);
+        assert_eq!(state.put_tasks(&ID, record(1), true).await, Ok(()));
+        state.close();
+        thread.join().expect("it ends");
+        let (_state, contents, _) = StateDb::open(dir.path()).expect("it opens again");
+        assert_eq!(runs(&contents), [1]);
+    }
 }

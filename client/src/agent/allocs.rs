@@ -137,9 +137,9 @@ impl<S: Servers> Inner<S> {
         let mut machines = Vec::new();
         for (id, left) in left {
             if left.tasks.is_empty() {
-                // It never began; the servers send it again. What ended long ago must not begin anew.
-                let state = self.shared.state.clone();
-                self.shared.tracker.spawn(async move { state.forget(&id).await });
+                // It never began; the servers send it again. What ended long ago must not begin anew. Forgotten before that is written which
+                // the servers send: forgetting it later would take the record of its first run along.
+                self.shared.state.forget_later(&id);
                 continue;
             }
             let alloc = Arc::new(left.alloc);

@@ -397,8 +397,9 @@ impl AllocRunner {
             self.tasks.iter_mut().filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone())).collect();
         let mut ordered = Vec::with_capacity(fx.len() + 2);
         if !dirty.is_empty() && !self.destroyed {
-            // A start must be known before it happens, so that an agent that dies in between looks for the process.
-            let sync = fx.iter().any(|effect| matches!(effect, Effect::StartTask { .. }));
+            // A start must be known before it happens, so that an agent that dies in between looks for the process. The end of a run must be
+            // known before its directory is removed, or an agent that dies in between leaves nobody who knows that the task has run.
+            let sync = fx.iter().any(|effect| matches!(effect, Effect::StartTask { .. } | Effect::DestroyTask { .. }));
             ordered.push(Effect::Persist { tasks: dirty, sync });
         }
         if std::mem::take(&mut self.report) {

@@ -120,7 +120,10 @@ impl Supervisors {
                     // It may have been killed between making cgroups and saying so.
                     let spec = place.read_spec().ok();
                     end(spec.as_ref().and_then(|spec| spec.cgroups.as_ref()).map(|cgroups| &cgroups.at)).await;
-                    return Ok(None);
+                    // An agent that is no more in charge may still be about to start it.
+                    if place.give_up().map_err(|error| error.to_string())? {
+                        return Ok(None);
+                    }
                 }
                 None if tokio::time::Instant::now() > waited_until => return Err("the executor of the task does not answer".to_owned()),
                 None => tokio::time::sleep(START_POLL).await,

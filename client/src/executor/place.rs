@@ -165,17 +165,51 @@ impl Place {
         &self.0
     }
 
-    /// Makes it, with everything an executor needs, and takes its lock, which is to become the executor's standard input.
+    /// Makes it, with everything an executor needs, and takes its lock, which is to become the executor's standard input. It appears in one
+    /// piece and locked: whoever looks sees nothing of the run, or sees that it is held. Fails when the run was there before, or was given up.
     pub fn prepare(&self, spec: &Spec) -> io::Result<File> {
-        if self.0.exists() {
-            fs::remove_dir_all(&self.0)?;
+        let new = self.beside()?;
+        let filled = new.fill(spec);
+        let placed = filled.and_then(|lock| fs::rename(&new.0, &self.0).map(|()| lock));
+        if placed.is_err() {
+            // What is left is found by nobody and goes with the allocation.
+            let _ = fs::remove_dir_all(&new.0);
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        placed.map_err(|error| match is_taken(&error) {
+            true => io::Error::other("this run has been started before, or was given up"),
+            false => error,
+        })
+    }
+
+    /// A directory of its own beside this one, to become this one.
+    fn beside(&self) -> io::Result<Self> {
+        let mut name = self.0.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}", uuid::Uuid::new_v4()));
+        let new = self.0.with_file_name(name);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&new)?;
+        Ok(Self(new))
+    }
+
+    fn fill(&self, spec: &Spec) -> io::Result<File> {
         mkfifoat(CWD, self.0.join("orders"), Mode::RUSR | Mode::WUSR)?;
         self.write("spec.json", spec)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.0.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(lock)
+    }
+
+    /// Makes sure that nobody starts this run any more, who may have been about to. `false` when somebody has meanwhile: it has to be looked at
+    /// again.
+    pub fn give_up(&self) -> io::Result<bool> {
+        if self.0.exists() {
+            // Whoever made it held its lock before it could be seen, and starts nothing without.
+            return Ok(!self.is_held());
+        }
+        let new = self.beside()?;
+        let marked = File::create(new.0.join("given-up")).and_then(|_| fs::rename(&new.0, &self.0));
+        let Err(error) = marked else { return Ok(true) };
+        let _ = fs::remove_dir_all(&new.0);
+        if is_taken(&error) { Ok(false) } else { Err(error) }
     }
 
     /// Whether an executor lives here.
@@ -236,5 +270,52 @@ impl Place {
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(value)?)?;
         fs::rename(&temporary, self.0.join(name))
+    }
+}
+
+/// Whether a directory could not be put in place because one is there that is not empty.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, Place) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let place = Place::new(dir.path().join("alloc/task/1"));
+        (dir, place)
+    }
+
+    #[test]
+    fn a_run_is_prepared_once_and_is_held_as_soon_as_it_is_there() {
+        let (_dir, place) = place();
+        let lock = place.prepare(&Spec::default()).expect("it is new");
+        assert!(place.is_held());
+        let again = place.prepare(&Spec::default()).expect_err("it is there");
+        assert_eq!(again.to_string(), "this run has been started before, or was given up");
+        assert!(place.is_held() && place.read_spec().is_ok(), "what is there is left alone");
+        drop(lock);
+        assert!(!place.is_held());
+        assert!(place.prepare(&Spec::default()).is_err());
+    }
+
+    #[test]
+    fn a_run_that_was_given_up_is_not_started_by_an_agent_that_was_about_to() {
+        let (_dir, place) = place();
+        assert!(place.give_up().expect("nobody is there"));
+        assert!(place.prepare(&Spec::default()).is_err());
+        assert!(place.give_up().expect("it stays so"));
+        assert!(place.read_started().expect("nothing is damaged").is_none());
+    }
+
+    #[test]
+    fn a_run_that_somebody_holds_is_not_given_up() {
+        let (_dir, place) = place();
+        let lock = place.prepare(&Spec::default()).expect("it is new");
+        assert!(!place.give_up().expect("it is there"));
+        drop(lock);
+        assert!(place.give_up().expect("nobody will start it"));
     }
 }

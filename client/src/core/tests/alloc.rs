@@ -21,7 +21,7 @@ fn a_batch_task_runs_once_and_its_allocation_completes() {
             set-up: [prepare web] pending
             ready web: [sync, start web#1] pending
             started web: [] running
-            exit web 0: [clear web#1, tear down] complete
+            exit web 0: [sync, clear web#1, tear down] complete
             events web: 
                 Received: Task received by client
                 Started: Task started by client
@@ -52,12 +52,12 @@ fn a_service_task_restarts_until_its_attempts_are_used_up() {
             set-up: [prepare web] pending
             ready web: [sync, start web#1] pending
             started web: [] running
-            exit web 0: [clear web#1, prepare web] pending
+            exit web 0: [sync, clear web#1, prepare web] pending
             ready web: [sync, start web#2] pending
             unstarted web no luck: [prepare web] pending
             ready web: [sync, start web#3] pending
             started web: [] running
-            exit web 1: [clear web#3, tear down] failed
+            exit web 1: [sync, clear web#3, tear down] failed
             events web: 
                 Received: Task received by client
                 Started: Task started by client
@@ -139,19 +139,19 @@ fn one_failed_task_takes_its_siblings_with_it() {
             started a: [] running
             ready b: [sync, start b#1] running
             started b: [] running
-            exit a 1: [clear a#1, prepare a] running
+            exit a 1: [sync, clear a#1, prepare a] running
             ready a: [sync, start a#2] running
             started a: [] running
-            exit a 1: [clear a#2, prepare a] running
+            exit a 1: [sync, clear a#2, prepare a] running
             ready a: [sync, start a#3] running
             started a: [] running
-            exit a 1: [clear a#3, kill b#1 in 5s] failed
+            exit a 1: [sync, clear a#3, kill b#1 in 5s] failed
             events b: 
                 Received: Task received by client
                 Started: Task started by client
                 Sibling Task Failed: Task's sibling "a" failed
                 Killing: Sent interrupt. Waiting 5s before force killing
-            exit b 0: [clear b#1, tear down] failed
+            exit b 0: [sync, clear b#1, tear down] failed
             events b: 
                 Received: Task received by client
                 Started: Task started by client
@@ -185,8 +185,8 @@ fn the_end_of_the_leader_is_the_end_of_all() {
             started lead: [] running
             ready log: [sync, start log#1] running
             started log: [] running
-            exit lead 0: [clear lead#1, kill log#1 in 5s] running
-            exit log 0: [clear log#1, tear down] complete
+            exit lead 0: [sync, clear lead#1, kill log#1 in 5s] running
+            exit log 0: [sync, clear log#1, tear down] complete
             events log: 
                 Received: Task received by client
                 Started: Task started by client
@@ -229,14 +229,14 @@ fn tasks_run_in_the_order_of_their_stages() {
             ready proxy: [sync, start proxy#1] pending
             started init: [] running
             started proxy: [] running
-            exit init 0: [clear init#1, prepare main] running
+            exit init 0: [sync, clear init#1, prepare main] running
             ready main: [sync, start main#1] running
             started main: [prepare after] running
             ready after: [sync, start after#1] running
             started after: [] running
-            exit after 0: [clear after#1] running
-            exit main 0: [clear main#1, kill proxy#1 in 5s] running
-            exit proxy 0: [clear proxy#1, prepare end] pending
+            exit after 0: [sync, clear after#1] running
+            exit main 0: [sync, clear main#1, kill proxy#1 in 5s] running
+            exit proxy 0: [sync, clear proxy#1, prepare end] pending
             events proxy: 
                 Received: Task received by client
                 Started: Task started by client
@@ -246,7 +246,7 @@ fn tasks_run_in_the_order_of_their_stages() {
                 Killed: Task successfully killed
             ready end: [sync, start end#1] pending
             started end: [] running
-            exit end 0: [clear end#1, tear down] complete
+            exit end 0: [sync, clear end#1, tear down] complete
             states: after dead, end dead, init dead, main dead, proxy dead
         "#]],
     );
@@ -276,7 +276,7 @@ fn when_prestart_fails_main_never_starts_and_poststop_runs() {
             states: end pending, init dead failed, main dead
             ready end: [sync, start end#1] failed
             started end: [] failed
-            exit end 0: [clear end#1, tear down] failed
+            exit end 0: [sync, clear end#1, tear down] failed
             states: end dead, init dead failed, main dead
         "#]],
     );
@@ -313,12 +313,12 @@ fn a_stop_ends_the_leader_first_and_sidecars_last_and_then_runs_poststop() {
             started a: [] running
             started lead: [] running
             stop: [kill lead#1 in 5s] running
-            exit lead 0: [clear lead#1, kill a#1 in 5s] running
-            exit a 0: [clear a#1, kill proxy#1 in 5s] running
-            exit proxy 0: [clear proxy#1, prepare end] pending
+            exit lead 0: [sync, clear lead#1, kill a#1 in 5s] running
+            exit a 0: [sync, clear a#1, kill proxy#1 in 5s] running
+            exit proxy 0: [sync, clear proxy#1, prepare end] pending
             ready end: [sync, start end#1] pending
             started end: [] running
-            exit end 0: [clear end#1, tear down] complete
+            exit end 0: [sync, clear end#1, tear down] complete
             events a: 
                 Received: Task received by client
                 Started: Task started by client
@@ -365,7 +365,7 @@ fn a_stop_while_the_driver_starts_the_task_stops_it_once_it_runs() {
             ready web: [sync, start web#1] pending
             stop: [] pending
             started web: [kill web#1 in 5s] running
-            exit web 0: [clear web#1, tear down] complete
+            exit web 0: [sync, clear web#1, tear down] complete
             events web: 
                 Received: Task received by client
                 Killing: Sent interrupt. Waiting 5s before force killing
@@ -395,43 +395,43 @@ fn a_shutdown_delay_is_waited_for_or_skipped() {
         group(JobType::Service, "web/3"),
         &story("stop"),
         expect![[r#"
-        start: [set up] pending
-        set-up: [prepare web] pending
-        ready web: [sync, start web#1] pending
-        started web: [] running
-        stop: [] pending
-        states: web pending
-        wait 3: [kill web#1 in 5s] pending
-        exit web 0: [clear web#1, tear down] complete
-        events web: 
-            Received: Task received by client
-            Started: Task started by client
-            Killing: Sent interrupt. Waiting 5s before force killing
-            Waiting for shutdown delay: Waiting for shutdown_delay of 3s before killing the task.
-            Terminated: Exit Code: 0
-            Killed: Task successfully killed
-    "#]],
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            stop: [] pending
+            states: web pending
+            wait 3: [kill web#1 in 5s] pending
+            exit web 0: [sync, clear web#1, tear down] complete
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Waiting for shutdown delay: Waiting for shutdown_delay of 3s before killing the task.
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+        "#]],
     );
     check(
         group(JobType::Service, "web/3"),
         &story("stop now"),
         expect![[r#"
-        start: [set up] pending
-        set-up: [prepare web] pending
-        ready web: [sync, start web#1] pending
-        started web: [] running
-        stop now: [kill web#1 in 5s] pending
-        states: web pending
-        wait 3: [] pending
-        exit web 0: [clear web#1, tear down] complete
-        events web: 
-            Received: Task received by client
-            Started: Task started by client
-            Killing: Sent interrupt. Waiting 5s before force killing
-            Skipping shutdown delay: Skipping shutdown_delay of 3s before killing the task.
-            Terminated: Exit Code: 0
-            Killed: Task successfully killed
-    "#]],
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            stop now: [kill web#1 in 5s] pending
+            states: web pending
+            wait 3: [] pending
+            exit web 0: [sync, clear web#1, tear down] complete
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Killing: Sent interrupt. Waiting 5s before force killing
+                Skipping shutdown delay: Skipping shutdown_delay of 3s before killing the task.
+                Terminated: Exit Code: 0
+                Killed: Task successfully killed
+        "#]],
     );
 }
 
@@ -455,7 +455,27 @@ fn a_group_waits_before_its_tasks_are_stopped() {
             stop: [] running
             wait 3.9: [] running
             wait 0.1: [kill web#1 in 5s] running
-            exit web 0: [clear web#1, tear down] complete
+            exit web 0: [sync, clear web#1, tear down] complete
+        "#]],
+    );
+}
+
+/// An agent that is killed in between would find neither a record of the end nor the run, and start a task again that has done its work.
+#[test]
+fn the_end_of_a_run_is_on_disk_before_its_directory_is_removed() {
+    check(
+        group(JobType::Batch, "web"),
+        "start
+         set-up
+         ready web
+         started web
+         exit web 0",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            exit web 0: [sync, clear web#1, tear down] complete
         "#]],
     );
 }

@@ -43,11 +43,11 @@ fn healthy_after_all_tasks_ran_long_enough_and_a_restart_begins_anew() {
             set-up: [prepare init] pending
             ready init: [sync, start init#1] pending
             started init: [] running
-            exit init 0: [clear init#1, prepare web] pending
+            exit init 0: [sync, clear init#1, prepare web] pending
             ready web: [sync, start web#1] pending
             started web: [] running
             wait 9: [] running
-            exit web 1: [clear web#1, prepare web] pending
+            exit web 1: [sync, clear web#1, prepare web] pending
             ready web: [sync, start web#2] pending
             started web: [] running
             wait 9.9: [] running

@@ -33,10 +33,10 @@ fn restarting_what_runs_leaves_alone_what_has_ended() {
             restart nobody: error "Could not find task runner for task: nobody"
             ready b: [sync, start b#1] running
             started b: [] running
-            exit a 0: [clear a#1] running
+            exit a 0: [sync, clear a#1] running
             restart a: error "Task not running"
             restart running: [kill b#1 in 5s] running
-            exit b 0: [clear b#1, prepare b] pending
+            exit b 0: [sync, clear b#1, prepare b] pending
             ready b: [sync, start b#2] pending
             events b: 
                 Received: Task received by client
@@ -75,18 +75,18 @@ fn restarting_all_runs_ended_tasks_again_in_the_order_of_stages() {
             set-up: [prepare init] pending
             ready init: [sync, start init#1] pending
             started init: [] running
-            exit init 0: [clear init#1, prepare main] pending
+            exit init 0: [sync, clear init#1, prepare main] pending
             ready main: [sync, start main#1] pending
             started main: [] running
             restart all: [kill main#1 in 5s] running
-            exit main 0: [clear main#1, prepare init] pending
+            exit main 0: [sync, clear main#1, prepare init] pending
             states: init pending, main pending
             ready init: [sync, start init#2] pending
             started init: [] running
-            exit init 0: [clear init#2, prepare main] pending
+            exit init 0: [sync, clear init#2, prepare main] pending
             ready main: [sync, start main#2] pending
             started main: [] running
-            exit main 0: [clear main#2, tear down] complete
+            exit main 0: [sync, clear main#2, tear down] complete
             restart all: error "restart of an alloc that should not run"
         "#]],
     );

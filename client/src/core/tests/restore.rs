@@ -22,7 +22,7 @@ fn a_process_that_is_found_goes_on_without_an_event() {
             set-up: [prepare web] running
             ready web: [] running
             events web: 
-            exit web 1: [clear web#3, prepare web] pending
+            exit web 1: [sync, clear web#3, prepare web] pending
             ready web: [sync, start web#4] pending
         "#]],
     );
@@ -75,24 +75,24 @@ fn a_lost_process_waits_for_the_servers_unless_its_job_is_a_system_job() {
         group(JobType::Service, "web"),
         story,
         expect![[r#"
-        restore web=running#3+handle: [recover web#3] running
-        lost web: [clear web#3, set up] pending
-        set-up: [] pending
-        events web: 
-            Failed Restoring Task: failed to restore task; will not run until server is contacted
-        contact: [prepare web] pending
-    "#]],
+            restore web=running#3+handle: [recover web#3] running
+            lost web: [sync, clear web#3, set up] pending
+            set-up: [] pending
+            events web: 
+                Failed Restoring Task: failed to restore task; will not run until server is contacted
+            contact: [prepare web] pending
+        "#]],
     );
     check(
         group(JobType::System, "web"),
         story,
         expect![[r#"
-        restore web=running#3+handle: [recover web#3] running
-        lost web: [clear web#3, set up] pending
-        set-up: [prepare web] pending
-        events web: 
-        contact: [] pending
-    "#]],
+            restore web=running#3+handle: [recover web#3] running
+            lost web: [sync, clear web#3, set up] pending
+            set-up: [prepare web] pending
+            events web: 
+            contact: [] pending
+        "#]],
     );
 }
 
@@ -124,9 +124,9 @@ fn an_ended_task_may_wait_for_its_sibling_and_its_process_is_cleared_without_a_w
             restore a=dead#1+handle b=running#1+handle: [recover a#1, recover b#1] running
             found a: [] running
             found b: [set up] running
-            set-up: [clear a#1, prepare b] running
+            set-up: [sync, clear a#1, prepare b] running
             ready b: [] running
-            exit b 0: [clear b#1, tear down] complete
+            exit b 0: [sync, clear b#1, tear down] complete
             events a: 
         "#]],
     );
@@ -144,7 +144,7 @@ fn a_process_of_an_allocation_that_was_to_stop_is_ended() {
         expect![[r#"
             restore web=running#2+handle: [recover web#2] running
             found web: [kill web#2 in 5s] running
-            exit web 0: [clear web#2, tear down] complete
+            exit web 0: [sync, clear web#2, tear down] complete
             events web: 
                 Terminated: Exit Code: 0
         "#]],

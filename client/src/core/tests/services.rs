@@ -40,8 +40,8 @@ fn services_are_withdrawn_before_anything_is_stopped() {
             update-copy: [announce the group, announce db, announce web] running
             stop: [withdraw the group, withdraw db, withdraw web, kill db#1 in 5s] running
             wait 3: [kill web#1 in 5s] running
-            exit web 0: [clear web#1] running
-            exit db 0: [clear db#1, tear down] complete
+            exit web 0: [sync, clear web#1] running
+            exit db 0: [sync, clear db#1, tear down] complete
         "#]],
     );
 }
@@ -64,11 +64,11 @@ fn a_task_that_restarts_is_not_found_meanwhile() {
             set-up: [prepare web, announce the group] pending
             ready web: [sync, start web#1] pending
             started web: [announce web] running
-            exit web 1: [withdraw web, clear web#1, prepare web] pending
+            exit web 1: [sync, withdraw web, clear web#1, prepare web] pending
             ready web: [sync, start web#2] pending
             started web: [announce web] running
             restart web: [withdraw web, kill web#2 in 5s] running
-            exit web 0: [clear web#2, prepare web] pending
+            exit web 0: [sync, clear web#2, prepare web] pending
         "#]],
     );
 }
@@ -102,7 +102,7 @@ fn what_an_earlier_agent_announced_is_announced_again_or_withdrawn() {
             found web: [withdraw db, set up, announce web] running
             set-up: [prepare web, announce the group] running
             ready web: [] running
-            exit web 0: [withdraw web, clear web#3, prepare web] pending
+            exit web 0: [sync, withdraw web, clear web#3, prepare web] pending
         "#]],
     );
     check(
