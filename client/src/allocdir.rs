@@ -1,12 +1,23 @@
-//! The directories of an allocation: what its tasks share, and what each has for itself. Reading files for requests is in [`crate::fs`].
+//! The directories of an allocation: what its tasks share, what each has for itself, and the agent's own logs of them. All below
+//! [`AllocDir::open`] is reached through [`beneath`](crate::beneath). Reading files for requests is in [`crate::serve`].
+//!
+//! ```text
+//! <alloc_dir>/<id>/            0755, the agent's
+//!             alloc/           0777, shared by the tasks: data, logs, tmp
+//!             <task>/          0777, the task's: local, tmp, secrets (0700, its user's), private (0700, the agent's)
+//! <alloc_dir>/<id>.logs/       0755, the agent's: the logs that it writes, rotates and serves
+//! ```
+//!
+//! Tasks find their logs in `alloc/logs`: files there are second names of the agent's own. What a task does to them changes nothing of what
+//! is served. Tasks with a root of their own see the agent's directory there, read-only.
 
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::FileType;
 use songline_model::AllocId;
+
+use crate::beneath::{Dir, Owner};
 
 /// What the tasks of an allocation share.
 pub(crate) const SHARED: &str = "alloc";
@@ -14,6 +25,8 @@ pub(crate) const SHARED: &str = "alloc";
 pub(crate) const SECRETS: &str = "secrets";
 /// What not even its task may see.
 pub(crate) const PRIVATE: &str = "private";
+/// Where tasks find their logs.
+pub(crate) const SHOWN_LOGS: &str = "alloc/logs";
 
 /// The directory tree of one allocation.
 #[derive(Debug, Clone)]
@@ -26,107 +39,82 @@ impl AllocDir {
         Self { root: parent.join(id.to_string()) }
     }
 
+    /// Its path, for what is told to tasks and to people. Files below it are reached through [`AllocDir::open`].
     pub fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Opens it. Only the agent can change what is above it.
+    pub fn open(&self) -> io::Result<Dir> {
+        Dir::open(&self.root)
+    }
+
+    /// Path of what the tasks share.
     pub fn shared(&self) -> PathBuf {
         self.root.join(SHARED)
     }
 
+    /// Path of the agent's own logs. No task can change anything in it.
     pub fn logs(&self) -> PathBuf {
-        self.shared().join("logs")
+        self.root.with_extension("logs")
     }
 
+    /// Path of a task's directory.
     pub fn task(&self, task: &str) -> PathBuf {
         self.root.join(task)
     }
 
-    /// Makes what the tasks share. Doing it again changes nothing.
+    /// Opens a task's directory.
+    pub fn open_task(&self, task: &str) -> io::Result<Dir> {
+        self.open()?.dir(task)
+    }
+
+    /// Makes what the tasks share. Doing it again changes nothing but what tasks have put in its place.
     pub fn build(&self) -> io::Result<()> {
-        make(&self.root, 0o755)?;
-        make(&self.shared(), 0o777)?;
+        let root = Dir::make(&self.root, 0o755)?;
+        Dir::make(&self.logs(), 0o755)?;
+        let shared = root.make_dir(SHARED, 0o777)?;
         for name in ["data", "logs", "tmp"] {
-            make(&self.shared().join(name), 0o777)?;
+            shared.make_dir(name, 0o777)?;
         }
         Ok(())
     }
 
     /// Makes a task's own directories; `owner` gets what nobody else may read.
-    pub fn build_task(&self, task: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
-        let dir = self.task(task);
-        make(&dir, 0o777)?;
-        make(&dir.join("local"), 0o777)?;
-        make(&dir.join("tmp"), 0o1777)?;
-        make(&dir.join(SECRETS), 0o700)?;
-        make(&dir.join(PRIVATE), 0o700)?;
-        if let Some((uid, gid)) = owner {
-            chown(dir.join(SECRETS), Some(uid), Some(gid))?;
-        }
+    pub fn build_task(&self, task: &str, owner: Option<Owner>) -> io::Result<()> {
+        let dir = self.open()?.make_dir(task, 0o777)?;
+        dir.make_dir("local", 0o777)?;
+        dir.make_dir("tmp", 0o1777)?;
+        dir.make_private(SECRETS, 0o700, owner)?;
+        dir.make_private(PRIVATE, 0o700, None)?;
         Ok(())
     }
 
-    /// Writes a file into a task's secrets that only its owner reads. Whatever stands in its place goes, links too: the task may have made it.
-    pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
-        let path = self.task(task).join(SECRETS).join(name);
-        let unfinished = path.with_extension("unfinished");
-        match fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        file.write_all(content)?;
-        if let Some((uid, gid)) = owner {
-            fchown(&file, Some(uid), Some(gid))?;
-        }
-        fs::rename(&unfinished, &path)
+    /// Whether a task's directory has been made.
+    pub fn has_task(&self, task: &str) -> bool {
+        self.open_task(task).is_ok()
     }
 
-    /// Writes a file below a task's `local` directory. Nothing that a task may have put there leads out of it.
+    /// Writes a file into a task's secrets that only its owner reads. Whatever stands in its place goes, links too.
+    pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<Owner>) -> io::Result<()> {
+        self.open_task(task)?.dir(SECRETS)?.write(name, content, 0o600, owner)
+    }
+
+    /// Writes a file below a task's `local` directory. Whatever stands in its place goes; a link on the way is an error.
     pub fn write_local(&self, task: &str, path: &Path, content: &[u8]) -> io::Result<()> {
-        let open = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut dir = rustix::fs::open(self.task(task).join("local"), open | OFlags::DIRECTORY, Mode::empty())?;
-        let mut names = Vec::new();
-        for part in path.components() {
-            match part {
-                Component::Normal(name) => names.push(name),
-                Component::CurDir | Component::RootDir => {}
-                Component::ParentDir | Component::Prefix(_) => return Err(io::Error::other("the path leads out of the task's directory")),
-            }
-        }
-        let name = names.pop().ok_or_else(|| io::Error::other("the file has no name"))?;
-        for parent in names {
-            match rustix::fs::mkdirat(&dir, parent, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            dir = rustix::fs::openat(&dir, parent, open | OFlags::DIRECTORY, Mode::empty())?;
-        }
-        let flags = open | OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let mode = Mode::from_raw_mode(0o777);
-        let file = rustix::fs::openat(&dir, name, flags, mode)?;
-        // Whatever the process's mask takes away.
-        rustix::fs::fchmod(&file, mode)?;
-        fs::File::from(file).write_all(content)
+        let path: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir | Component::RootDir)).collect();
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| io::Error::other("the file has no name"))?;
+        let dir = self.open_task(task)?.dir("local")?.make_dirs(path.parent().unwrap_or(Path::new("")), 0o777)?;
+        dir.write(name, content, 0o777, None)
     }
 
-    /// Takes over the data of the allocation before this one.
+    /// Takes over the data of the allocation before this one. What is no directory there is not taken.
     pub fn adopt(&self, previous: &AllocDir, tasks: &[&str]) -> io::Result<()> {
-        let shared = previous.shared().join("data");
-        if shared.is_dir() {
-            let data = self.shared().join("data");
-            fs::remove_dir_all(&data)?;
-            fs::rename(shared, data)?;
-        }
+        let (from, to) = (previous.open()?, self.open()?);
+        take(&from.dir(SHARED)?, &to.dir(SHARED)?, "data")?;
         for task in tasks {
-            let local = previous.task(task).join("local");
-            if local.is_dir() {
-                make(&self.task(task), 0o777)?;
-                let own = self.task(task).join("local");
-                if own.exists() {
-                    fs::remove_dir_all(&own)?;
-                }
-                fs::rename(local, own)?;
+            if from.kind(task)? == Some(FileType::Directory) {
+                take(&from.dir(task)?, &to.make_dir(task, 0o777)?, "local")?;
             }
         }
         Ok(())
@@ -134,38 +122,75 @@ impl AllocDir {
 
     /// Removes all of it.
     pub fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        let (Some(parent), Some(name)) = (self.root.parent(), self.root.file_name().and_then(|name| name.to_str())) else {
+            return Err(io::Error::other("an allocation's directory has a name"));
+        };
+        let parent = Dir::open(parent)?;
+        parent.remove_all(name)?;
+        parent.remove_all(&format!("{name}.logs"))
     }
 }
 
-/// Makes a directory with exactly this mode, whatever the process's mask takes away.
-fn make(dir: &Path, mode: u32) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(mode).create(dir)?;
-    fs::set_permissions(dir, fs::Permissions::from_mode(mode))
+fn take(from: &Dir, to: &Dir, name: &str) -> io::Result<()> {
+    if from.kind(name)? == Some(FileType::Directory) {
+        to.remove_all(name)?;
+        from.rename(name, to, name)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    fn built() -> (tempfile::TempDir, AllocDir) {
+        let parent = tempfile::tempdir().expect("a directory");
+        let dir = AllocDir::new(parent.path(), &AllocId::default());
+        dir.build().and_then(|()| dir.build_task("t", None)).expect("builds");
+        (parent, dir)
+    }
 
     #[test]
     fn what_is_written_for_a_task_stays_in_its_directory() -> io::Result<()> {
-        let parent = tempfile::tempdir()?;
-        let dir = AllocDir::new(parent.path(), &AllocId::default());
-        dir.build()?;
-        dir.build_task("t", None)?;
+        let (parent, dir) = built();
         let local = dir.task("t").join("local");
         dir.write_local("t", Path::new("a/b/c.txt"), b"deep")?;
-        assert_eq!(fs::read_to_string(local.join("a/b/c.txt"))?, "deep");
-        std::os::unix::fs::symlink(parent.path(), local.join("out"))?;
-        std::os::unix::fs::symlink(parent.path().join("file"), local.join("link"))?;
-        for path in ["../x", "out/x", "link", "", "/"] {
+        assert_eq!(std::fs::read_to_string(local.join("a/b/c.txt"))?, "deep");
+        symlink(parent.path(), local.join("out"))?;
+        symlink(parent.path().join("file"), local.join("link"))?;
+        for path in ["../x", "out/x", "", "/", "a/../../x"] {
             assert!(dir.write_local("t", Path::new(path), b"x").is_err(), "{path}");
         }
+        dir.write_local("t", Path::new("/link"), b"x")?;
+        assert!(std::fs::symlink_metadata(local.join("link"))?.is_file());
         assert!(!parent.path().join("x").exists() && !parent.path().join("file").exists());
+        Ok(())
+    }
+
+    #[test]
+    fn task_whose_name_is_a_path_gets_no_directory() {
+        let (_parent, dir) = built();
+        for name in ["..", ".", "", "a/b", "../x"] {
+            assert!(dir.build_task(name, None).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn data_that_is_a_link_is_not_taken_over() -> io::Result<()> {
+        let (parent, previous) = built();
+        let dir = AllocDir::new(parent.path(), &AllocId::from_bytes([1; 16]));
+        dir.build()?;
+        std::fs::create_dir(parent.path().join("out"))?;
+        std::fs::remove_dir(previous.shared().join("data"))?;
+        symlink(parent.path().join("out"), previous.shared().join("data"))?;
+        std::fs::write(previous.task("t").join("local/kept"), "kept")?;
+        dir.adopt(&previous, &["t", "gone"])?;
+        assert!(std::fs::symlink_metadata(dir.shared().join("data"))?.is_dir());
+        assert_eq!(std::fs::read_to_string(dir.task("t").join("local/kept"))?, "kept");
+        dir.remove()?;
+        assert!(!dir.root().exists() && !dir.logs().exists() && parent.path().join("out").exists());
         Ok(())
     }
 }

@@ -3,10 +3,11 @@
 
 mod place;
 mod source;
+mod unpack;
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -16,6 +17,7 @@ use songline_model::{TaskArtifact, with_sources};
 use tokio::io::AsyncWriteExt;
 
 use crate::allocdir::PRIVATE;
+use crate::beneath::Dir;
 use source::{Checksum, Kind, Source};
 
 /// How many are fetched at a time.
@@ -28,6 +30,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 const BYTES_MAX: u64 = 100_000_000_000;
 /// The file in a task's private directory that says which have been fetched.
 const DONE: &str = "artifacts.done";
+/// What is downloaded is first called so, in a directory of the agent's.
+const DOWNLOAD: &str = "download";
 
 /// Why an artifact could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,19 @@ pub(crate) struct Dirs {
     pub task: PathBuf,
 }
 
+impl Dirs {
+    /// Opens the allocation's directory.
+    fn open(&self) -> io::Result<Dir> {
+        Dir::open(&self.alloc)
+    }
+
+    /// Opens what only the agent sees of the task's directory.
+    fn private(&self) -> io::Result<Dir> {
+        let task = self.task.strip_prefix(&self.alloc).map_err(io::Error::other)?;
+        self.open()?.dir(task)?.make_private(PRIVATE, 0o700, None)
+    }
+}
+
 /// An artifact whose texts are replaced by what they stand for on this node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
@@ -92,7 +109,7 @@ pub(crate) struct Wanted {
 
 /// Which of these have not been fetched before, each with its name in the task's notes.
 pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<(String, Wanted)> {
-    let known = fs::read_to_string(dirs.task.join(PRIVATE).join(DONE)).unwrap_or_default();
+    let known = dirs.private().and_then(|private| io::read_to_string(private.read(DONE)?)).unwrap_or_default();
     wanted.map(|wanted| (key(&wanted.artifact), wanted)).filter(|(key, _)| !known.lines().any(|line| line == key)).collect()
 }
 
@@ -100,11 +117,10 @@ pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<
 pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs) -> Result<(), String> {
     let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build();
     let client = client.map_err(|error| format!("failed to download artifacts: {error}"))?;
-    let done = dirs.task.join(PRIVATE).join(DONE);
     let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| {
-        let (client, done) = (client.clone(), done.clone());
+        let client = client.clone();
         async move {
-            let fetched = fetch(&client, &wanted.artifact, dirs, at).await.and_then(|()| remember(&done, &key));
+            let fetched = fetch(&client, &wanted.artifact, dirs, at).await.and_then(|()| remember(dirs, &key));
             fetched.map_err(|error| format!("failed to download artifact {:?}: {error}", wanted.named))
         }
     });
@@ -117,8 +133,8 @@ fn key(artifact: &TaskArtifact) -> String {
     hex(&Sha256::digest(serde_json::to_vec(artifact).unwrap_or_default()))
 }
 
-fn remember(done: &Path, key: &str) -> Result<(), ArtifactError> {
-    let file = fs::OpenOptions::new().create(true).append(true).open(done);
+fn remember(dirs: &Dirs, key: &str) -> Result<(), ArtifactError> {
+    let file = dirs.private().and_then(|private| private.append(DONE, 0o600));
     file.and_then(|mut file| writeln!(file, "{key}")).map_err(doing("noting what was downloaded"))
 }
 
@@ -126,28 +142,22 @@ async fn fetch(client: &reqwest::Client, artifact: &TaskArtifact, dirs: &Dirs, a
     let source = Source::parse(&artifact.getter_source, artifact.getter_options.iter().flatten()).map_err(ArtifactError::Invalid)?;
     let to = place::destination(dirs, &artifact.relative_dest)?;
     // Nobody but this agent gets in there, so nothing changes between looking and using.
-    let staging = dirs.task.join(PRIVATE).join(format!("artifact-{at}"));
-    clear(&staging)?;
-    fs::create_dir_all(&staging).map_err(doing("making a directory"))?;
+    let private = dirs.private().map_err(doing("opening a directory"))?;
+    let name = format!("artifact-{at}");
+    private.remove_all(&name).map_err(doing("clearing up"))?;
+    let staging = private.make_dir(&name, 0o700).map_err(doing("making a directory"))?;
     let result = async {
-        let file = staging.join("download");
-        download(client, &source, artifact, &file).await?;
-        let (dirs, staging, mode) = (dirs.clone(), staging.clone(), artifact.getter_mode.clone());
-        let placed = tokio::task::spawn_blocking(move || place::put(&dirs, &source, &mode, &file, &staging, &to));
+        let file = staging.create(DOWNLOAD, 0o644).map_err(doing("making a file"))?;
+        download(client, &source, artifact, file).await?;
+        let (dirs, mode) = (dirs.clone(), artifact.getter_mode.clone());
+        let placed = tokio::task::spawn_blocking(move || place::put(&dirs, &source, &mode, &staging, &to));
         placed.await.map_err(|error| ArtifactError::Invalid(error.to_string()))?
     };
     let result = result.await;
-    result.and(clear(&staging))
+    result.and(private.remove_all(&name).map_err(doing("clearing up")))
 }
 
-fn clear(dir: &Path) -> Result<(), ArtifactError> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(doing("clearing up")(error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-async fn download(client: &reqwest::Client, source: &Source, artifact: &TaskArtifact, to: &Path) -> Result<(), ArtifactError> {
+async fn download(client: &reqwest::Client, source: &Source, artifact: &TaskArtifact, to: File) -> Result<(), ArtifactError> {
     // Without the address: it may hold what is nobody's business.
     let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
     let mut request = client.get(source.url.clone());
@@ -158,7 +168,7 @@ async fn download(client: &reqwest::Client, source: &Source, artifact: &TaskArti
     if !answer.status().is_success() {
         return Err(ArtifactError::Status(answer.status().as_u16()));
     }
-    let mut file = tokio::fs::File::create(to).await.map_err(doing("making a file"))?;
+    let mut file = tokio::fs::File::from_std(to);
     let (mut hash, mut length) = (Hasher::new(source.checksum.as_ref()), 0);
     let mut body = answer.bytes_stream();
     while let Some(part) = body.next().await {

@@ -99,6 +99,10 @@ pub struct TaskConfig {
     pub task_dir: PathBuf,
     /// The directory that the tasks of the allocation share, on the host.
     pub shared_dir: PathBuf,
+    /// The agent's own directory of logs, on the host.
+    pub log_dir: PathBuf,
+    /// The allocation's directory on the host.
+    pub alloc_dir: PathBuf,
     /// How many log files are kept.
     pub log_files_max: u64,
     /// How large one becomes, in bytes.
@@ -115,13 +119,6 @@ pub struct TaskConfig {
     pub cores: Vec<u64>,
     /// Directories of the host to be seen inside: from, to, whether read-only.
     pub mounts: Vec<(PathBuf, PathBuf, bool)>,
-}
-
-impl TaskConfig {
-    /// Where its logs go.
-    pub fn log_dir(&self) -> PathBuf {
-        self.shared_dir.join("logs")
-    }
 }
 
 /// What a driver says of itself.

@@ -6,6 +6,7 @@ mod about;
 mod agent;
 mod allocdir;
 mod artifact;
+mod beneath;
 pub mod cgroup;
 mod clock;
 mod config;

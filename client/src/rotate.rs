@@ -1,13 +1,21 @@
-//! Log files of a task that rotate: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. Reading them is elsewhere.
+//! Log files of a task that rotate: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. They are in a directory of the agent's
+//! that no task can change, and have second names where tasks look for them. Reading them is elsewhere.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::beneath::Dir;
+
+/// Mode of a log file: tasks of any user read it.
+const MODE: u32 = 0o644;
 
 /// Appends to the newest file of a task's log.
 #[derive(Debug)]
 pub struct RotatingFile {
-    dir: PathBuf,
+    dir: Dir,
+    /// Where tasks find the files, as long as they leave it as it is.
+    shown: Option<Dir>,
     base: String,
     files_max: u64,
     file_bytes_max: u64,
@@ -17,20 +25,26 @@ pub struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Goes on with the newest file there is, so that a restarted task continues its log.
-    pub fn open(dir: &Path, base: &str, files_max: u64, file_bytes_max: u64) -> io::Result<Self> {
-        let index = indexes(dir, base)?.last().copied().unwrap_or(0);
-        let file = append(&path(dir, base, index))?;
+    /// Goes on with the newest file there is, so that a restarted task continues its log. Something that is no regular file is an error.
+    pub fn open(dir: &Path, shown: Option<Dir>, base: &str, files_max: u64, file_bytes_max: u64) -> io::Result<Self> {
+        let dir = Dir::open(dir)?;
+        let index = indexes(&dir, base)?.last().copied().unwrap_or(0);
+        let file = dir.append(&name(base, index), MODE)?;
         let written = file.metadata()?.len();
-        Ok(Self {
-            dir: dir.to_owned(),
+        let log = Self {
+            dir,
+            shown,
             base: base.to_owned(),
             files_max: files_max.max(1),
             file_bytes_max: file_bytes_max.max(1),
             index,
             written,
             file,
-        })
+        };
+        for index in indexes(&log.dir, base)? {
+            log.show(index);
+        }
+        Ok(log)
     }
 
     /// Writes all of `bytes`, over as many files as it takes.
@@ -50,36 +64,44 @@ impl RotatingFile {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.index += 1;
-        self.file = append(&path(&self.dir, &self.base, self.index))?;
+        self.file = self.dir.append(&name(&self.base, self.index), MODE)?;
         self.written = 0;
+        self.show(self.index);
         for old in indexes(&self.dir, &self.base)? {
             if old + self.files_max <= self.index {
-                fs::remove_file(path(&self.dir, &self.base, old))?;
+                self.dir.remove(&name(&self.base, old))?;
+                self.hide(old);
             }
         }
         Ok(())
     }
+
+    /// Lets tasks find a file. That a task has put something in the way is its own loss.
+    fn show(&self, index: u64) {
+        if let Some(shown) = &self.shown {
+            let _ = self.dir.link(&name(&self.base, index), shown);
+        }
+    }
+
+    fn hide(&self, index: u64) {
+        if let Some(shown) = &self.shown {
+            let _ = shown.remove(&name(&self.base, index));
+        }
+    }
 }
 
 /// The numbers of a log's files, ascending.
-pub fn indexes(dir: &Path, base: &str) -> io::Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        let index: Option<u64> = name.to_str().and_then(|name| name.strip_prefix(base)?.strip_prefix('.')?.parse().ok());
-        found.extend(index);
-    }
+pub fn indexes(dir: &Dir, base: &str) -> io::Result<Vec<u64>> {
+    let names = dir.names()?;
+    let index = |name: &std::ffi::OsString| name.to_str()?.strip_prefix(base)?.strip_prefix('.')?.parse().ok();
+    let mut found: Vec<u64> = names.iter().filter_map(index).collect();
     found.sort_unstable();
     Ok(found)
 }
 
-/// Where file `index` of a log is.
-pub fn path(dir: &Path, base: &str, index: u64) -> PathBuf {
-    dir.join(format!("{base}.{index}"))
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+/// What file `index` of a log is called.
+pub fn name(base: &str, index: u64) -> String {
+    format!("{base}.{index}")
 }
 
 #[cfg(test)]
@@ -88,14 +110,28 @@ mod tests {
 
     #[test]
     fn a_log_keeps_its_newest_files_and_goes_on_after_a_restart() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut log = RotatingFile::open(dir.path(), "web.stdout", 2, 4).expect("opens");
+        let parent = tempfile::tempdir().expect("a directory");
+        let shown = || Dir::make(&parent.path().join("shown"), 0o777).expect("makes");
+        let dir = parent.path().join("own");
+        let own = Dir::make(&dir, 0o755).expect("makes");
+        let mut log = RotatingFile::open(&dir, Some(shown()), "web.stdout", 2, 4).expect("opens");
         log.write(b"abcdefghij").expect("writes");
-        assert_eq!(indexes(dir.path(), "web.stdout").expect("lists"), [1, 2]);
+        assert_eq!(indexes(&own, "web.stdout").expect("lists"), [1, 2]);
         drop(log);
-        let mut log = RotatingFile::open(dir.path(), "web.stdout", 2, 4).expect("opens again");
+        let mut log = RotatingFile::open(&dir, Some(shown()), "web.stdout", 2, 4).expect("opens again");
         log.write(b"kl").expect("writes");
-        let read = |index| fs::read_to_string(path(dir.path(), "web.stdout", index)).expect("reads");
-        assert_eq!((read(1), read(2)), ("efgh".to_owned(), "ijkl".to_owned()));
+        for dir in [&dir, &parent.path().join("shown")] {
+            let read = |index| std::fs::read_to_string(dir.join(name("web.stdout", index))).expect("reads");
+            assert_eq!((read(1), read(2)), ("efgh".to_owned(), "ijkl".to_owned()));
+        }
+        assert_eq!(indexes(&shown(), "web.stdout").expect("lists"), [1, 2]);
+    }
+
+    #[test]
+    fn log_that_is_a_pipe_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("web.stdout.0"), rustix::fs::Mode::RWXU).expect("makes");
+        let refused = RotatingFile::open(dir.path(), None, "web.stdout", 2, 4).expect_err("is refused");
+        assert_eq!(refused.to_string(), "not a regular file");
     }
 }

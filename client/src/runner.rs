@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::allocdir::AllocDir;
+use crate::beneath::Dir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
@@ -523,9 +524,10 @@ impl Shell {
     async fn destroy(&mut self) {
         let id = self.id();
         self.shared.state.forget(&id).await;
-        let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir().join(id.to_string()));
+        let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
         let removed = tokio::task::spawn_blocking(move || {
-            let _ = std::fs::remove_dir_all(runs);
+            // There are none before a task has run.
+            let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(&id.to_string()));
             dir.remove()
         })
         .await;

@@ -2,17 +2,13 @@
 //! is, whose it is, and that it goes with the task.
 
 use std::fmt;
-use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, chownat, open, unlinkat};
 use tokio::net::UnixListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::allocdir::{AllocDir, SECRETS};
+use crate::allocdir::{AllocDir, PRIVATE, SECRETS};
+use crate::beneath::Owner;
 
 /// The socket's name among the secrets.
 const SOCKET: &str = "api.sock";
@@ -24,36 +20,36 @@ pub trait TaskApi: fmt::Debug + Send + Sync {
 }
 
 /// Makes the socket of a task anew, and lets `api` answer on it as long as the guard lives. `owner`: the task's user.
-pub(crate) fn serve(api: &dyn TaskApi, dir: &AllocDir, task: &str, owner: Option<(u32, u32)>) -> io::Result<DropGuard> {
-    let listener = bind(&dir.task(task).join(SECRETS), owner)?;
+pub(crate) fn serve(api: &dyn TaskApi, dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<DropGuard> {
+    let listener = bind(dir, task, owner)?;
     let until = CancellationToken::new();
     api.serve(listener, until.clone());
     Ok(until.drop_guard())
 }
 
-fn bind(secrets: &std::path::Path, owner: Option<(u32, u32)>) -> io::Result<UnixListener> {
-    // The directory is the task's own: no link there leads elsewhere. Through its descriptor its path is short, as paths of sockets must be.
-    let dir = open(secrets, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    match unlinkat(&dir, SOCKET, AtFlags::empty()) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(SOCKET);
-    let listener = UnixListener::bind(&path)?;
-    let owned = match owner {
-        Some((uid, gid)) => chownat(&dir, SOCKET, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW).is_ok(),
-        None => true,
-    };
+fn bind(dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<UnixListener> {
+    let task = dir.open_task(task)?;
+    // Made where only the agent is, and moved when it is complete: among the secrets the task could put something else in its place before
+    // it has its mode. Through a descriptor its path is short, as paths of sockets must be.
+    let private = task.make_private(PRIVATE, 0o700, None)?;
+    private.remove_all(SOCKET)?;
+    let listener = UnixListener::bind(private.path_of(SOCKET))?;
+    let socket = private.entry(SOCKET)?;
+    let owned = owner.is_none_or(|owner| socket.set_owner(owner).is_ok());
     // Of a task that cannot own it, the directory keeps others away.
-    fs::set_permissions(&path, Permissions::from_mode(if owned { 0o600 } else { 0o666 }))?;
+    socket.set_mode(if owned { 0o600 } else { 0o666 })?;
+    private.replace(SOCKET, &task.make_private(SECRETS, 0o700, owner)?, SOCKET)?;
     Ok(listener)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Read;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
     use std::sync::Arc;
 
     use songline_model::AllocId;

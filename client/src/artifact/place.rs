@@ -1,17 +1,20 @@
-//! Unpacking what was fetched, and putting it where the job wants it: never outside the allocation's directory, never through a link that a
-//! task has made, never more than may be.
+//! Putting what was fetched where the job wants it: never outside the allocation's directory, never through a link that a task has made. Every
+//! step is taken from an open directory, so nothing that a task swaps in meanwhile changes where files go.
 
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::source::{Archive, Source};
-use super::{ArtifactError, BYTES_MAX, Dirs, doing};
+use super::unpack::unpack;
+use super::{ArtifactError, BYTES_MAX, DOWNLOAD, Dirs, doing};
+use crate::beneath::Dir;
 
-/// How many files one archive may have.
-const FILES_MAX: u64 = 4096;
+/// What was unpacked is called so, beside the download.
+const UNPACKED: &str = "unpacked";
 
 /// Where an artifact goes, below the allocation's directory. Links are looked at when it is put there.
 pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
@@ -33,114 +36,97 @@ pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, Artifact
 }
 
 /// Puts a fetched file, or what is in it, to its place. `to` is below the allocation's directory.
-pub(super) fn put(dirs: &Dirs, source: &Source, mode: &str, file: &Path, staging: &Path, to: &Path) -> Result<(), ArtifactError> {
+pub(super) fn put(dirs: &Dirs, source: &Source, mode: &str, staging: &Dir, to: &Path) -> Result<(), ArtifactError> {
+    let file = staging.read(DOWNLOAD).map_err(doing("opening a file"))?;
     let made = match source.archive {
         Archive::None if mode == "dir" => return Err(ArtifactError::Invalid("source is a file, and a directory is wanted".to_owned())),
-        Archive::None => file.to_owned(),
+        Archive::None => DOWNLOAD,
         Archive::Gz => {
-            let whole = staging.join("unpacked");
-            let mut out = File::create(&whole).map_err(doing("making a file"))?;
-            let packed = MultiGzDecoder::new(File::open(file).map_err(doing("opening a file"))?);
-            let length = io::copy(&mut packed.take(BYTES_MAX + 1), &mut out).map_err(doing("unpacking"))?;
+            let mut out = staging.create(UNPACKED, 0o644).map_err(doing("making a file"))?;
+            let length = io::copy(&mut MultiGzDecoder::new(file).take(BYTES_MAX + 1), &mut out).map_err(doing("unpacking"))?;
             within("its unpacked size in bytes", length, BYTES_MAX)?;
-            whole
+            UNPACKED
         }
-        Archive::Tar => unpack(File::open(file).map_err(doing("opening a file"))?, staging)?,
-        Archive::TarGz => unpack(MultiGzDecoder::new(File::open(file).map_err(doing("opening a file"))?), staging)?,
+        Archive::Tar | Archive::TarGz => UNPACKED,
     };
+    let root = dirs.open().map_err(doing("opening a directory"))?;
     match (source.archive, mode) {
         (Archive::Tar | Archive::TarGz, "file") => Err(ArtifactError::Invalid("source is a directory, and a file is wanted".to_owned())),
         (Archive::Tar | Archive::TarGz, _) => {
-            let wanted = below(&made, &source.subdir)?;
-            merge(&wanted, &solid_dir(&dirs.alloc, to)?)
+            let into = staging.make_dir(UNPACKED, 0o755).map_err(doing("making a directory"))?;
+            let file = staging.read(DOWNLOAD).map_err(doing("opening a file"))?;
+            if source.archive == Archive::Tar {
+                unpack(file, &into)?
+            } else {
+                unpack(MultiGzDecoder::new(file), &into)?
+            }
+            let wanted = into.dir(&source.subdir);
+            let wanted = wanted.map_err(|_| ArtifactError::Invalid(format!("the archive has no directory {:?}", source.subdir)))?;
+            let to = solid_dir(&root, to)?;
+            merge(&wanted, &to, &to, Path::new(""))
         }
         (Archive::None | Archive::Gz, "file") => {
             let name = to.file_name().ok_or_else(|| ArtifactError::Invalid("the destination has no name".to_owned()))?;
-            let dir = solid_dir(&dirs.alloc, to.parent().unwrap_or(Path::new("")))?;
-            fs::rename(&made, dir.join(name)).map_err(doing("moving a file to its place"))
+            let dir = solid_dir(&root, to.parent().unwrap_or(Path::new("")))?;
+            staging.rename(made, &dir, name).map_err(doing("moving a file to its place"))
         }
         (Archive::None | Archive::Gz, _) => {
             let name = if source.archive == Archive::Gz { source.filename.trim_end_matches(".gz") } else { &source.filename };
             if name.is_empty() {
                 return Err(ArtifactError::Invalid("the source has no file name".to_owned()));
             }
-            fs::rename(&made, solid_dir(&dirs.alloc, to)?.join(name)).map_err(doing("moving a file to its place"))
+            staging.rename(made, &solid_dir(&root, to)?, name).map_err(doing("moving a file to its place"))
         }
     }
 }
 
-fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError> {
+pub(super) fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError> {
     if count > most { Err(ArtifactError::TooMuch { what, most }) } else { Ok(()) }
 }
 
-fn unpack(packed: impl Read, staging: &Path) -> Result<PathBuf, ArtifactError> {
-    let into = staging.join("unpacked");
-    fs::create_dir_all(&into).map_err(doing("making a directory"))?;
-    // What an archive says of a size may be a lie: what is read is counted.
-    let mut archive = tar::Archive::new(packed.take(BYTES_MAX));
-    let (mut files, mut bytes) = (0, 0);
-    for entry in archive.entries().map_err(doing("unpacking"))? {
-        let mut entry = entry.map_err(doing("unpacking"))?;
-        files += 1;
-        bytes += entry.size();
-        within("its number of files", files, FILES_MAX)?;
-        within("its unpacked size in bytes", bytes, BYTES_MAX)?;
-        let kind = entry.header().entry_type();
-        if kind.is_pax_global_extensions() {
-            continue;
-        }
-        if !(kind.is_file() || kind.is_dir() || kind.is_symlink() || kind.is_hard_link()) {
-            return Err(ArtifactError::Invalid("the archive has something that is no file, directory or link".to_owned()));
-        }
-        if !entry.unpack_in(&into).map_err(doing("unpacking"))? {
-            return Err(ArtifactError::Invalid("the archive has a path that leads out of it".to_owned()));
-        }
-    }
-    Ok(into)
-}
-
-/// A directory of what was unpacked, reached without links.
-fn below(root: &Path, subdir: &str) -> Result<PathBuf, ArtifactError> {
-    let mut dir = root.to_owned();
-    for part in Path::new(subdir).components() {
-        dir.push(part);
-        let is_dir = fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_dir());
-        if !is_dir || !matches!(part, Component::Normal(_)) {
-            return Err(ArtifactError::Invalid(format!("the archive has no directory {subdir:?}")));
-        }
-    }
-    Ok(dir)
-}
-
 /// Makes a directory below another. None of its parts may be a link: a task may have made it.
-fn solid_dir(root: &Path, below: &Path) -> Result<PathBuf, ArtifactError> {
-    let mut dir = root.to_owned();
-    for part in below.components() {
-        dir.push(part);
-        ensure_dir(&dir)?;
-    }
-    Ok(dir)
+fn solid_dir(root: &Dir, below: &Path) -> Result<Dir, ArtifactError> {
+    root.make_dirs(below, 0o755).map_err(in_the_way)
 }
 
-fn ensure_dir(dir: &Path) -> Result<(), ArtifactError> {
-    match fs::symlink_metadata(dir) {
-        Ok(meta) if meta.is_dir() => Ok(()),
-        Ok(_) => Err(ArtifactError::Invalid("artifact destination has something in its way that is no directory".to_owned())),
-        Err(_) => fs::create_dir(dir).map_err(doing("making a directory")),
+fn in_the_way(error: io::Error) -> ArtifactError {
+    let other = [Errno::NOTDIR, Errno::LOOP].map(|errno| Some(errno.raw_os_error()));
+    if other.contains(&error.raw_os_error()) {
+        return ArtifactError::Invalid("artifact destination has something in its way that is no directory".to_owned());
     }
+    doing("making a directory")(error)
 }
 
-/// Moves everything of one directory into another, over what is there.
-fn merge(from: &Path, to: &Path) -> Result<(), ArtifactError> {
-    for entry in fs::read_dir(from).map_err(doing("reading a directory"))? {
-        let entry = entry.map_err(doing("reading a directory"))?;
-        let target = to.join(entry.file_name());
-        if entry.file_type().map_err(doing("reading a directory"))?.is_dir() && target.symlink_metadata().is_ok() {
-            ensure_dir(&target)?;
-            merge(&entry.path(), &target)?;
-        } else {
-            fs::rename(entry.path(), target).map_err(doing("moving a file to its place"))?;
+/// Moves everything of one directory into another, over what is there. `at` is where `to` is below the destination `root`: a link is made
+/// anew there, so that it is known to stay below.
+fn merge(from: &Dir, to: &Dir, root: &Dir, at: &Path) -> Result<(), ArtifactError> {
+    let moving = doing("moving a file to its place");
+    for name in from.names().map_err(doing("reading a directory"))? {
+        let entry = from.entry(&name).map_err(doing("reading a directory"))?;
+        match entry.kind() {
+            FileType::Directory => {
+                let mode = entry.stat().st_mode & 0o777;
+                let made = match to.kind(&name).map_err(doing("reading a directory"))? {
+                    None => to.make_dirs(&name, mode),
+                    Some(_) => to.dir(&name),
+                };
+                merge(&entry.into_dir().map_err(doing("reading a directory"))?, &made.map_err(in_the_way)?, root, &at.join(&name))?;
+            }
+            FileType::Symlink => {
+                let target = entry.target().map_err(doing("reading a directory"))?;
+                to.remove(&name).map_err(&moving)?;
+                place_link(root, &at.join(&name), &target).map_err(&moving)?;
+            }
+            _ => from.rename(&name, to, &name).map_err(&moving)?,
         }
     }
     Ok(())
+}
+
+/// Makes a link that stays below `root`. In place of one that would not there is an empty file.
+pub(super) fn place_link(root: &Dir, at: &Path, target: &Path) -> io::Result<()> {
+    match root.symlink(at, target) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => root.create(at, 0o644).map(drop),
+        made => made,
+    }
 }

@@ -1,6 +1,5 @@
 //! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, as far as the kernel lets.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::cgroup;
 use super::raw_exec::logs;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::beneath::Dir;
 use crate::cgroup::hierarchy::{Hierarchy, Limits};
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
@@ -83,7 +83,8 @@ impl Driver for Exec {
                 return Err(fail(print.description.to_string()));
             }
             // Whoever the task runs as has to get through its root.
-            std::fs::set_permissions(&task.task_dir, std::fs::Permissions::from_mode(0o755))
+            Dir::open(&task.task_dir)
+                .and_then(|dir| dir.set_mode(0o755))
                 .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;
             let spec = Spec {
                 command: text(&task.config, "command").into(),
@@ -119,8 +120,10 @@ fn binds(task: &TaskConfig) -> Vec<Bind> {
     let host = HOST_DIRS.iter().filter(exists).map(|dir| Bind { from: dir.into(), to: dir.into(), read_only: true });
     let devices = DEVICES.iter().filter(exists).map(|file| Bind { from: file.into(), to: file.into(), read_only: false });
     let shared = Bind { from: task.shared_dir.clone(), to: "/alloc".into(), read_only: false };
+    // Over what the tasks share: logs are the agent's.
+    let logs = Bind { from: task.log_dir.clone(), to: "/alloc/logs".into(), read_only: true };
     let mounts = task.mounts.iter().map(|(from, to, read_only)| Bind { from: from.clone(), to: to.clone(), read_only: *read_only });
-    host.chain(devices).chain([shared]).chain(mounts).collect()
+    host.chain(devices).chain([shared, logs]).chain(mounts).collect()
 }
 
 /// How much a task may use.

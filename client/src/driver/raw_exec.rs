@@ -4,12 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::FileType;
 use serde_json::{Map, Value};
 use songline_model::Blob;
 
 use super::cgroup;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
+use crate::beneath::Dir;
 use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
@@ -81,7 +83,8 @@ impl Driver for RawExec {
 /// Where a task's output goes.
 pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
     (!task.log_disabled).then(|| LogSpec {
-        dir: task.log_dir(),
+        dir: task.log_dir.clone(),
+        alloc_dir: Some(task.alloc_dir.clone()),
         stdout: format!("{}.stdout", task.id.task),
         stderr: format!("{}.stderr", task.id.task),
         files_max: task.log_files_max,
@@ -116,12 +119,7 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
     if command.is_empty() {
         return None;
     }
-    let own = [task_dir.join("local").join(command), task_dir.join(command)].into_iter().find(|path| path.is_file());
-    if let Some(path) = own {
-        // What was put there, by a template say, may lack the permission.
-        if let Ok(meta) = path.metadata() {
-            let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(meta.permissions().mode() | 0o555));
-        }
+    if let Some(path) = own(task_dir, Path::new(command)) {
         return Some(path);
     }
     if command.contains('/') {
@@ -131,6 +129,21 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
     std::env::split_paths(&search)
         .map(|dir| dir.join(command))
         .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+}
+
+/// The program's file in a task's directory, or in the `local` there. A link that leads out of the directory is no program of the task's.
+fn own(task_dir: &Path, command: &Path) -> Option<PathBuf> {
+    let dir = Dir::open(task_dir).ok()?;
+    let places = match command.strip_prefix(task_dir) {
+        Ok(below) => vec![below.to_owned()],
+        Err(_) => vec![Path::new("local").join(command), command.to_owned()],
+    };
+    places.into_iter().find_map(|path| {
+        let found = dir.find(&path).ok().filter(|found| found.kind() == FileType::RegularFile)?;
+        // What was put there, by a template say, may lack the permission.
+        let _ = found.set_mode(found.stat().st_mode & 0o7777 | 0o555);
+        Some(task_dir.join(path))
+    })
 }
 
 #[cfg(test)]

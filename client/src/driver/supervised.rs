@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::session::{self, CommandEnd, Ends};
 use super::{Boxed, Process, RunId};
+use crate::beneath::Dir;
 use crate::cgroup::Cgroups;
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
@@ -142,8 +143,8 @@ impl Supervisors {
                 tracing::warn!(?run, error, "ending the leftover of a run");
             }
         }
-        let dir = place.dir().to_owned();
-        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(dir)).await;
+        let (dir, name) = (self.runs_dir.join(run.alloc.to_string()).join(run.task.as_str()), run.run.to_string());
+        let removed = tokio::task::spawn_blocking(move || Dir::open(&dir).and_then(|runs| runs.remove_all(&name))).await;
         if let Ok(Err(error)) = removed
             && error.kind() != io::ErrorKind::NotFound
         {

@@ -11,6 +11,8 @@ use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
 use serde::{Deserialize, Serialize};
 
 use super::open_both_ways;
+use crate::allocdir::SHOWN_LOGS;
+use crate::beneath::Dir;
 use crate::cgroup::{Cgroups, NewCgroups};
 use crate::rotate::RotatingFile;
 
@@ -38,8 +40,10 @@ pub struct Spec {
 /// Where and how much a task may log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogSpec {
-    /// The directory of the files.
+    /// The directory of the files, which only the agent can change.
     pub dir: PathBuf,
+    /// The allocation's directory, whose tasks find the files in `alloc/logs`, too; absent: nowhere else.
+    pub alloc_dir: Option<PathBuf>,
     /// Name of the standard output's files, without their number.
     pub stdout: String,
     /// Name of the standard error's files, without their number.
@@ -53,7 +57,9 @@ pub struct LogSpec {
 impl LogSpec {
     /// One of the two logs.
     pub fn open(&self, base: &str) -> io::Result<RotatingFile> {
-        RotatingFile::open(&self.dir, base, self.files_max, self.file_bytes_max)
+        // A task may have put something else in that place: then it finds nothing there.
+        let shown = self.alloc_dir.as_ref().and_then(|dir| Dir::open(dir).ok()?.dir(SHOWN_LOGS).ok());
+        RotatingFile::open(&self.dir, shown, base, self.files_max, self.file_bytes_max)
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) async fn set_up_task(
         format!("prestart hook {hook:?} failed: {error}")
     };
     let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
-    if !dir.task(name).exists() {
+    if !dir.has_task(name) {
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
     }
     let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
@@ -122,6 +122,8 @@ pub(super) async fn set_up_task(
         env: env.vars,
         task_dir: dir.task(name),
         shared_dir: dir.shared(),
+        log_dir: dir.logs(),
+        alloc_dir: dir.root().to_owned(),
         log_files_max: positive(logs.max_files, 10),
         log_file_bytes_max: positive(logs.max_file_size_mb, 10) << 20,
         log_disabled: logs.disabled,

@@ -1,82 +1,85 @@
-//! Files of an allocation's directory: which may be seen, what they are. Nothing outside the directory is reached, by no spelling and no link.
+//! Files of an allocation's directory: which may be seen, what they are. What lies outside the directory is not reached, by no spelling and no
+//! link: that is seen to by [`beneath`](crate::beneath).
 
-use std::fs::{self, File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
-use songline_model::{Dur, Time};
+use rustix::fs::{FileType, Stat};
+use songline_model::Time;
 use songline_rpc::{AllocFileInfo, RpcError};
 
+use super::follow::Followed;
 use crate::allocdir::{AllocDir, PRIVATE, SECRETS};
+use crate::beneath::{Dir, Found, NotFound};
 
 const ESCAPES: &str = "Path escapes the alloc directory";
 const UNKNOWN_CONTENT: &str = "application/octet-stream";
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The entries of a directory, by name.
+/// The entries of a directory, by name. Links are told as such.
 pub(super) fn list(dir: &AllocDir, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
-    let full = inside(dir, path).map_err(|problem| problem.plain())?;
-    let open = |error: &io::Error| match error.kind() {
-        io::ErrorKind::NotFound => coded(404, format!("open {}: no such file or directory", full.display())),
-        _ => RpcError::Remote(format!("open {}: {}", full.display(), reason(error))),
-    };
-    let mut infos = Vec::new();
-    for entry in fs::read_dir(&full).map_err(|error| open(&error))? {
-        let entry = entry.map_err(|error| open(&error))?;
-        // One that vanishes while the directory is read was not there.
-        if let Ok(meta) = entry.metadata() {
-            infos.push(info(&entry.file_name().to_string_lossy(), &meta, ""));
-        }
+    let asked = Asked::new(dir, path).map_err(|problem| problem.plain())?;
+    let failed = |error: &io::Error| RpcError::Remote(format!("open {}: {}", asked.full().display(), reason(error)));
+    let found = asked.find().map_err(|problem| match problem {
+        Problem::Missing => coded(404, format!("open {}: no such file or directory", asked.full().display())),
+        other => other.plain(),
+    })?;
+    if found.kind() != FileType::Directory {
+        return Err(failed(&io::ErrorKind::NotADirectory.into()));
     }
-    infos.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(infos)
+    let listed = found.into_dir().map_err(|error| failed(&error))?;
+    // One that vanishes while the directory is read was not there.
+    let info = |name: std::ffi::OsString| Some(info(&name.to_string_lossy(), listed.entry(&name).ok()?.stat(), ""));
+    Ok(listed.names().map_err(|error| failed(&error))?.into_iter().filter_map(info).collect())
 }
 
 /// One file or directory.
 pub(super) fn stat(dir: &AllocDir, path: &str) -> Result<AllocFileInfo, RpcError> {
-    let full = inside(dir, path).map_err(|problem| problem.plain())?;
-    let meta = fs::metadata(&full).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => coded(404, format!("stat {}: no such file or directory", full.display())),
-        _ => RpcError::Remote(format!("stat {}: {}", full.display(), reason(&error))),
+    let asked = Asked::new(dir, path).map_err(|problem| problem.plain())?;
+    let found = asked.find().map_err(|problem| match problem {
+        Problem::Missing => coded(404, format!("stat {}: no such file or directory", asked.full().display())),
+        other => other.plain(),
     })?;
-    let content = if meta.is_file() { content_type(&full) } else { UNKNOWN_CONTENT };
-    let name = full.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(info(&name, &meta, content))
+    let content = found.read().map_or(UNKNOWN_CONTENT, content_type);
+    let name = found.path().file_name().or(dir.root().file_name()).map(|name| name.to_string_lossy().into_owned());
+    Ok(info(&name.unwrap_or_default(), found.stat(), content))
 }
 
-/// Where a file is that may be read.
-pub(super) fn readable(dir: &AllocDir, path: &str) -> Result<PathBuf, RpcError> {
+/// Opens a file that may be read.
+pub(super) fn readable(dir: &AllocDir, path: &str) -> Result<Followed, RpcError> {
     if path.is_empty() {
         return Err(coded(400, "must provide a file path".to_owned()));
     }
-    let full = inside(dir, path).map_err(|problem| match problem {
+    let reading = |problem: Problem| match problem {
         Problem::Escapes => coded(400, ESCAPES.to_owned()),
         other => other.plain(),
+    };
+    let asked = Asked::new(dir, path).map_err(reading)?;
+    let parts = asked.real().map_err(reading)?;
+    let parts: Vec<_> = parts.components().filter_map(|part| part.as_os_str().to_str()).collect();
+    match parts.get(1) {
+        Some(&SECRETS) => return Err(RpcError::Remote(format!("Reading secret file prohibited: {path}"))),
+        Some(&PRIVATE) => return Err(RpcError::Remote(format!("Reading private file prohibited: {path}"))),
+        _ => {}
+    }
+    let found = asked.find().map_err(|problem| match problem {
+        Problem::Missing => coded(400, format!("stat {}: no such file or directory", asked.full().display())),
+        other => reading(other),
     })?;
-    let root = dir.root().canonicalize().unwrap_or_else(|_| dir.root().to_owned());
-    let within = full.strip_prefix(&root).unwrap_or(&full);
-    let parts: Vec<_> = within.components().filter_map(|part| part.as_os_str().to_str()).collect();
-    if let [_, kept, ..] = parts.as_slice() {
-        match *kept {
-            SECRETS => return Err(RpcError::Remote(format!("Reading secret file prohibited: {path}"))),
-            PRIVATE => return Err(RpcError::Remote(format!("Reading private file prohibited: {path}"))),
-            _ => {}
-        }
+    match found.kind() {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(coded(400, format!("file {path:?} is a directory"))),
+        _ => return Err(coded(400, format!("file {path:?} is not a regular file"))),
     }
-    match fs::metadata(&full) {
-        Ok(meta) if meta.is_dir() => Err(coded(400, format!("file {path:?} is a directory"))),
-        Ok(meta) if meta.file_type().is_fifo() || meta.file_type().is_socket() => {
-            Err(coded(400, format!("file {path:?} is not a regular file")))
-        }
-        Ok(_) => Ok(full),
-        Err(error) => Err(coded(400, format!("stat {}: {}", full.display(), reason(&error)))),
-    }
+    let file = found.read().map_err(|error| coded(400, format!("open {}: {}", asked.full().display(), reason(&error))))?;
+    Ok(Followed::new(file, found.stat(), asked.root, asked.path))
 }
 
 enum Problem {
     Escapes,
     NoDirectory,
+    Missing,
     Other(String),
 }
 
@@ -85,71 +88,91 @@ impl Problem {
         RpcError::Remote(match self {
             Problem::Escapes => ESCAPES.to_owned(),
             Problem::NoDirectory => "Failed to check if path escapes alloc directory: not a directory".to_owned(),
+            Problem::Missing => reason(&io::ErrorKind::NotFound.into()),
             Problem::Other(text) => text.clone(),
         })
     }
 }
 
-/// The full path of something in the directory, links resolved as far as it exists.
-fn inside(dir: &AllocDir, path: &str) -> Result<PathBuf, Problem> {
-    let mut depth = 0_usize;
-    let mut plain = PathBuf::new();
-    for part in Path::new(path.trim_start_matches('/')).components() {
-        match part {
-            Component::Normal(name) => {
-                depth += 1;
-                plain.push(name);
-            }
-            Component::ParentDir => {
-                depth = depth.checked_sub(1).ok_or(Problem::Escapes)?;
-                plain.pop();
-            }
-            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-        }
-    }
-    let root = dir.root().canonicalize().map_err(|error| Problem::Other(error.to_string()))?;
-    let full = root.join(&plain);
-    let mut known = full.as_path();
-    loop {
-        match known.canonicalize() {
-            Ok(real) if !real.starts_with(&root) => return Err(Problem::Escapes),
-            // What does not exist yet below an existing directory is no way out.
-            Ok(real) => return Ok(full.strip_prefix(known).map_or_else(|_| real.clone(), |rest| join(&real, rest))),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(Problem::NoDirectory),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => known = known.parent().ok_or(Problem::Escapes)?,
-            Err(error) => return Err(Problem::Other(error.to_string())),
+impl From<NotFound> for Problem {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::Escapes => Problem::Escapes,
+            NotFound::Io(error) if error.kind() == io::ErrorKind::NotADirectory => Problem::NoDirectory,
+            NotFound::Io(error) if error.kind() == io::ErrorKind::NotFound => Problem::Missing,
+            NotFound::Io(error) => Problem::Other(error.to_string()),
         }
     }
 }
 
-fn join(real: &Path, rest: &Path) -> PathBuf {
-    if rest.as_os_str().is_empty() { real.to_owned() } else { real.join(rest) }
+/// A path below an allocation's directory.
+struct Asked<'a> {
+    dir: &'a AllocDir,
+    root: Dir,
+    /// Without `.` and `..`.
+    path: PathBuf,
 }
 
-fn info(name: &str, meta: &Metadata, content_type: &str) -> AllocFileInfo {
-    let changed = meta.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+impl<'a> Asked<'a> {
+    fn new(dir: &'a AllocDir, path: &str) -> Result<Self, Problem> {
+        let mut plain = PathBuf::new();
+        for part in Path::new(path.trim_start_matches('/')).components() {
+            match part {
+                Component::Normal(name) => plain.push(name),
+                Component::ParentDir if !plain.pop() => return Err(Problem::Escapes),
+                Component::ParentDir | Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+            }
+        }
+        let root = dir.open().map_err(|error| Problem::Other(format!("open {}: {}", dir.root().display(), reason(&error))))?;
+        Ok(Self { dir, root, path: plain })
+    }
+
+    fn find(&self) -> Result<Found, Problem> {
+        Ok(self.root.find(&self.path)?)
+    }
+
+    /// Its path on this node, as people are told it.
+    fn full(&self) -> PathBuf {
+        if self.path.as_os_str().is_empty() { self.dir.root().to_owned() } else { self.dir.root().join(&self.path) }
+    }
+
+    /// Where it really is below the directory, links resolved as far as it exists.
+    fn real(&self) -> Result<PathBuf, Problem> {
+        let mut known = self.path.as_path();
+        loop {
+            match self.root.find(known).map_err(Problem::from) {
+                Ok(found) => return Ok(found.path().join(self.path.strip_prefix(known).unwrap_or(Path::new("")))),
+                Err(Problem::Missing) => known = known.parent().ok_or(Problem::Escapes)?,
+                Err(other) => return Err(other),
+            }
+        }
+    }
+}
+
+fn info(name: &str, stat: &Stat, content_type: &str) -> AllocFileInfo {
+    let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
     AllocFileInfo {
         name: name.into(),
-        is_dir: meta.is_dir(),
-        size: i64::try_from(meta.len()).unwrap_or(i64::MAX),
-        file_mode: file_mode(meta).into(),
-        mod_time: Time::from_nanos(Dur::from(changed).nanos()),
+        is_dir: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+        size: stat.st_size,
+        file_mode: file_mode(stat.st_mode).into(),
+        mod_time: Time::from_nanos(stat.st_mtime.saturating_mul(NANOS_PER_SECOND).saturating_add(nanos)),
         content_type: content_type.into(),
     }
 }
 
 /// As Go prints a mode: kind letters, then the nine permissions.
-fn file_mode(meta: &Metadata) -> String {
-    let (kind, mode) = (meta.file_type(), meta.permissions().mode());
+fn file_mode(mode: u32) -> String {
+    let kind = FileType::from_raw_mode(mode);
     let kinds = [
-        (kind.is_dir(), 'd'),
-        (kind.is_symlink(), 'L'),
-        (kind.is_block_device() || kind.is_char_device(), 'D'),
-        (kind.is_fifo(), 'p'),
-        (kind.is_socket(), 'S'),
+        (kind == FileType::Directory, 'd'),
+        (kind == FileType::Symlink, 'L'),
+        (kind == FileType::BlockDevice || kind == FileType::CharacterDevice, 'D'),
+        (kind == FileType::Fifo, 'p'),
+        (kind == FileType::Socket, 'S'),
         (mode & 0o4000 != 0, 'u'),
         (mode & 0o2000 != 0, 'g'),
-        (kind.is_char_device(), 'c'),
+        (kind == FileType::CharacterDevice, 'c'),
         (mode & 0o1000 != 0, 't'),
     ];
     let mut text: String = kinds.iter().filter(|(is, _)| *is).map(|(_, letter)| *letter).collect();
@@ -161,9 +184,9 @@ fn file_mode(meta: &Metadata) -> String {
 }
 
 /// What a file holds, from its first bytes.
-fn content_type(path: &Path) -> &'static str {
+fn content_type(file: File) -> &'static str {
     let mut head = Vec::with_capacity(512);
-    if File::open(path).and_then(|file| file.take(512).read_to_end(&mut head)).is_err() || head.is_empty() {
+    if file.take(512).read_to_end(&mut head).is_err() || head.is_empty() {
         return UNKNOWN_CONTENT;
     }
     sniff(&head)
@@ -210,6 +233,7 @@ fn coded(code: u16, text: String) -> RpcError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use songline_model::AllocId;
@@ -226,15 +250,13 @@ mod tests {
         symlink(parent.path().join("outside"), dir.shared().join("out")).expect("links");
         symlink("data/page", dir.shared().join("in")).expect("links");
         symlink("../../web/secrets", dir.shared().join("data/hidden")).expect("links");
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.shared().join("pipe"), rustix::fs::Mode::RWXU).expect("makes");
         let said = match readable(&dir, path) {
-            Ok(full) => {
-                let root = dir.root().canonicalize().expect("exists");
-                format!("ok {}", full.strip_prefix(root).expect("inside").display())
-            }
+            Ok(_) => format!("ok {}", dir.open().expect("opens").find(path.trim_start_matches('/')).expect("is there").path().display()),
             Err(RpcError::Coded { code, text }) => format!("{code} {text}"),
             Err(other) => other.to_string(),
         };
-        assert_eq!(said.replace(&parent.path().canonicalize().expect("exists").display().to_string(), "DIR"), expected);
+        assert_eq!(said.replace(&parent.path().display().to_string(), "DIR"), expected);
     }
 
     #[test]
@@ -246,6 +268,8 @@ mod tests {
         check("web/secrets/key", "Reading secret file prohibited: web/secrets/key");
         check("alloc/data/hidden/key", "Reading secret file prohibited: alloc/data/hidden/key");
         check("web/private/key", "Reading private file prohibited: web/private/key");
+        check("alloc/data/hidden/none", "Reading secret file prohibited: alloc/data/hidden/none");
+        check("alloc/pipe", "400 file \"alloc/pipe\" is not a regular file");
         check("alloc/data", "400 file \"alloc/data\" is a directory");
         check("alloc/data/page/x", "Failed to check if path escapes alloc directory: not a directory");
         let missing = "400 stat DIR/07070707-0707-0707-0707-070707070707/alloc/nope: no such file or directory";

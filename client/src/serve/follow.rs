@@ -1,15 +1,20 @@
 //! Streaming one file: from an offset, to its end or for ever, telling when it is cut short or removed.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::fs::Stat;
 use songline_model::Str;
 use songline_rpc::{Origin, ReadFile, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::beneath::Dir;
 
 /// Largest piece in one frame, in bytes.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024;
@@ -24,9 +29,29 @@ const DELETED: &str = "file deleted";
 
 pub(super) type To = mpsc::Sender<Result<StreamFrame, RpcError>>;
 
+/// A file that was checked and opened, and where it was found. All that is read is of this file, whatever takes its place.
+#[derive(Debug)]
+pub(super) struct Followed {
+    file: File,
+    identity: (u64, u64),
+    root: Dir,
+    path: PathBuf,
+}
+
+impl Followed {
+    pub(super) fn new(file: File, stat: &Stat, root: Dir, path: PathBuf) -> Self {
+        Self { file, identity: (stat.st_dev, stat.st_ino), root, path }
+    }
+
+    /// Whether this file is still what its path leads to.
+    fn is_there(&self) -> bool {
+        self.root.find(&self.path).is_ok_and(|found| (found.stat().st_dev, found.stat().st_ino) == self.identity)
+    }
+}
+
 /// Streams a file until its end, its limit, or the reader's leaving.
-pub(super) async fn file(cancel: CancellationToken, path: PathBuf, shown: Str, read: ReadFile, to: To) {
-    let streaming = stream(&path, &shown, &read, &to);
+pub(super) async fn file(cancel: CancellationToken, file: Followed, shown: Str, read: ReadFile, to: To) {
+    let streaming = stream(Arc::new(file), &shown, &read, &to);
     let outcome = tokio::select! {
         () = cancel.cancelled() => return,
         // Nobody reads any more, perhaps while nothing comes: the stream must not stay.
@@ -38,12 +63,12 @@ pub(super) async fn file(cancel: CancellationToken, path: PathBuf, shown: Str, r
     }
 }
 
-async fn stream(path: &Path, shown: &Str, read: &ReadFile, to: &To) -> io::Result<()> {
-    let mut at = start(fs::metadata(path)?.len(), read.offset, read.origin);
+async fn stream(followed: Arc<Followed>, shown: &Str, read: &ReadFile, to: &To) -> io::Result<()> {
+    let mut at = start(followed.file.metadata()?.len(), read.offset, read.origin);
     let mut left = if read.limit == 0 { u64::MAX } else { read.limit };
     let mut idle = 0;
     while left > 0 {
-        let piece = piece(path.to_owned(), at, left).await?;
+        let piece = off_worker(&followed, move |followed| piece(&followed.file, at, left)).await??;
         if !piece.is_empty() {
             idle = 0;
             let frame = StreamFrame { offset: signed(at), data: piece.clone(), file: shown.clone(), file_event: Str::default() };
@@ -58,10 +83,11 @@ async fn stream(path: &Path, shown: &Str, read: &ReadFile, to: &To) -> io::Resul
             return Ok(());
         }
         tokio::time::sleep(POLL).await;
-        let event = match fs::metadata(path) {
-            Ok(meta) if meta.len() < at => TRUNCATED,
-            Ok(_) => "",
-            Err(_) => DELETED,
+        let (there, len) = off_worker(&followed, |followed| (followed.is_there(), followed.file.metadata())).await?;
+        let event = match len?.len() {
+            _ if !there => DELETED,
+            len if len < at => TRUNCATED,
+            _ => "",
         };
         idle += 1;
         if !event.is_empty() {
@@ -77,6 +103,12 @@ async fn stream(path: &Path, shown: &Str, read: &ReadFile, to: &To) -> io::Resul
     Ok(())
 }
 
+/// Disks may be slow: no worker of the runtime waits for them.
+async fn off_worker<T: Send + 'static>(followed: &Arc<Followed>, work: impl FnOnce(&Followed) -> T + Send + 'static) -> io::Result<T> {
+    let followed = Arc::clone(followed);
+    tokio::task::spawn_blocking(move || work(&followed)).await.map_err(io::Error::other)
+}
+
 /// Where reading begins in something of this many bytes.
 pub(super) fn start(len: u64, offset: i64, origin: Origin) -> u64 {
     let offset = u64::try_from(offset).unwrap_or(0);
@@ -86,21 +118,21 @@ pub(super) fn start(len: u64, offset: i64, origin: Origin) -> u64 {
     }
 }
 
-/// What is there at an offset, at most a frame.
-pub(super) async fn piece(path: PathBuf, at: u64, most: u64) -> io::Result<Bytes> {
-    let read = move || {
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            // Removed between two looks: the caller finds out.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bytes::new()),
+/// What is there at an offset, at most a frame. Blocks for the disk.
+pub(super) fn piece(file: &File, at: u64, most: u64) -> io::Result<Bytes> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).min(FRAME_BYTES_MAX);
+    let mut data = vec![0; most];
+    let mut filled = 0;
+    while filled < most {
+        match file.read_at(&mut data[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-        };
-        file.seek(SeekFrom::Start(at))?;
-        let mut data = Vec::new();
-        file.take(most.min(FRAME_BYTES_MAX as u64)).read_to_end(&mut data)?;
-        Ok(Bytes::from(data))
-    };
-    tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+        }
+    }
+    data.truncate(filled);
+    Ok(Bytes::from(data))
 }
 
 /// Offsets on the wire are signed.

@@ -1,27 +1,42 @@
 //! Streaming a task's log over its rotated files as if it were one.
 
-use std::fs;
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 
+use bytes::Bytes;
+use rustix::fs::FileType;
 use songline_model::Str;
 use songline_rpc::{Origin, ReadLogs, RpcError, StreamFrame};
 use tokio_util::sync::CancellationToken;
 
 use super::follow::{HEARTBEAT_POLLS, POLL, TRUNCATED, To, piece, signed};
+use crate::allocdir::SHOWN_LOGS;
+use crate::beneath::Dir;
 use crate::rotate;
 use crate::runner::Runner;
 
 /// A log that is about to be read.
 pub(super) struct Reading {
-    dir: PathBuf,
+    /// The agent's own logs of the allocation.
+    dir: Dir,
     /// `web.stdout`
     base: String,
     /// File to begin with, and bytes into it.
     index: u64,
     at: u64,
+    /// File `index`, once it was opened.
+    file: Option<File>,
     /// Without `follow`: the last file and how much of it there was.
     end: Option<u64>,
+}
+
+/// What is known of a log after one look.
+struct Look {
+    data: Bytes,
+    /// Without data: the file after this one.
+    next: Option<u64>,
+    /// How long the file was after that was looked for; `None` when it is gone.
+    len: Option<u64>,
 }
 
 /// Looks at the files and finds the place to begin.
@@ -40,17 +55,20 @@ pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, Rpc
     if !view.was_started(&logs.task) {
         return coded(404, format!("task {:?} not started yet. No logs available", logs.task.as_str()));
     }
-    let (dir, base) = (runner.dir.logs(), format!("{}.{}", logs.task, logs.kind));
-    let sizes = {
-        let (dir, base) = (dir.clone(), base.clone());
-        super::blocking(move || sizes(&dir, &base).map_err(|error| RpcError::Remote(error.to_string()))).await?
+    let (path, base) = (runner.dir.logs(), format!("{}.{}", logs.task, logs.kind));
+    let looked = base.clone();
+    let look = move || {
+        let dir = Dir::open(&path)?;
+        let sizes = sizes(&dir, &looked)?;
+        Ok::<_, io::Error>((dir, sizes))
     };
+    let (dir, sizes) = super::blocking(move || look().map_err(|error| RpcError::Remote(error.to_string()))).await?;
     let Some(&(last, _)) = sizes.last() else {
         let (task, kind) = (logs.task.as_str(), logs.kind.as_str());
         return coded(404, format!("log entry for task {task:?} and log type {kind:?} not found"));
     };
     let (index, at) = closest(&sizes, logs.offset, logs.origin);
-    Ok(Reading { dir, base, index, at, end: (!logs.follow).then_some(last) })
+    Ok(Reading { dir, base, index, at, file: None, end: (!logs.follow).then_some(last) })
 }
 
 impl Reading {
@@ -66,39 +84,43 @@ impl Reading {
         }
     }
 
-    async fn stream(mut self, to: &To) -> io::Result<()> {
+    async fn stream(self, to: &To) -> io::Result<()> {
         let mut idle = 0;
+        let mut reading = self;
         loop {
-            let path = rotate::path(&self.dir, &self.base, self.index);
-            let shown: Str = format!("alloc/logs/{}.{}", self.base, self.index).into();
-            let data = piece(path.clone(), self.at, u64::MAX).await?;
+            let looking = move || {
+                let looked = reading.look();
+                (reading, looked)
+            };
+            let look;
+            (reading, look) = tokio::task::spawn_blocking(looking).await.map_err(io::Error::other)?;
+            let Look { data, next, len } = look?;
+            let shown: Str = format!("{SHOWN_LOGS}/{}", rotate::name(&reading.base, reading.index)).into();
             if !data.is_empty() {
                 idle = 0;
-                let frame = StreamFrame { offset: signed(self.at), data: data.clone(), file: shown, file_event: Str::default() };
-                self.at += data.len() as u64;
+                let frame = StreamFrame { offset: signed(reading.at), data: data.clone(), file: shown, file_event: Str::default() };
+                reading.at += data.len() as u64;
                 if to.send(Ok(frame)).await.is_err() {
                     return Ok(());
                 }
                 continue;
             }
             // A file that has a successor is not written to any more; the oldest may have been removed meanwhile.
-            let next = rotate::indexes(&self.dir, &self.base)?.into_iter().find(|index| *index > self.index);
-            match (self.end, next) {
-                (Some(end), _) if self.index >= end => return Ok(()),
+            match (reading.end, next) {
+                (Some(end), _) if reading.index >= end => return Ok(()),
                 (_, Some(next)) => {
                     // What was written between the last look and the rotation is still to be read.
-                    if fs::metadata(&path).is_ok_and(|meta| meta.len() > self.at) {
+                    if len.is_some_and(|len| len > reading.at) {
                         continue;
                     }
-                    self.index = next;
-                    self.at = 0;
+                    (reading.index, reading.at, reading.file) = (next, 0, None);
                 }
                 (Some(_), None) => return Ok(()),
                 (None, None) => {
                     tokio::time::sleep(POLL).await;
                     idle += 1;
-                    if fs::metadata(&path).is_ok_and(|meta| meta.len() < self.at) {
-                        self.at = 0;
+                    if len.is_some_and(|len| len < reading.at) {
+                        reading.at = 0;
                         let frame = StreamFrame { file: shown, file_event: TRUNCATED.into(), ..StreamFrame::default() };
                         if to.send(Ok(frame)).await.is_err() {
                             return Ok(());
@@ -109,6 +131,23 @@ impl Reading {
                 }
             }
         }
+    }
+
+    /// Reads on, or looks for what comes after. Blocks for the disk.
+    fn look(&mut self) -> io::Result<Look> {
+        if self.file.is_none() {
+            self.file = match self.dir.read(rotate::name(&self.base, self.index)) {
+                Ok(file) => Some(file),
+                // Removed since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        let data = self.file.as_ref().map_or(Ok(Bytes::new()), |file| piece(file, self.at, u64::MAX))?;
+        let next =
+            if data.is_empty() { rotate::indexes(&self.dir, &self.base)?.into_iter().find(|index| *index > self.index) } else { None };
+        let len = self.file.as_ref().map(File::metadata).transpose()?.map(|meta| meta.len());
+        Ok(Look { data, next, len })
     }
 }
 
@@ -144,11 +183,13 @@ fn closest(sizes: &[(u64, u64)], offset: i64, origin: Origin) -> (u64, u64) {
     }
 }
 
-fn sizes(dir: &std::path::Path, base: &str) -> io::Result<Vec<(u64, u64)>> {
+fn sizes(dir: &Dir, base: &str) -> io::Result<Vec<(u64, u64)>> {
     let mut sizes = Vec::new();
     for index in rotate::indexes(dir, base)? {
-        match fs::metadata(rotate::path(dir, base, index)) {
-            Ok(meta) => sizes.push((index, meta.len())),
+        let name = rotate::name(base, index);
+        match dir.entry(&name) {
+            Ok(entry) if entry.kind() == FileType::RegularFile => sizes.push((index, u64::try_from(entry.stat().st_size).unwrap_or(0))),
+            Ok(_) => return Err(io::Error::other(format!("file \"{SHOWN_LOGS}/{name}\" is not a regular file"))),
             // Removed since the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -1,23 +1,25 @@
 //! An allocation's data as a tar: what its tasks share, and what each keeps locally. Who may have it is not decided here.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
+use rustix::fs::FileType;
 use songline_model::AllocId;
 use tokio::sync::mpsc;
 
 use crate::allocdir::{AllocDir, SHARED};
+use crate::beneath::Dir;
 
 /// Bytes of one piece.
 const PIECE_BYTES: usize = 64 << 10;
+/// How deep directories may be in each other: each holds a descriptor while what is below it is packed.
+const DEPTH_MAX: usize = 128;
 
 /// Writes the tar. A reader knows by an entry of its own that something is missing.
 pub(super) fn write(dir: &AllocDir, id: AllocId, tasks: &[String], to: mpsc::Sender<io::Result<Bytes>>) {
     let mut archive = tar::Builder::new(Pieces { to, gathered: Vec::new() });
-    // A link leads where its task put it, and that may be anywhere.
-    archive.follow_symlinks(false);
-    let written = entries(&mut archive, dir.root(), tasks);
+    let written = dir.open().and_then(|root| entries(&mut archive, &root, tasks));
     let ended = match written {
         Ok(()) => archive.into_inner().and_then(|mut pieces| pieces.flush()),
         Err(error) => {
@@ -36,15 +38,46 @@ pub(super) fn write(dir: &AllocDir, id: AllocId, tasks: &[String], to: mpsc::Sen
     }
 }
 
-fn entries(archive: &mut tar::Builder<Pieces>, root: &Path, tasks: &[String]) -> io::Result<()> {
+fn entries(archive: &mut tar::Builder<Pieces>, root: &Dir, tasks: &[String]) -> io::Result<()> {
     let shared = Path::new(SHARED).join("data");
     let own = tasks.iter().map(|task| Path::new(task).join("local"));
-    for dir in std::iter::once(shared).chain(own) {
-        if root.join(&dir).is_dir() {
-            archive.append_dir_all(&dir, root.join(&dir))?;
+    for path in std::iter::once(shared).chain(own) {
+        match root.kind(&path)? {
+            None => {}
+            Some(FileType::Directory) => append(archive, root, &path, &path, DEPTH_MAX)?,
+            Some(_) => return Err(io::Error::other(format!("{} is not a directory any more", path.display()))),
         }
     }
     Ok(())
+}
+
+/// Packs what is at a path below `dir` under a name. A link stays a link, wherever it leads; pipes, devices and sockets are left out.
+fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Path, depth_left: usize) -> io::Result<()> {
+    let entry = match dir.entry(path) {
+        Ok(entry) => entry,
+        // Removed since the directory was read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut header = tar::Header::new_gnu();
+    header.set_metadata(&entry.metadata()?);
+    match entry.kind() {
+        FileType::Directory => {
+            archive.append_data(&mut header, name, io::empty())?;
+            let depth_left = depth_left.checked_sub(1).ok_or_else(|| io::Error::other(format!("{} is too deep", name.display())))?;
+            let dir = entry.into_dir()?;
+            dir.names()?.iter().try_for_each(|below| append(archive, &dir, Path::new(below), &name.join(below), depth_left))
+        }
+        FileType::RegularFile => {
+            let file = entry.open_file(rustix::fs::OFlags::RDONLY)?;
+            let size = file.metadata()?.len();
+            header.set_size(size);
+            // As long as the header says, also when the file grows or shrinks meanwhile.
+            archive.append_data(&mut header, name, file.take(size).chain(io::repeat(0)).take(size))
+        }
+        FileType::Symlink => archive.append_link(&mut header, name, entry.target()?),
+        _ => Ok(()),
+    }
 }
 
 /// Sends what is written, and waits for a reader who is slow.

@@ -26,7 +26,14 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
         env: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned()), ("PATH".to_owned(), "/bin:/usr/bin".to_owned())]),
         dir: "/".into(),
         user: "nobody".into(),
-        logs: Some(LogSpec { dir: logs.clone(), stdout: "out".into(), stderr: "err".into(), files_max: 1, file_bytes_max: 1 << 20 }),
+        logs: Some(LogSpec {
+            dir: logs.clone(),
+            alloc_dir: None,
+            stdout: "out".into(),
+            stderr: "err".into(),
+            files_max: 1,
+            file_bytes_max: 1 << 20,
+        }),
         cgroups: None,
         isolation: Some(Isolation {
             root,

@@ -1,6 +1,7 @@
 //! A whole node agent against pretended servers in the same process: real processes, real files, real restarts.
 
 mod cgroups;
+mod escapes;
 mod fake;
 mod fs;
 mod identity;
