@@ -3,5 +3,6 @@
 
 mod files;
 mod layers;
+mod paths;
 mod purity;
 mod tree;

@@ -1,0 +1,73 @@
+//! The node agent reaches files below an allocation's directory only through `client/src/beneath`, which follows no link out of it. Modules
+//! that touch other files of the host by their paths are listed here, each with the reason. Not here: what is opened is checked by the
+//! attacks of `client/tests/agent/escapes.rs`.
+
+use anyhow::Result;
+
+use crate::tree;
+
+/// What takes paths of files. Types of what is open already (`std::fs::File`, `std::fs::Metadata`) are no paths.
+const BY_PATH: &[&str] = &[
+    "std::fs",
+    "tokio::fs",
+    " fs::",
+    "(fs::",
+    "!fs::",
+    "File::open(",
+    "File::create(",
+    "OpenOptions",
+    "DirBuilder",
+    "set_permissions(",
+    ".canonicalize(",
+    ".read_link(",
+    ".read_dir(",
+    ".symlink_metadata(",
+    ".exists(",
+    ".is_dir()",
+    ".is_file()",
+    "rustix::fs::open(",
+    "rustix::fs::CWD",
+];
+/// Descriptors, not paths.
+const OPEN_ALREADY: &[&str] = &["use std::fs::File;", "std::fs::Metadata", "tokio::fs::File::from_std("];
+
+/// Modules that may, and what they touch.
+const MAY: &[(&str, &str)] = &[
+    ("client/src/beneath.rs", "the one way to files of allocations"),
+    ("client/src/beneath/", "the one way to files of allocations"),
+    ("client/src/agent.rs", "makes the agent's own directories, and looks for the operator's host volumes"),
+    ("client/src/cgroup.rs", "files of the cgroup file system"),
+    ("client/src/cgroup/", "files of the cgroup file system"),
+    ("client/src/driver/exec.rs", "looks which directories and devices of the host there are"),
+    ("client/src/driver/raw_exec.rs", "looks for programs of the host"),
+    ("client/src/driver/session.rs", "reports of sessions, in the agent's own state"),
+    ("client/src/executor.rs", "the pipe of orders, in the agent's own state"),
+    ("client/src/executor/", "mounts, users, namespaces, and the directory of a run, in the agent's own state"),
+    ("client/src/fingerprint.rs", "files of /proc, /sys and /etc"),
+    ("client/src/procfs.rs", "files of /proc"),
+    ("client/src/stats.rs", "files of /proc"),
+];
+
+#[test]
+fn files_of_allocations_are_reached_through_one_module() -> Result<()> {
+    let mut complaints = Vec::new();
+    let files = tree::files(&[".rs"])?;
+    for file in files.iter().filter(|file| file.path.starts_with("client/src/")) {
+        let allowed = MAY.iter().any(|(path, _)| if path.ends_with('/') { file.path.starts_with(path) } else { file.path == *path });
+        if allowed {
+            continue;
+        }
+        for (at, line) in file.code() {
+            let open = OPEN_ALREADY.iter().fold(line.to_owned(), |line, word| line.replace(word, ""));
+            for word in BY_PATH.iter().filter(|word| open.contains(**word)) {
+                complaints.push(format!("{}:{at}: {word}: use crate::beneath::Dir, or say here what else it touches", file.path));
+            }
+        }
+    }
+    for (path, _) in MAY {
+        if !files.iter().any(|file| file.path.starts_with(path)) {
+            complaints.push(format!("{path} is not there any more"));
+        }
+    }
+    tree::no_complaints(complaints)
+}
