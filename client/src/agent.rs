@@ -27,7 +27,7 @@ use crate::meta::{Dynamic, Layers};
 use crate::runner::{News, Runner, Shared, View};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
-use crate::{driver, fingerprint, meta};
+use crate::{driver, fingerprint, meta, options};
 
 /// How long one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
@@ -102,6 +102,7 @@ impl<S: Servers> Client<S> {
     /// Starts an agent: restores what an earlier one left in the data directory, then meets the servers.
     pub async fn start(config: ClientConfig, servers: Arc<S>) -> Result<Self, StartError> {
         let clock = Clock::start();
+        options::warn_of_unknown(&config);
         directories(&config)?;
         let dir = config.state_dir().join("client.db");
         let opened = tokio::task::spawn_blocking(move || StateDb::open(&dir)).await.map_err(StartError::Interrupted)?;

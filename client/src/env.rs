@@ -1,6 +1,8 @@
 //! The environment of a task (`NOMAD_*` and its own) and the replacing of `${..}` in what a job file says about it.
 //! Pure: all it knows is handed in.
 
+pub(crate) mod host;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

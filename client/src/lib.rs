@@ -16,6 +16,7 @@ pub mod env;
 pub mod executor;
 mod fingerprint;
 mod meta;
+mod options;
 mod procfs;
 pub mod reverse;
 mod rotate;

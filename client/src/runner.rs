@@ -2,6 +2,7 @@
 //! the database. It decides nothing.
 
 mod setup;
+pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,6 +17,7 @@ mod hostile;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
+mod isolation;
 mod jobs;
 mod login;
 mod monitor;

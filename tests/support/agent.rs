@@ -88,7 +88,19 @@ impl Agent {
         Self::start_with(&Setup { acl: false, data_dir }, content)
     }
 
+    /// A `-dev` agent with this environment beside its parent's, and these options of its client.
+    pub fn start_in(env: &[(&str, &str)], options: &Value) -> Result<Agent> {
+        let setup = Setup::dev();
+        let mut config = setup.config();
+        config["client"]["options"] = options.clone();
+        Self::start_wholly(&setup, &config, env)
+    }
+
     fn start_with(setup: &Setup, content: &Value) -> Result<Agent> {
+        Self::start_wholly(setup, content, &[])
+    }
+
+    fn start_wholly(setup: &Setup, content: &Value, env: &[(&str, &str)]) -> Result<Agent> {
         let dir = tempfile::tempdir().context("making a folder for an agent")?;
         let config = dir.path().join("agent.json");
         std::fs::write(&config, content.to_string()).context("writing its configuration")?;
@@ -102,6 +114,7 @@ impl Agent {
             .arg("-config")
             .arg(&config)
             .env("TMPDIR", dir.path())
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr)

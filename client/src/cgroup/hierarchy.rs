@@ -10,7 +10,7 @@ use super::{Cgroups, NewCgroups, Setting};
 /// What tasks need to be limited.
 const LIMITING: [&str; 2] = ["cpu", "memory"];
 /// Controllers of version 1 that tasks are put into. Reserved cores need `cpuset` too.
-const USED: [&str; 4] = ["cpu", "cpuacct", "memory", "freezer"];
+const USED: [&str; 5] = ["cpu", "cpuacct", "memory", "freezer", "devices"];
 
 /// The machine's cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Limits<'a> {
     pub cpu_shares: i64,
     /// Processors of its own; empty is any.
     pub cores: &'a [u64],
+    /// Devices that it may use, in the words of the kernel's device cgroup; empty is all. Without effect in the unified layout.
+    pub devices: &'a [&'a str],
 }
 
 impl Hierarchy {
@@ -76,6 +78,14 @@ impl Hierarchy {
         match &self.layout {
             Layout::Unified(_) => "v2",
             Layout::PerController(_) => "v1",
+        }
+    }
+
+    /// Whether it keeps tasks from devices. The unified layout has no controller for that.
+    pub fn limits_devices(&self) -> bool {
+        match &self.layout {
+            Layout::Unified(_) => false,
+            Layout::PerController(at) => at.contains_key("devices"),
         }
     }
 
@@ -165,6 +175,12 @@ impl Hierarchy {
             set(memory, "memory.soft_limit_in_bytes", limits.memory_kept_bytes.to_string(), false);
         }
         set(dirs.get("cpu"), "cpu.shares", limits.cpu_shares.clamp(2, 262_144).to_string(), true);
+        if !limits.devices.is_empty() {
+            set(dirs.get("devices"), "devices.deny", "a".to_owned(), true);
+            for device in limits.devices {
+                set(dirs.get("devices"), "devices.allow", (*device).to_owned(), true);
+            }
+        }
         if let (Some(mount), Some(own)) = (at.get("cpuset"), dirs.get("cpuset")) {
             // A new cpuset has neither processors nor memory, and its parent needs what it is to have.
             let whole = |file: &str| fs::read_to_string(mount.join(file)).unwrap_or_default().trim().to_owned();

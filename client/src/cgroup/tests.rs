@@ -81,7 +81,7 @@ fn cgroups_that_a_task_has_made_go_with_it() {
 #[test]
 fn limits_are_set_and_what_wants_more_is_killed_and_counted() {
     let Some(machine) = machine("limits") else { return };
-    let limits = Limits { memory_bytes: 16 << 20, memory_kept_bytes: 8 << 20, cpu_shares: 250, cores: &[0] };
+    let limits = Limits { memory_bytes: 16 << 20, memory_kept_bytes: 8 << 20, cpu_shares: 250, cores: &[0], devices: &[] };
     let new = machine.limited("task.scope", &limits);
     new.make().expect("made");
     for Setting { file, value, needed } in &new.settings {

@@ -1,6 +1,10 @@
-//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, as far as the kernel lets.
+//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, and with few of root's powers. What a task is kept
+//! from, and how, is [`crate::executor`]'s; this says what a job and its node want.
 
-use std::path::{Path, PathBuf};
+mod rights;
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -14,25 +18,75 @@ use crate::beneath::Dir;
 use crate::cgroup::hierarchy::{Hierarchy, Limits};
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
+use crate::executor::capabilities::Set;
+use crate::executor::devices::ALLOWED;
 use crate::executor::place::{Bind, Isolation, Spec};
+use crate::executor::user;
 
 /// What of the host a task sees in its root, read-only.
 const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
-/// Devices that programs expect.
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Where a job may not mount anything: these are the task's root and what the executor makes itself.
+const OWN_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
+/// Where programs are looked for by a task that does not say.
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Options of `plugin "exec"`.
+const OPTIONS: &[&str] = &["allow_caps", "default_ipc_mode", "default_pid_mode", "seccomp"];
 
 /// The driver.
 pub struct Exec {
     init: Vec<PathBuf>,
     cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
+    /// What tasks may hold; an error where the configuration names what there is not.
+    allowed: Result<Set, String>,
+    /// What tasks hold unless their job says otherwise.
+    usual: Set,
+    seccomp: bool,
+    own_pids: bool,
+    own_ipc: bool,
 }
 
 impl Exec {
-    /// Looks where cgroups are.
+    /// Looks where cgroups are, and reads the options of `plugin "exec"`.
     pub fn new(config: &ClientConfig) -> Self {
-        let init = config.executor_command().unwrap_or_default();
-        Self { init, cgroups: cgroup::usable(config), supervisors: Supervisors::new(config) }
+        let options = config.plugins.get("exec");
+        for unknown in options.into_iter().flat_map(Map::keys).filter(|option| !OPTIONS.contains(&option.as_str())) {
+            tracing::warn!(option = unknown.as_str(), "plugin \"exec\": this agent does not know the option; it has no effect");
+        }
+        let is_private = |key: &str| options.is_none_or(|options| text(options, key) != "host");
+        let (cgroups, seccomp) = (cgroup::usable(config), config.plugin_flag("exec", "seccomp", true));
+        // A device node on a disk of the host works outside the task. Either the filter or the device cgroup keeps a task from making one.
+        let no_nodes = seccomp || cgroups.as_ref().is_some_and(Hierarchy::limits_devices);
+        let mknod = Set::named("mknod").unwrap_or_default();
+        Self {
+            init: config.executor_command().unwrap_or_default(),
+            cgroups,
+            supervisors: Supervisors::new(config),
+            allowed: rights::allowed(config),
+            usual: if no_nodes { Set::DEFAULT } else { Set::DEFAULT.without(mknod) },
+            seccomp,
+            own_pids: is_private("default_pid_mode"),
+            own_ipc: is_private("default_ipc_mode"),
+        }
+    }
+
+    /// How a task is to be isolated. The errors are in the reference's words, where it has any.
+    fn isolation(&self, task: &TaskConfig) -> Result<Isolation, String> {
+        let mode = |key: &str, otherwise: bool| match text(&task.config, key).as_str() {
+            "" => Ok(otherwise),
+            "private" => Ok(true),
+            "host" => Ok(false),
+            other => Err(format!("failed driver config validation: {key} must be \"private\" or \"host\", got {other:?}")),
+        };
+        Ok(Isolation {
+            root: task.task_dir.clone(),
+            own_pids: mode("pid_mode", self.own_pids)?,
+            own_ipc: mode("ipc_mode", self.own_ipc)?,
+            init: self.init.clone(),
+            capabilities: self.allowed.clone().and_then(|allowed| rights::wanted(&task.config, self.usual, allowed))?,
+            seccomp: self.seccomp,
+            binds: binds(task)?,
+        })
     }
 }
 
@@ -40,6 +94,9 @@ impl Driver for Exec {
     fn fingerprint(&self) -> Fingerprint {
         if !rustix::process::geteuid().is_root() {
             return Fingerprint::undetected("Driver must run as root");
+        }
+        if let Err(error) = &self.allowed {
+            return Fingerprint::unhealthy(error);
         }
         let Some(cgroups) = &self.cgroups else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
         match cgroups.lacks() {
@@ -53,18 +110,7 @@ impl Driver for Exec {
     }
 
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
-        super::raw_exec::known_options(config, &["command", "args", "pid_mode", "ipc_mode", "cap_add", "cap_drop"])?;
-        for key in ["pid_mode", "ipc_mode"] {
-            if !matches!(text(config, key).as_str(), "" | "private" | "host") {
-                return Err(format!("{key} must be \"private\" or \"host\", got {:?}", text(config, key)));
-            }
-        }
-        for key in ["cap_add", "cap_drop"] {
-            if !texts(config, key).is_empty() {
-                return Err(format!("{key} is not supported by this agent"));
-            }
-        }
-        Ok(())
+        super::raw_exec::known_options(config, &["command", "args", "pid_mode", "ipc_mode", "cap_add", "cap_drop"])
     }
 
     fn has_own_root(&self) -> bool {
@@ -82,6 +128,7 @@ impl Driver for Exec {
             if !print.healthy {
                 return Err(fail(print.description.to_string()));
             }
+            let isolation = self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
             // Whoever the task runs as has to get through its root.
             Dir::open(&task.task_dir)
                 .and_then(|dir| dir.set_mode(0o755))
@@ -89,18 +136,12 @@ impl Driver for Exec {
             let spec = Spec {
                 command: text(&task.config, "command").into(),
                 args: texts(&task.config, "args"),
-                env: task.env.clone(),
+                env: environment(&task).await,
                 dir: "/".into(),
                 user: task.user.clone(),
                 logs: logs(&task),
                 cgroups: self.cgroups.as_ref().map(|all| all.limited(&cgroup::name(&task.id), &limits(&task))),
-                isolation: Some(Isolation {
-                    root: task.task_dir.clone(),
-                    binds: binds(&task),
-                    own_pids: text(&task.config, "pid_mode") != "host",
-                    own_ipc: text(&task.config, "ipc_mode") != "host",
-                    init: self.init.clone(),
-                }),
+                isolation: Some(isolation),
             };
             self.supervisors.start(&task.id, &spec).await
         })
@@ -115,20 +156,75 @@ impl Driver for Exec {
     }
 }
 
-fn binds(task: &TaskConfig) -> Vec<Bind> {
+/// What of the machine a task sees. A job's own mounts come last, over the others.
+fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
     let exists = |path: &&&str| Path::new(path).exists();
     let host = HOST_DIRS.iter().filter(exists).map(|dir| Bind { from: dir.into(), to: dir.into(), read_only: true });
-    let devices = DEVICES.iter().filter(exists).map(|file| Bind { from: file.into(), to: file.into(), read_only: false });
     let shared = Bind { from: task.shared_dir.clone(), to: "/alloc".into(), read_only: false };
     // Over what the tasks share: logs are the agent's.
     let logs = Bind { from: task.log_dir.clone(), to: "/alloc/logs".into(), read_only: true };
-    let mounts = task.mounts.iter().map(|(from, to, read_only)| Bind { from: from.clone(), to: to.clone(), read_only: *read_only });
-    host.chain(devices).chain([shared, logs]).chain(mounts).collect()
+    let mut binds: Vec<Bind> = host.chain([shared, logs]).collect();
+    for (from, to, read_only) in &task.mounts {
+        binds.push(Bind { from: from.clone(), to: destination(to)?, read_only: *read_only });
+    }
+    Ok(binds)
+}
+
+/// A job's mount destination as a path below the task's root.
+fn destination(told: &Path) -> Result<PathBuf, String> {
+    let to = Path::new("/").join(told);
+    if to.components().any(|part| part == Component::ParentDir) {
+        return Err(format!("mount destination {:?} escapes the task's root: \"..\" is not allowed", told.display().to_string()));
+    }
+    if to.parent().is_none() || OWN_DIRS.iter().any(|own| to.starts_with(own)) {
+        return Err(format!("mount destination {:?} is not allowed: the driver mounts it itself", told.display().to_string()));
+    }
+    Ok(to)
+}
+
+/// The task's environment, with what every program expects where the task does not say.
+async fn environment(task: &TaskConfig) -> BTreeMap<String, String> {
+    let name = task.user.clone();
+    let found = tokio::task::spawn_blocking(move || user::lookup(&name)).await;
+    let mut env = task.env.clone();
+    let mut expected = vec![("PATH", SEARCH_PATH.to_owned())];
+    // An unknown user is refused when the task starts.
+    if let Ok(Ok(user)) = found {
+        expected.extend([("HOME", user.home), ("USER", user.name)]);
+    }
+    for (key, value) in expected {
+        env.entry(key.to_owned()).or_insert(value);
+    }
+    env
 }
 
 /// How much a task may use.
 fn limits(task: &TaskConfig) -> Limits<'_> {
     let bytes = |mb: i64| u64::try_from(mb).unwrap_or(0) << 20;
     let (most, kept) = if task.memory_max_mb > 0 { (task.memory_max_mb, task.memory_mb) } else { (task.memory_mb, 0) };
-    Limits { memory_bytes: bytes(most), memory_kept_bytes: bytes(kept), cpu_shares: task.cpu_shares, cores: &task.cores }
+    Limits { memory_bytes: bytes(most), memory_kept_bytes: bytes(kept), cpu_shares: task.cpu_shares, cores: &task.cores, devices: ALLOWED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_destinations_stay_in_the_root_and_off_what_the_driver_mounts() {
+        let told = ["/data", "data/deep", "/data/../../etc", "..", "/", "/proc/sys", "/dev", "/device"];
+        let story = told.map(|told| match destination(Path::new(told)) {
+            Ok(to) => format!("{told}: {}", to.display()),
+            Err(error) => error,
+        });
+        expect_test::expect![[r#"
+            /data: /data
+            data/deep: /data/deep
+            mount destination "/data/../../etc" escapes the task's root: ".." is not allowed
+            mount destination ".." escapes the task's root: ".." is not allowed
+            mount destination "/" is not allowed: the driver mounts it itself
+            mount destination "/proc/sys" is not allowed: the driver mounts it itself
+            mount destination "/dev" is not allowed: the driver mounts it itself
+            /device: /device"#]]
+        .assert_eq(&story.join("\n"));
+    }
 }

@@ -105,7 +105,7 @@ pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Resu
     if let Some(unknown) = config.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
     }
-    if text(config, "command").is_empty() {
+    if config.get("command").is_none_or(Value::is_null) {
         return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found.".to_owned());
     }
     if config.get("args").is_some_and(|args| !args.is_array() && !args.is_null()) {

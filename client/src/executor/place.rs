@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, flock, mkfifoat};
 use serde::{Deserialize, Serialize};
 
+use super::capabilities::Capabilities;
 use super::open_both_ways;
 use crate::allocdir::SHOWN_LOGS;
 use crate::beneath::Dir;
@@ -76,6 +77,12 @@ pub struct Isolation {
     pub own_ipc: bool,
     /// The command that starts the first process inside: this program again.
     pub init: Vec<PathBuf>,
+    /// Which of root's powers it has.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// Whether its system calls are filtered.
+    #[serde(default)]
+    pub seccomp: bool,
 }
 
 /// A directory of the machine inside a task's root.

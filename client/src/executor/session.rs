@@ -14,8 +14,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, kill_process, kill_process_group, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::confine::confine;
 use super::place::{Place, Spec, Started};
-use super::user;
+use super::{sealed, user};
 use crate::procfs;
 
 /// What stands for a terminal among the arguments.
@@ -45,6 +46,11 @@ pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> E
     }
 }
 
+/// Whether the task of this run is isolated, so that a command beside it is as well.
+pub(super) fn is_isolated(place: &Place) -> bool {
+    place.read_spec().is_ok_and(|spec| spec.isolation.is_some())
+}
+
 fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
     let lost = |error: io::Error| format!("failed to start command: {}", words(&error));
     let spec = place.read_spec().map_err(lost)?;
@@ -62,17 +68,19 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
             let _ = rustix::fs::fchown(io::stdin(), Some(uid), Some(gid));
         }
     }
-    let isolated = spec.isolation.is_some();
     let (program, rest) = (program.clone(), rest.to_vec());
     let launch = move || {
-        if isolated {
-            enter(&started).map_err(|error| format!("failed to start command: {}", words(&error)))?;
+        if spec.isolation.is_some() {
+            sealed::hide().and_then(|()| enter(&started)).map_err(lost)?;
         }
         let program = find(&program, &spec)?;
         let mut command = Command::new(&program);
         command.args(rest).env_clear().envs(&spec.env).current_dir("/").process_group(0);
-        if let Some(user) = &user {
-            command.uid(user.uid).gid(user.gid);
+        match (&spec.isolation, &user) {
+            (Some(isolation), Some(user)) => confine(isolation, user).map_err(lost)?,
+            (None, Some(user)) => user.assume_first(&mut command),
+            (Some(_), None) => return Err("failed to start command: an isolated task has a user".to_owned()),
+            (None, None) => {}
         }
         command.spawn().map_err(|error| format!("failed to start command: fork/exec {}: {}", program.display(), words(&error)))
     };

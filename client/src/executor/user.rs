@@ -1,32 +1,75 @@
-//! Users by name, from the machine's own list.
+//! Users by name, as the machine resolves them (name service switch: files, LDAP, systemd), with all their groups; and becoming one.
 
-use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::fs::{Gid, Uid};
+use uzers::os::unix::UserExt;
 
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
+    /// Its name.
+    pub name: String,
     /// Its number.
     pub uid: u32,
     /// Its main group's number.
     pub gid: u32,
-    /// Where it is at home.
+    /// The numbers of all its groups, the main one among them.
+    pub groups: Vec<u32>,
+    /// Its home directory.
     pub home: String,
 }
 
-/// Looks a user up by name or number.
+/// Looks a user up by name or number. May ask other machines, and blocks meanwhile.
 pub fn lookup(name: &str) -> io::Result<User> {
-    let list = fs::read_to_string("/etc/passwd")?;
-    find(&list, name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("user: unknown user {name}")))
+    let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("user: unknown user {name}"));
+    let by_number = || name.parse().ok().and_then(uzers::get_user_by_uid);
+    let found = uzers::get_user_by_name(name).or_else(by_number).ok_or_else(unknown)?;
+    let groups = uzers::get_user_groups(found.name(), found.primary_group_id()).unwrap_or_default();
+    let mut groups: Vec<u32> = groups.iter().map(uzers::Group::gid).collect();
+    // A group may have a number and no name.
+    if !groups.contains(&found.primary_group_id()) {
+        groups.push(found.primary_group_id());
+    }
+    Ok(User {
+        uid: found.uid(),
+        gid: found.primary_group_id(),
+        groups,
+        home: found.home_dir().to_string_lossy().into_owned(),
+        name: found.name().to_string_lossy().into_owned(),
+    })
 }
 
-fn find(list: &str, name: &str) -> Option<User> {
-    list.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [known, _, uid, gid, _, home, ..] = fields.as_slice() else { return None };
-        (*known == name || *uid == name).then_some(())?;
-        Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()?, home: (*home).to_owned() })
-    })
+impl User {
+    /// Whether it is root, by whatever name.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Gives the calling thread this user, with its groups and no others, for good.
+    pub(super) fn assume(&self) -> rustix::io::Result<()> {
+        assume(self.uid, self.gid, &self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect::<Vec<_>>())
+    }
+
+    /// Lets a command's process have this user from its beginning.
+    pub(super) fn assume_first(&self, command: &mut Command) {
+        let (uid, gid) = (self.uid, self.gid);
+        let groups: Vec<Gid> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+        #[allow(unsafe_code)]
+        // SAFETY: between fork and exec this only makes system calls on values that are there already: it neither allocates nor locks.
+        unsafe {
+            command.pre_exec(move || Ok(assume(uid, gid, &groups)?))
+        };
+    }
+}
+
+fn assume(uid: u32, gid: u32, groups: &[Gid]) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    rustix::thread::set_thread_groups(groups)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
 }
 
 #[cfg(test)]
@@ -34,10 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_found_by_name_and_by_number() {
-        let list = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65533::/:/sbin/nologin\n";
-        assert_eq!(find(list, "nobody").map(|user| (user.uid, user.gid)), Some((65534, 65533)));
-        assert_eq!(find(list, "0").map(|user| user.home), Some("/root".to_owned()));
-        assert_eq!(find(list, "somebody"), None);
+    fn users_are_found_by_name_and_by_number_with_their_groups() {
+        let root = lookup("root").expect("every machine has one");
+        assert_eq!((root.uid, root.gid, root.is_root()), (0, 0, true));
+        assert!(root.groups.contains(&0), "{:?}", root.groups);
+        assert_eq!(lookup("0").expect("is root"), root);
+        assert_eq!(lookup("no-such-user").expect_err("is none").to_string(), "user: unknown user no-such-user");
     }
 }

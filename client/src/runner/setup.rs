@@ -7,30 +7,17 @@ use std::sync::{Arc, PoisonError};
 use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact};
 use tokio::sync::mpsc;
 
-use super::{Order, Shared, send};
+use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
 use crate::artifact::{self, Dirs, Wanted};
 use crate::core::{Input, StartFailure, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
-use crate::env::{Sources, TaskEnv, TaskPaths};
+use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
 use crate::services;
 
 /// The file in a task's secrets that holds its identity.
 const TOKEN_FILE: &str = "nomad_token";
-
-/// Variables of the agent that tasks do not get.
-const ENV_DENIED: &[&str] = &[
-    "CONSUL_TOKEN",
-    "CONSUL_HTTP_TOKEN",
-    "VAULT_TOKEN",
-    "NOMAD_LICENSE",
-    "NOMAD_TOKEN",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-];
 
 /// Waits for the allocations before this one, and makes the directories.
 pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
@@ -78,6 +65,12 @@ pub(super) async fn set_up_task(
         format!("prestart hook {hook:?} failed: {error}")
     };
     let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
+    let refused = |name: &str| {
+        let (config, driver, name) = (shared.config.clone(), task.driver.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || validate::user(&config, &driver, &name))
+    };
+    let flatten = |checked: Result<Result<(), String>, tokio::task::JoinError>| checked.unwrap_or_else(|error| Err(error.to_string()));
+    flatten(refused(&task.user).await).map_err(|error| fail_hook("validate", error))?;
     if !dir.has_task(name) {
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
     }
@@ -106,6 +99,9 @@ pub(super) async fn set_up_task(
         let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
         written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("dispatch_payload", error))?;
     }
+    let user = env.replace(user);
+    // What a name stands for may be denied as well.
+    flatten(refused(&user).await).map_err(|error| fail_hook("validate", error))?;
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
     let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
         let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
@@ -118,7 +114,7 @@ pub(super) async fn set_up_task(
     Ok(TaskConfig {
         id: RunId { alloc: alloc.id, task: name.clone(), run },
         config,
-        user: env.replace(user),
+        user,
         env: env.vars,
         task_dir: dir.task(name),
         shared_dir: dir.shared(),
@@ -186,10 +182,7 @@ fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir,
         let own = dir.task(&task.name);
         TaskPaths { alloc: dir.shared(), local: own.join("local"), secrets: own.join("secrets") }
     };
-    let host = std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(key, _)| !ENV_DENIED.contains(&key.as_str()))
-        .collect();
+    let host = host::inherited(&task.driver, &shared.config.options);
     let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
     TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token })
 }

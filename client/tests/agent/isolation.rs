@@ -41,6 +41,7 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
             own_pids: true,
             own_ipc: true,
             init: vec![env!("CARGO_BIN_EXE_songline-executor").into()],
+            ..Isolation::default()
         }),
     };
     let place = Place::new(dir.path().join("run"));

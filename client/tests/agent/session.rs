@@ -110,6 +110,7 @@ async fn a_command_in_an_isolated_task_is_where_the_task_is() {
             own_pids: true,
             own_ipc: true,
             init: vec![program.into()],
+            ..Isolation::default()
         }),
     };
     let place = Place::new(dir.path().join("run"));

@@ -7,6 +7,7 @@ use super::*;
 const V1: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0
 cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
 cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
+cgroup /sys/fs/cgroup/devices cgroup rw,relatime,devices 0 0
 cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0
 cgroup /sys/fs/cgroup/systemd cgroup rw,relatime,name=systemd 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0";
@@ -17,7 +18,8 @@ fn check(mounts: &str, parent: &str, expected: Expect) {
     let shown = match Hierarchy::read(mounts, parent) {
         None => "no cgroups\n".to_owned(),
         Some(found) => {
-            let limits = Limits { memory_bytes: 64 << 20, memory_kept_bytes: 32 << 20, cpu_shares: 100, cores: &[] };
+            let limits =
+                Limits { memory_bytes: 64 << 20, memory_kept_bytes: 32 << 20, cpu_shares: 100, cores: &[], devices: &["c 1:3 rw"] };
             let (limited, unlimited) = (found.limited("a.web.scope", &limits), found.unlimited("a.web.scope"));
             let head = format!("{} at {}, tasks below {}\n", found.version(), found.mount().display(), found.parent());
             let named = unlimited.at.dirs().into_iter().map(|dir| format!("unlimited {}\n", dir.display())).collect::<String>();
@@ -43,6 +45,7 @@ fn controllers_mounted_apart_are_version_1_also_beside_a_unified_mount() {
         v1 at /sys/fs/cgroup, tasks below /nomad
         unlimited /sys/fs/cgroup/freezer/nomad/a.web.scope
         limited /sys/fs/cgroup/cpu,cpuacct/nomad/a.web.scope
+        limited /sys/fs/cgroup/devices/nomad/a.web.scope
         limited /sys/fs/cgroup/freezer/nomad/a.web.scope
         limited /sys/fs/cgroup/memory/nomad/a.web.scope
         /sys/fs/cgroup/memory/nomad/a.web.scope/memory.limit_in_bytes = 67108864
@@ -50,6 +53,8 @@ fn controllers_mounted_apart_are_version_1_also_beside_a_unified_mount() {
         /sys/fs/cgroup/memory/nomad/a.web.scope/memory.swappiness = 0 if it can
         /sys/fs/cgroup/memory/nomad/a.web.scope/memory.soft_limit_in_bytes = 33554432 if it can
         /sys/fs/cgroup/cpu,cpuacct/nomad/a.web.scope/cpu.shares = 100
+        /sys/fs/cgroup/devices/nomad/a.web.scope/devices.deny = a
+        /sys/fs/cgroup/devices/nomad/a.web.scope/devices.allow = c 1:3 rw
         lacks None
     "#]],
     );

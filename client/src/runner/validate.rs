@@ -1,0 +1,50 @@
+//! What is refused of a task before anything is made for it: users that tasks of a driver must not run as.
+
+use songline_model::Str;
+
+use crate::config::ClientConfig;
+use crate::executor::user::{self, User};
+
+/// The option that names users as whom tasks do not run, and what it is unless said.
+pub(crate) const DENYLIST: (&str, &str) = ("user.denylist", "root,Administrator");
+/// The option that names the drivers whose tasks' users are looked at, and what it is unless said.
+pub(crate) const CHECKED_DRIVERS: (&str, &str) = ("user.checked_drivers", "exec,qemu,java");
+
+/// Refuses a user of the list of denied ones for tasks of a checked driver, by any of the user's names and by number. Blocks while users
+/// are looked up.
+pub(super) fn user(config: &ClientConfig, driver: &str, user: &str) -> Result<(), String> {
+    if user.is_empty() || !option(config, CHECKED_DRIVERS).any(|checked| checked == driver) {
+        return Ok(());
+    }
+    let same = |denied: &str| denied == user || matches!((number(user), number(denied)), (Some(one), Some(other)) if one == other);
+    if option(config, DENYLIST).any(same) { Err(format!("running as user {user:?} is disallowed")) } else { Ok(()) }
+}
+
+fn number(name: &str) -> Option<u32> {
+    user::lookup(name).ok().map(|User { uid, .. }| uid)
+}
+
+fn option<'a>(config: &'a ClientConfig, (key, otherwise): (&str, &'static str)) -> impl Iterator<Item = &'a str> {
+    config.options.get(key).map_or(otherwise, Str::as_str).split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_users_are_refused_by_name_and_by_number_for_checked_drivers() {
+        let mut config = ClientConfig::default();
+        let refused = |config: &ClientConfig, driver: &str, name: &str| user(config, driver, name).err().unwrap_or_default();
+        assert_eq!(refused(&config, "exec", "root"), "running as user \"root\" is disallowed");
+        assert_eq!(refused(&config, "exec", "0"), "running as user \"0\" is disallowed");
+        assert_eq!(refused(&config, "exec", "Administrator"), "running as user \"Administrator\" is disallowed");
+        assert_eq!(refused(&config, "exec", "nobody"), "");
+        assert_eq!(refused(&config, "raw_exec", "root"), "");
+        config.options.insert("user.checked_drivers".into(), "raw_exec, exec".into());
+        assert_eq!(refused(&config, "raw_exec", "root"), "running as user \"root\" is disallowed");
+        config.options.insert("user.denylist".into(), "daemon".into());
+        assert_eq!(refused(&config, "exec", "root"), "");
+        assert_eq!(refused(&config, "exec", "daemon"), "running as user \"daemon\" is disallowed");
+    }
+}
