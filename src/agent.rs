@@ -131,7 +131,7 @@ impl Agent {
         let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown_config(&config, &data_dir);
         let headers = config.response_headers.clone();
-        let relay = Relay::new(Arc::clone(&lone), Passing::new(dialer), shown, config.acl.enabled, headers);
+        let relay = Relay::new(Arc::clone(&lone), Passing::of_node(dialer), shown, config.acl.enabled, headers);
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
         Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })

@@ -59,7 +59,7 @@ enum Command {
     /// Servers: members, join, force-leave.
     #[command(subcommand)]
     Server(server::Command),
-    /// What looks after the servers: raft, autopilot.
+    /// What looks after the servers: raft, autopilot, gossip.
     #[command(subcommand)]
     Operator(operator::Command),
     /// Snapshot archives: save, restore, inspect.

@@ -114,6 +114,8 @@ pub struct ServerConfig {
     pub join: JoinConfig,
     /// What servers prove to each other that they have.
     pub encrypt: Option<EncryptKey>,
+    /// Whether other servers are taken that prove nothing: for configurations without certificates and `encrypt` that are being moved over.
+    pub allow_unauthenticated_peers: bool,
     /// Whether this server only follows: it has all that the others have, and no vote.
     pub non_voting_server: bool,
     /// Whether a server that has left joins again when it is started.
@@ -124,6 +126,11 @@ impl ServerConfig {
     /// Whether this server is a cluster of its own from the start: it was told so, or it was told of nobody else.
     pub fn starts_alone(&self) -> bool {
         self.bootstrap_expect == 1 || (self.bootstrap_expect == 0 && self.join.is_empty())
+    }
+
+    /// Whether this server was told of no other: it expects none and joins none.
+    pub fn is_lone(&self) -> bool {
+        self.bootstrap_expect <= 1 && self.join.is_empty()
     }
 }
 
@@ -147,6 +154,7 @@ impl Default for ServerConfig {
             bootstrap_expect: 0,
             join: JoinConfig::default(),
             encrypt: None,
+            allow_unauthenticated_peers: false,
             non_voting_server: false,
             rejoin_after_leave: false,
         }

@@ -14,6 +14,7 @@ mod logging;
 pub mod passing;
 pub mod server;
 mod task_api;
+mod trust;
 
 /// What a request asks of a server, for tools that ask without HTTP.
 pub use songline_api::Proposal;

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use crate::config::AgentConfig;
 use crate::config::network::{TlsVersion, advertised};
 use crate::server::Ports;
+use crate::trust;
 
 /// What is bound, and where.
 pub(crate) struct Bound {
@@ -25,17 +26,22 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
     let (rpc, rpc_addr) = bound(config.rpc_bind()).await?;
     let (serf, serf_addr) = bound(config.serf_bind()).await?;
     let tls = tls(config)?;
+    let advertised = advertised(config.advertise.rpc.as_deref(), rpc_addr);
+    let server = config.server.as_ref().context("the ports are those of a server")?;
+    let trust = trust::of(config, server, &advertised).await?;
     let limits = PortLimits {
         handshake_within: config.rpc_handshake_timeout.to_std(),
         connections_per_address_max: config.rpc_max_conns_per_client,
         tls: tls.clone(),
+        servers: Some(trust.clone()),
     };
     let ports = Ports {
         listeners: vec![rpc, serf],
         limits,
-        advertised: advertised(config.advertise.rpc.as_deref(), rpc_addr),
+        advertised,
         verify_names: config.tls.rpc && config.tls.verify_server_hostname,
-        dialer: tls.map_or_else(Dialer::plain, Dialer::secured),
+        dialer: tls.map_or_else(Dialer::plain, Dialer::secured).of_server(trust.clone()),
+        trust,
     };
     Ok(Bound { ports, rpc_port: rpc_addr.port(), serf_port: serf_addr.port() })
 }

@@ -39,16 +39,22 @@ pub enum PassError {
 }
 
 /// Passes requests on. Clones share the connections.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Passing {
     dialer: Dialer,
+    first: FirstByte,
     pool: Pool,
 }
 
 impl Passing {
-    /// Over connections that `dialer` makes.
-    pub fn new(dialer: Dialer) -> Self {
-        Self { dialer, pool: Pool::default() }
+    /// From one server to another.
+    pub fn of_server(dialer: Dialer) -> Self {
+        Self { dialer, first: FirstByte::Http, pool: Pool::default() }
+    }
+
+    /// From an agent without a server. Servers believe nothing about such a request but what its caller shows.
+    pub fn of_node(dialer: Dialer) -> Self {
+        Self { dialer, first: FirstByte::HttpOfNodes, pool: Pool::default() }
     }
 
     /// Sends a request to the agent whose port is at `address` and answers what it answers, with its headers and a body that streams.
@@ -87,7 +93,7 @@ impl Passing {
     }
 
     async fn connect(&self, address: &str) -> std::io::Result<Sender> {
-        let dial = self.dialer.connect(address, FirstByte::Http);
+        let dial = self.dialer.connect(address, self.first);
         let conn = tokio::time::timeout(CONNECT_WITHIN, dial).await.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(conn)).await.map_err(std::io::Error::other)?;
         tokio::spawn(async move {

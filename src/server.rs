@@ -186,6 +186,9 @@ pub enum StartError {
     /// This program's migrations cannot be right.
     #[error("checking the migrations of this version")]
     Migrations(#[from] songline_migrations::ChainError),
+    /// The other members cannot be told from strangers.
+    #[error("{0}")]
+    Unproven(String),
     /// Nobody leads, though this server is alone.
     #[error("becoming leader: {0}")]
     Lead(String),
@@ -208,10 +211,11 @@ impl Core {
         let touches_dir = dir.join("touches");
         let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
         let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let cluster = Cluster::new(&config, id, ports.advertised.clone(), ports.dialer.clone());
+        let cluster = Cluster::new(id, ports.advertised.clone(), ports.dialer.clone());
         let (updates, update_queue) = updates::Updates::new();
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
+        let pool_limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
             workers: workers::pool::Pool::default(),
@@ -251,11 +255,11 @@ impl Core {
             agent_config,
             cluster,
             dialer: ports.dialer.clone(),
-            pool: Pool::new(ports.dialer.clone(), PoolLimits { idle_session: SERVER_SESSION_IDLE, ..PoolLimits::default() }, None),
+            pool: Pool::new(ports.dialer.clone(), pool_limits, None),
             verify_names: ports.verify_names,
             sessions: rpc::Sessions::default(),
             stable_since: wall_clock(),
-            forward: forward::Forward::new(crate::passing::Passing::new(ports.dialer.clone())),
+            forward: forward::Forward::new(crate::passing::Passing::of_server(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
             dir,
         });
@@ -270,6 +274,7 @@ impl Core {
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
+        core.trust_members(&ports.trust)?;
         // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
         core.start_events(1);
         room::start(&core);

@@ -145,12 +145,20 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
     }
 }
 
-/// Answers requests that another agent passes on over one connection, until it ends or `shutdown`.
+/// Answers requests that the agent of a node passes on over one connection, until it ends or `shutdown`. They are those of any caller.
+pub async fn serve_relayed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    connection(stream, peer, Speaker::Caller, api, limits, shutdown).await;
+}
+
+/// Answers requests that another server passes on over one connection, until it ends or `shutdown`. The other end has proved that it is one.
 pub async fn serve_passed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    connection(stream, peer, Speaker::Agent, api, limits, shutdown).await;
+    connection(stream, peer, Speaker::Server, api, limits, shutdown).await;
 }
 
 /// Answers what a task asks on its own socket, until `shutdown`. A request without the identity of a task, or a token, is refused.
@@ -188,8 +196,8 @@ pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: 
 enum Speaker {
     /// Anybody.
     Caller,
-    /// Another agent, which speaks for its callers.
-    Agent,
+    /// Another server, which speaks for its callers.
+    Server,
     /// Whoever is in a task.
     Task,
 }
@@ -205,7 +213,7 @@ where
         let api = api.clone();
         request.extensions_mut().insert(stalled.clone());
         match speaker {
-            Speaker::Agent => {
+            Speaker::Server => {
                 let (passed, from) = passed::take(request.headers_mut(), peer.ip());
                 request.extensions_mut().insert(passed);
                 request.extensions_mut().insert(from);

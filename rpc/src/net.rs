@@ -37,13 +37,16 @@ pub const REQUEST_BYTES_MAX: usize = 32 << 20;
 /// The longest answer that is taken in, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 512 << 20;
 
-/// Who calls, as far as the connection tells. It proves nothing but what TLS has proven: sessions carry calls of many users.
+/// Who calls, as far as the connection tells. It proves nothing but what TLS or the servers' key has proven: sessions carry calls of many
+/// users.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Where the connection comes from.
     pub from: SocketAddr,
     /// The names that the caller's certificate has; `None` without TLS.
     pub names: Option<Arc<[String]>>,
+    /// Whether the connection is another server's, which has proved that it is one.
+    pub is_server: bool,
     /// The session that the call came over, if it came over one: calls can go back over it.
     pub session: Option<Session>,
 }
@@ -51,7 +54,7 @@ pub struct Caller {
 impl Caller {
     /// One without TLS or a session.
     pub fn plain(from: SocketAddr) -> Self {
-        Self { from, names: None, session: None }
+        Self { from, names: None, is_server: false, session: None }
     }
 
     /// Waits until the caller cannot hear an answer any more; for ever where that cannot be known.

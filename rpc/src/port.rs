@@ -3,13 +3,16 @@
 mod counts;
 mod dial;
 mod listen;
+mod noise;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trust;
 
 pub use dial::{Conn, Dialer, Duplex};
 pub use listen::{Accept, PortLimits, serve};
 pub use tls::{Tls, TlsError, TlsSettings};
+pub use trust::{Refused, ServerKey, ServerTrust, Unproven};
 
 /// The first byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,15 +31,40 @@ pub enum FirstByte {
     MultiplexV2 = 0x06,
     /// What servers say to each other: consensus, joining.
     Peers = 0x10,
-    /// HTTP/1.1, passed on by another server or by the agent of a node.
+    /// HTTP/1.1, passed on by another server.
     Http = 0x11,
+    /// HTTP/1.1 of anybody: the agent of a node passes on what it is asked.
+    HttpOfNodes = 0x12,
+    /// As `MultiplexV2`, from another server.
+    RpcOfServers = 0x13,
 }
 
 impl FirstByte {
+    const ALL: [Self; 10] = [
+        Self::Rpc,
+        Self::RaftOfReference,
+        Self::Multiplex,
+        Self::Tls,
+        Self::Streaming,
+        Self::MultiplexV2,
+        Self::Peers,
+        Self::Http,
+        Self::HttpOfNodes,
+        Self::RpcOfServers,
+    ];
+
+    /// Whether only servers begin so: both ends prove that they are, see [`ServerTrust`].
+    pub fn is_of_servers(self) -> bool {
+        match self {
+            Self::Peers | Self::Http | Self::RpcOfServers => true,
+            Self::Rpc | Self::RaftOfReference | Self::Multiplex | Self::Tls | Self::Streaming | Self::MultiplexV2 | Self::HttpOfNodes => {
+                false
+            }
+        }
+    }
+
     /// What a byte means; `None`: nothing, such a connection is closed without a word.
     pub fn of(byte: u8) -> Option<Self> {
-        let all =
-            [Self::Rpc, Self::RaftOfReference, Self::Multiplex, Self::Tls, Self::Streaming, Self::MultiplexV2, Self::Peers, Self::Http];
-        all.into_iter().find(|known| *known as u8 == byte)
+        Self::ALL.into_iter().find(|known| *known as u8 == byte)
     }
 }

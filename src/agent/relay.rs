@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::response::Response;
 use futures_util::stream;
 use serde_json::{Value, json};
-use songline_api::{Answer, speak_for};
+use songline_api::Answer;
 use songline_lang::acl::{self, Access, Acl};
 use songline_model::AllocId;
 use songline_rpc::{NodeAgent, RpcError};
@@ -224,7 +224,6 @@ impl Relay {
     /// Passes a request on to the first server that takes it.
     async fn pass(&self, mut request: Request) -> Response {
         self.name_node(&mut request);
-        speak_for(&mut request);
         let servers = &self.shared.lone.servers;
         let mut why = "no servers".to_owned();
         for address in servers.known() {

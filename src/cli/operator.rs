@@ -1,10 +1,12 @@
-//! `operator raft` and `operator autopilot`: who votes and leads, and how the servers look after themselves.
+//! `operator raft`, `operator autopilot` and `operator gossip`: who votes and leads, how the servers look after themselves, and the key that
+//! they know each other by.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::http::{Api, text};
 use super::{Target, table};
+use crate::config::network::EncryptKey;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -14,6 +16,22 @@ pub(crate) enum Command {
     /// How the servers look after themselves: get-config, set-config, health.
     #[command(subcommand)]
     Autopilot(Autopilot),
+    /// The key that servers know each other by: keyring.
+    #[command(subcommand)]
+    Gossip(Gossip),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Gossip {
+    /// The key of `server { encrypt }`: generate.
+    #[command(subcommand)]
+    Keyring(GossipKeyring),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum GossipKeyring {
+    /// Print a new key, which every server of a cluster gets as `encrypt`.
+    Generate,
 }
 
 #[derive(Subcommand)]
@@ -116,6 +134,10 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Raft(command) => raft(command).await,
         Command::Autopilot(command) => autopilot(command).await,
+        Command::Gossip(Gossip::Keyring(GossipKeyring::Generate)) => {
+            println!("{}", EncryptKey::generate()?);
+            Ok(())
+        }
     }
 }
 

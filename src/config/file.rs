@@ -164,6 +164,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
                 let key = text(key, value)?;
                 told.encrypt = if key.is_empty() { None } else { Some(EncryptKey::parse(&key)?) };
             }
+            "allow_unauthenticated_peers" => told.allow_unauthenticated_peers = flag(key, value)?,
             "non_voting_server" => told.non_voting_server = flag(key, value)?,
             "rejoin_after_leave" => told.rejoin_after_leave = flag(key, value)?,
             "data_dir"

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 use base64::Engine;
+use ring::rand::{SecureRandom, SystemRandom};
 use songline_model::Dur;
 
 /// The port of servers when an address has none.
@@ -130,7 +131,7 @@ impl JoinConfig {
     }
 }
 
-/// What servers prove to each other that they have. Neither printed nor shown.
+/// The `encrypt` key: servers prove to each other that they have it, and seal what they say with it. Neither printed nor shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncryptKey(Vec<u8>);
 
@@ -149,6 +150,13 @@ impl EncryptKey {
             anyhow::bail!("Invalid encryption key: key size must be 16, 24 or 32 bytes");
         }
         Ok(Self(bytes))
+    }
+
+    /// A new key as configurations have it.
+    pub fn generate() -> anyhow::Result<String> {
+        let mut bytes = [0; 32];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random bytes for a key"))?;
+        Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 
     /// The key itself.
@@ -212,6 +220,9 @@ mod tests {
     #[test]
     fn an_encryption_key_has_one_of_three_sizes() {
         assert_eq!(EncryptKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").map(|key| key.reveal().len()).ok(), Some(16));
+        let (one, other) = (EncryptKey::generate().expect("there is randomness"), EncryptKey::generate().expect("there is randomness"));
+        assert_eq!(EncryptKey::parse(&one).expect("is a key").reveal().len(), 32);
+        assert_ne!(one, other);
         for bad in ["AAAA", "not base64!"] {
             let error = EncryptKey::parse(bad).expect_err("is refused").to_string();
             assert!(error.starts_with("Invalid encryption key: "), "{error}");

@@ -23,7 +23,7 @@ struct Echo {
 
 impl Accept for Echo {
     async fn accept(self: Arc<Self>, first: FirstByte, mut conn: Conn, _: SocketAddr) {
-        assert_eq!(first, FirstByte::Http);
+        assert_eq!(first, FirstByte::HttpOfNodes);
         self.connections.fetch_add(1, Ordering::Relaxed);
         if self.requests_per_connection == 0 {
             // Takes the request and hangs up.
@@ -84,7 +84,7 @@ async fn text(response: Response<Body>) -> String {
 #[tokio::test]
 async fn a_request_goes_on_as_it_came_and_so_does_its_answer() {
     let (echo, address) = started(usize::MAX).await;
-    let passing = Passing::new(Dialer::plain());
+    let passing = Passing::of_node(Dialer::plain());
     for _ in 0..20 {
         let request = Request::put("http://somewhere/v1/jobs?x=%20y")
             .header("X-Nomad-Token", "secret")
@@ -102,7 +102,7 @@ async fn a_request_goes_on_as_it_came_and_so_does_its_answer() {
 #[tokio::test]
 async fn a_body_of_unknown_length_streams() {
     let (_, address) = started(usize::MAX).await;
-    let passing = Passing::new(Dialer::plain());
+    let passing = Passing::of_node(Dialer::plain());
     let pieces = tokio_stream::iter((0..3).map(|n| Ok::<_, std::io::Error>(format!("{n},"))));
     let request = Request::put("/v1/operator/snapshot").body(Body::from_stream(pieces)).unwrap();
     let answer = text(passing.pass(&address, request).await.unwrap()).await;
@@ -112,7 +112,7 @@ async fn a_body_of_unknown_length_streams() {
 #[tokio::test]
 async fn connections_that_the_other_side_ends_are_replaced_unseen() {
     let (echo, address) = started(3).await;
-    let passing = Passing::new(Dialer::plain());
+    let passing = Passing::of_node(Dialer::plain());
     for n in 0..9 {
         let request = Request::get(format!("/{n}")).body(Body::empty()).unwrap();
         assert_eq!(text(passing.pass(&address, request).await.unwrap()).await, format!("GET /{n} [host] "));
@@ -122,7 +122,7 @@ async fn connections_that_the_other_side_ends_are_replaced_unseen() {
 
 #[tokio::test]
 async fn what_was_not_sent_comes_back_whole_and_what_may_have_been_is_lost() {
-    let passing = Passing::new(Dialer::plain());
+    let passing = Passing::of_node(Dialer::plain());
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let request = || Request::put("/v1/jobs").body(Body::from("job")).unwrap();
     let Err(PassError::NotSent { request: back, .. }) = passing.pass(&closed, request()).await else { panic!("nobody listens there") };
@@ -135,7 +135,7 @@ async fn what_was_not_sent_comes_back_whole_and_what_may_have_been_is_lost() {
 #[tokio::test]
 async fn an_upgraded_connection_is_joined_with_the_callers() {
     let (_, address) = started(usize::MAX).await;
-    let passing = Passing::new(Dialer::plain());
+    let passing = Passing::of_node(Dialer::plain());
     let (caller, ours) = tokio::io::duplex(1024);
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let (passing, address) = (passing.clone(), address.clone());

@@ -4,6 +4,8 @@
 //! is a member, and where, is decided in the log alone.
 
 mod archives;
+#[cfg(test)]
+mod attacks;
 pub(crate) mod autopilot;
 pub(crate) mod kek;
 mod leave;
@@ -21,15 +23,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use songline_api::Leader;
 use songline_log::NodeId as ServerId;
-use songline_rpc::port::{Conn, Dialer};
+use songline_rpc::port::{Conn, Dialer, ServerTrust};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::number::identity;
 pub use self::number::{id_of, id_text};
-use self::peers::{Answers, Peers, SharedKey, Topic};
-use super::{Core, lock, watching};
-use crate::config::ServerConfig;
+use self::peers::{Answers, Peers, Topic};
+use super::{Core, StartError, lock, watching};
+use crate::trust;
 
 /// How often a server that belongs to no cluster looks for one.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
@@ -129,12 +131,11 @@ pub struct ServerSeen {
 }
 
 impl Cluster {
-    pub(crate) fn new(config: &ServerConfig, id: ServerId, address: String, dialer: Dialer) -> Self {
-        let key: Option<SharedKey> = config.encrypt.as_ref().map(|key| blake3::derive_key("songline encrypt key of servers", key.reveal()));
+    pub(crate) fn new(id: ServerId, address: String, dialer: Dialer) -> Self {
         Self {
             id,
             address,
-            peers: Peers::new(dialer, key),
+            peers: Peers::new(dialer),
             known: Mutex::default(),
             promised: Mutex::default(),
             hearsay: watch::Sender::new(None),
@@ -197,7 +198,7 @@ impl Cluster {
 
 /// Answers another server over a connection of first byte `Peers`.
 pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
-    if let Err(error) = core.cluster().peers.serve(conn, &**core).await {
+    if let Err(error) = peers::serve(conn, &**core).await {
         tracing::debug!(%from, %error, "a connection of another server ended");
     }
 }
@@ -249,6 +250,22 @@ impl Core {
     /// This server among the others.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// Looks at the members that the log has: a server that was told of none may have some all the same, and has to be able to tell them from
+    /// strangers.
+    pub(super) fn trust_members(&self, trust: &ServerTrust) -> Result<(), StartError> {
+        let mut addresses = self.other_servers();
+        if addresses.is_empty() || trust.is_settled() {
+            return Ok(());
+        }
+        addresses.push(self.cluster.address.clone());
+        addresses.retain(|address| !trust::is_loopback_ip(address));
+        if addresses.is_empty() {
+            trust.take_loopback();
+            return Ok(());
+        }
+        Err(StartError::Unproven(trust::advice(&addresses, &self.info.region)))
     }
 
     /// Where the leader is, if there is one.

@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::response::Response;
-use songline_api::{Api, Leader, Limits, PassFailure, ProposeError, Shared, serve_passed};
+use songline_api::{Api, Leader, Limits, PassFailure, ProposeError, Shared, serve_passed, serve_relayed};
 use songline_rpc::port::Conn;
+use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use crate::passing::{PassError, Passing};
 
 /// What passing on takes.
-#[derive(Default)]
 pub(super) struct Forward {
     passing: Passing,
     shared: OnceLock<Shared<Core>>,
@@ -22,15 +22,26 @@ pub(super) struct Forward {
 impl Forward {
     /// One that reaches other servers by `passing`.
     pub(super) fn new(passing: Passing) -> Self {
-        Self { passing, ..Self::default() }
+        Self { passing, shared: OnceLock::new() }
     }
 }
 
-/// Answers what another agent passes on over a connection of its, until it ends or the server goes down.
+/// Answers what another server passes on over a connection of its, until it ends or the server goes down.
 pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
+    let (api, closing) = answering(core);
+    serve_passed(conn, from, api, &Limits::default(), closing).await;
+}
+
+/// The same for the agent of a node, which proves nothing: its requests are those of any caller.
+pub async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr) {
+    let (api, closing) = answering(core);
+    serve_relayed(conn, from, api, &Limits::default(), closing).await;
+}
+
+fn answering(core: Arc<Core>) -> (Api<Core>, CancellationToken) {
     let shared = core.forward.shared.get_or_init(|| Shared::of(&*core)).clone();
     let closing = core.shutdown_token().clone();
-    serve_passed(conn, from, Api::with(core, shared), &Limits::default(), closing).await;
+    (Api::with(core, shared), closing)
 }
 
 impl Core {

@@ -12,7 +12,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -28,7 +27,6 @@ use super::{Core, lock};
 use kek::Kek;
 use material::Material;
 
-pub(crate) use handing::{open_from_peers, seal_for_peers};
 pub use known_key::KnownKey;
 pub(crate) use leader::start;
 
@@ -41,14 +39,12 @@ pub(crate) struct Keyring {
     /// Read when it is first needed, so that a file that is put there later counts without a restart.
     kek: Mutex<Option<Arc<Kek>>>,
     unwrapped: RwLock<BTreeMap<RootKeyId, Arc<Material>>>,
-    /// Whether it was said that the key goes from server to server in the clear.
-    warned: AtomicBool,
 }
 
 impl Keyring {
     /// The keyring whose key-encryption key is, or will be, in `dir`.
     pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, kek: Mutex::default(), unwrapped: RwLock::default(), warned: AtomicBool::new(false) }
+        Self { dir, kek: Mutex::default(), unwrapped: RwLock::default() }
     }
 
     fn kek(&self) -> Result<Arc<Kek>, KeyringError> {

@@ -5,7 +5,6 @@ mod dispatch;
 mod events;
 mod methods;
 mod more;
-mod proof;
 mod reads;
 mod remote;
 mod route;
@@ -17,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use songline_rpc::net::{self, Caller};
-use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits};
+use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits, ServerTrust};
 use tokio::net::TcpListener;
 
 use super::{Core, cluster, forward};
@@ -36,6 +35,8 @@ pub struct Ports {
     pub advertised: String,
     /// Makes connections to other servers.
     pub dialer: Dialer,
+    /// How other servers are known.
+    pub trust: ServerTrust,
     /// Whether methods that are for nodes and servers want a certificate that is one's.
     pub verify_names: bool,
 }
@@ -69,6 +70,10 @@ impl Door {
         match first {
             FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
             FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
+            FirstByte::HttpOfNodes => forward::accept_of_node(Arc::clone(&self.core), conn, from).await,
+            FirstByte::RpcOfServers => {
+                net::serve(first, conn, Caller { is_server: true, ..caller }, Arc::clone(&self.node_rpc)).await;
+            }
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::Streaming | FirstByte::MultiplexV2 => {
                 net::serve(first, conn, caller, Arc::clone(&self.node_rpc)).await;
             }

@@ -1,6 +1,7 @@
 //! What nodes announce: checked, and written when it is news.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use songline_api::{ProposeError, Server};
 use songline_commands::{Actor, DeleteServiceRegistration, UpsertServiceRegistrations};
@@ -31,15 +32,24 @@ pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services:
 
 /// A restarted agent takes back whatever an earlier one may have announced: what nobody has announced makes no entry.
 pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
-    core.read_barrier().await.map_err(|error| match error {
-        ProposeError::NoLeader => RpcError::NoLeader,
-        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
-    })?;
-    let Some(stored) = core.view().service_registration(&namespace, &id).cloned() else {
-        return Err(RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()));
-    };
+    let stored = announced(core, &namespace, &id).await?;
     if stored.node_id != from.id {
         return Err(RpcError::remote("service registration of another node"));
     }
     core.propose_as(Actor::Node(from.id), None, DeleteServiceRegistration { namespace, id }).await
+}
+
+/// The same for a caller who may change the namespace's jobs.
+pub(super) async fn delete_as(core: &Core, actor: Actor, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    announced(core, &namespace, &id).await?;
+    core.propose_as(actor, None, DeleteServiceRegistration { namespace, id }).await
+}
+
+async fn announced(core: &Core, namespace: &NamespaceName, id: &Str) -> Result<Arc<ServiceRegistration>, RpcError> {
+    core.read_barrier().await.map_err(|error| match error {
+        ProposeError::NoLeader => RpcError::NoLeader,
+        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
+    })?;
+    let stored = core.view().service_registration(namespace, id).cloned();
+    stored.ok_or_else(|| RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()))
 }

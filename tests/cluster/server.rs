@@ -22,6 +22,8 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How long an answer to a question of a test may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// By which the servers know each other: their addresses are not those of one machine.
+const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const HTTP: u16 = 4646;
 const RPC: u16 = 4647;
 
@@ -43,8 +45,7 @@ impl Server {
     /// Server `number` of `of`, which is not started. Its files are below `dir`; `more` is put into its configuration.
     pub fn new(net: &Net, number: usize, of: usize, dir: &Path, more: &Value) -> Result<Server> {
         let others = rpc_of_first(of);
-        let mut config =
-            json!({"server": {"enabled": true, "bootstrap_expect": of, "server_join": {"retry_join": others, "retry_interval": "1s"}}});
+        let mut config = json!({"server": {"enabled": true, "bootstrap_expect": of, "encrypt": KEY, "server_join": {"retry_join": others, "retry_interval": "1s"}}});
         put_in(&mut config, more);
         Self::with_config(net, number, dir, config)
     }

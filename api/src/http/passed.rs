@@ -1,8 +1,7 @@
-//! What agents tell each other with requests that they pass on. It is believed only on connections between agents, never of callers.
+//! What servers tell each other with requests that they pass on. It is believed only on connections that servers have proved to be theirs.
 
 use std::net::IpAddr;
 
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use songline_model::Str;
 
@@ -21,16 +20,16 @@ const LEADERLESS: HeaderName = HeaderName::from_static("x-songline-leaderless");
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// A request that another agent passed on.
+/// A request that another server passed on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PassedOn {
     /// Whether it was a server that knew who leads. Then it is not passed on again: two servers may think of each other that they lead.
     pub(crate) by_server: bool,
-    /// The key of a write, for retries by the other agent.
+    /// The key of a write, for retries by the other server.
     pub(crate) key: Option<Str>,
 }
 
-/// Takes what another agent has told out of the headers; `from` is its own address.
+/// Takes what another server has told out of the headers; `from` is its own address.
 pub(crate) fn take(headers: &mut HeaderMap, from: IpAddr) -> (PassedOn, Peer) {
     let text = |value: Option<HeaderValue>| value.and_then(|value| value.to_str().ok().map(str::to_owned));
     let by_server = headers.remove(HOP).is_some();
@@ -48,16 +47,6 @@ pub(crate) fn put(headers: &mut HeaderMap, from: Option<Peer>, key: Option<&Str>
     set(headers, HOP, Some(HeaderValue::from_static("server")));
     set(headers, KEY, key.and_then(|key| HeaderValue::from_str(key).ok()));
     set(headers, FROM, from.and_then(|Peer(from)| HeaderValue::from_str(&from.to_string()).ok()));
-}
-
-/// Makes a request that came to an agent without a server one that it passes on: with its caller's address, and nothing that the caller
-/// has made up.
-pub fn speak_for(request: &mut Request) {
-    let from = request.extensions_mut().remove::<Peer>();
-    let headers = request.headers_mut();
-    put(headers, from, None);
-    // Whoever is asked may know better who leads.
-    headers.remove(HOP);
 }
 
 /// Tells the one who passed a request on that another leader may be asked.

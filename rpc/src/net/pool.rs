@@ -24,11 +24,13 @@ pub struct PoolLimits {
     pub idle_session: Duration,
     /// How patient its sessions are.
     pub session: SessionLimits,
+    /// Whether a server calls others: both ends of each session prove that they are servers.
+    pub of_server: bool,
 }
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { idle_streams_max: 2, idle_session: Duration::from_mins(5), session: SessionLimits::default() }
+        Self { idle_streams_max: 2, idle_session: Duration::from_mins(5), session: SessionLimits::default(), of_server: false }
     }
 }
 
@@ -143,7 +145,8 @@ impl Pool {
         if let Some(session) = peer.session() {
             return Ok(session);
         }
-        let conn = self.shared.dialer.connect(address, FirstByte::MultiplexV2).await?;
+        let first = if self.shared.limits.of_server { FirstByte::RpcOfServers } else { FirstByte::MultiplexV2 };
+        let conn = self.shared.dialer.connect(address, first).await?;
         let session = Session::dialled(conn, self.shared.limits.session.clone());
         let made = self.next_seq();
         *lock(&peer.live) = Some(Live { made, session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });

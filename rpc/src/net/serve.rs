@@ -21,12 +21,12 @@ pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, di
     match first {
         FirstByte::Rpc => calls(conn, &caller, dispatch.as_ref()).await,
         FirstByte::Streaming => streaming(conn, &caller, dispatch.as_ref()).await,
-        FirstByte::Multiplex | FirstByte::MultiplexV2 => {
+        FirstByte::Multiplex | FirstByte::MultiplexV2 | FirstByte::RpcOfServers => {
             let session = Session::accepted(conn, SessionLimits::default());
-            let typed = first == FirstByte::MultiplexV2;
+            let typed = first != FirstByte::Multiplex;
             serve_session(session, typed, caller, dispatch).await;
         }
-        FirstByte::RaftOfReference | FirstByte::Tls | FirstByte::Peers | FirstByte::Http => {}
+        FirstByte::RaftOfReference | FirstByte::Tls | FirstByte::Peers | FirstByte::Http | FirstByte::HttpOfNodes => {}
     }
 }
 

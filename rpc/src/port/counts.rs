@@ -82,7 +82,7 @@ impl Counted {
     pub(super) fn is_for(&mut self, first: FirstByte) -> bool {
         let kind = match first {
             FirstByte::Streaming => Kind::Streaming,
-            FirstByte::Peers | FirstByte::Http => Kind::PassedOn,
+            FirstByte::Peers | FirstByte::Http | FirstByte::HttpOfNodes | FirstByte::RpcOfServers => Kind::PassedOn,
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::MultiplexV2 | FirstByte::Tls | FirstByte::RaftOfReference => return true,
         };
         self.counts.give(self.from, self.kind);

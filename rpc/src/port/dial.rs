@@ -1,6 +1,8 @@
 //! Connections to servers' ports. Who speaks what over them is not here.
 
 use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -8,6 +10,7 @@ use tokio::net::TcpStream;
 
 use super::FirstByte;
 use super::tls::Tls;
+use super::trust::{OtherEnd, Refused, ServerTrust};
 
 /// How long a connection may take to be made.
 const DIAL_WITHIN: Duration = Duration::from_secs(10);
@@ -24,6 +27,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Duplex for T {}
 #[derive(Debug, Clone, Default)]
 pub struct Dialer {
     tls: Option<Tls>,
+    servers: Option<ServerTrust>,
 }
 
 impl Dialer {
@@ -34,25 +38,48 @@ impl Dialer {
 
     /// One with TLS: it shows its own certificate and looks at the other's.
     pub fn secured(tls: Tls) -> Self {
-        Self { tls: Some(tls) }
+        Self { tls: Some(tls), ..Self::default() }
     }
 
-    /// Connects to `address` (`host:port`) and says what the connection is.
+    /// The same for a server, which proves to other servers that it is one.
+    #[must_use]
+    pub fn of_server(self, servers: ServerTrust) -> Self {
+        Self { servers: Some(servers), ..self }
+    }
+
+    /// Connects to `address` (`host:port`) and says what the connection is. Where only servers begin so both ends have proved, when this
+    /// returns, that they are; an error of kind `PermissionDenied` is a [`super::Refused`].
     pub async fn connect(&self, address: &str, first: FirstByte) -> io::Result<Conn> {
         let connect = async {
-            let mut stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            let Some(tls) = &self.tls else {
-                stream.write_all(&[first as u8]).await?;
-                return Ok(Box::new(stream) as Conn);
-            };
-            stream.write_all(&[FirstByte::Tls as u8]).await?;
-            let mut stream = tls.connect(stream).await?;
-            stream.write_all(&[first as u8]).await?;
-            stream.flush().await?;
-            Ok(Box::new(stream) as Conn)
+            if !first.is_of_servers() {
+                let (mut conn, ..) = self.open(address).await?;
+                conn.write_all(&[first as u8]).await?;
+                conn.flush().await?;
+                return Ok(conn);
+            }
+            let servers = self.servers.as_ref().ok_or(Refused::NoServer)?;
+            match self.connect_to_server(address, first, servers, servers.has_key()).await {
+                Err(error) if servers.may_dial_open(&error) => self.connect_to_server(address, first, servers, false).await,
+                connected => connected,
+            }
         };
         let slow = |_| io::Error::new(io::ErrorKind::TimedOut, format!("{address} did not answer in {} s", DIAL_WITHIN.as_secs()));
         tokio::time::timeout(DIAL_WITHIN, connect).await.map_err(slow)?
+    }
+
+    async fn connect_to_server(&self, address: &str, first: FirstByte, servers: &ServerTrust, sealed: bool) -> io::Result<Conn> {
+        let (conn, ip, names) = self.open(address).await?;
+        servers.dial(first, conn, OtherEnd { ip, names: names.as_deref() }, sealed).await
+    }
+
+    /// A connection over which nothing has been said but TLS, where it is to, and which names of the region the certificate there has.
+    async fn open(&self, address: &str) -> io::Result<(Conn, IpAddr, Option<Arc<[String]>>)> {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let ip = stream.peer_addr()?.ip();
+        let Some(tls) = &self.tls else { return Ok((Box::new(stream), ip, None)) };
+        stream.write_all(&[FirstByte::Tls as u8]).await?;
+        let (stream, names) = tls.connect(stream).await?;
+        Ok((Box::new(stream), ip, Some(names)))
     }
 }

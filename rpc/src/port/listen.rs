@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counts::{Counted, Counts};
 use super::tls::Tls;
+use super::trust::{OtherEnd, Refused, ServerTrust};
 use super::{Conn, FirstByte};
 
 /// What a connection may take, and what it has to show.
@@ -22,17 +23,20 @@ pub struct PortLimits {
     pub connections_per_address_max: usize,
     /// With what connections are made safe; `None`: not at all.
     pub tls: Option<Tls>,
+    /// What other servers have to prove; `None`: connections that only servers make are refused.
+    pub servers: Option<ServerTrust>,
 }
 
 impl Default for PortLimits {
     fn default() -> Self {
-        Self { handshake_within: Duration::from_secs(5), connections_per_address_max: 100, tls: None }
+        Self { handshake_within: Duration::from_secs(5), connections_per_address_max: 100, tls: None, servers: None }
     }
 }
 
 /// Who gets the connections.
 pub trait Accept: Send + Sync + 'static {
-    /// Speaks over a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`.
+    /// Speaks over a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`. Where only servers begin so, the other end has
+    /// proved that it is one.
     fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) -> impl Future<Output = ()> + Send;
 
     /// The same with TLS below: `names` are those of the region that the caller's certificate has.
@@ -99,15 +103,39 @@ async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted
             let Some(byte) = first_byte(&mut stream, limits.handshake_within).await else { return };
             match FirstByte::of(byte) {
                 Some(FirstByte::Tls | FirstByte::RaftOfReference) | None => not_spoken(from, byte),
-                Some(first) if counted.is_for(first) => acceptor.accept_named(first, Box::new(stream), from, names).await,
+                Some(first) if counted.is_for(first) => {
+                    let Some(conn) = proven(first, Box::new(stream), from, Some(&names), &limits).await else { return };
+                    acceptor.accept_named(first, conn, from, names).await;
+                }
                 Some(_) => tracing::warn!(%from, "too many connections of this kind from this address"),
             }
         }
         (Some(FirstByte::Tls | FirstByte::RaftOfReference) | None, _) => not_spoken(from, byte),
         (Some(_), Some(tls)) if !tls.takes_plain() => tracing::warn!(%from, "a connection without TLS"),
-        (Some(first), _) if counted.is_for(first) => acceptor.accept(first, Box::new(stream), from).await,
+        (Some(first), _) if counted.is_for(first) => {
+            let Some(conn) = proven(first, Box::new(stream), from, None, &limits).await else { return };
+            acceptor.accept(first, conn, from).await;
+        }
         (Some(_), _) => tracing::warn!(%from, "too many connections of this kind from this address"),
     }
+}
+
+/// The connection, once the other end has proved to be a server where only servers begin so.
+async fn proven(first: FirstByte, conn: Conn, from: SocketAddr, names: Option<&[String]>, limits: &PortLimits) -> Option<Conn> {
+    if !first.is_of_servers() {
+        return Some(conn);
+    }
+    let Some(servers) = &limits.servers else {
+        tracing::warn!(%from, ?first, error = %Refused::NoServer, "a connection of a server was refused");
+        return None;
+    };
+    let other = OtherEnd { ip: from.ip(), names };
+    match tokio::time::timeout(limits.handshake_within, servers.accept(first, conn, other)).await {
+        Ok(Ok(conn)) => return Some(conn),
+        Ok(Err(error)) => tracing::warn!(%from, ?first, %error, "a connection of a server was refused"),
+        Err(_) => tracing::warn!(%from, ?first, "a server took too long to prove that it is one"),
+    }
+    None
 }
 
 fn not_spoken(from: SocketAddr, byte: u8) {

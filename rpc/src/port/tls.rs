@@ -108,19 +108,27 @@ impl Tls {
         self.upgrade
     }
 
-    /// Shakes hands with a server.
-    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<client::TlsStream<TcpStream>> {
-        self.dialling.connect(self.names.server.clone(), stream).await
+    /// Shakes hands with a server, and says which names of the region its certificate has.
+    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<(client::TlsStream<TcpStream>, Arc<[String]>)> {
+        let stream = self.dialling.connect(self.names.server.clone(), stream).await?;
+        let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
+        Ok((stream, names))
     }
 
     /// Shakes hands with a caller, and says which names of the region its certificate has.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<(server::TlsStream<TcpStream>, Arc<[String]>)> {
         let stream = self.accepting.accept(stream).await?;
-        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let parsed = certificate.and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
-        let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());
-        let names = [&self.names.server, &self.names.client].into_iter().filter(has).map(|name| name.to_str().into_owned()).collect();
+        let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))
+    }
+}
+
+impl Names {
+    /// Those that the first certificate of a chain has.
+    fn in_certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Arc<[String]> {
+        let parsed = chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
+        let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());
+        [&self.server, &self.client].into_iter().filter(has).map(|name| name.to_str().into_owned()).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The key-encryption key among servers: whoever lacks it asks the others, and the first leader sees to it that a majority has it before
 //! anything is wrapped by it. What it is and where it lies is the keyring's business.
 //!
-//! It goes over connections whose ends have proved the `encrypt` key to each other, sealed with a key made of that. Without one it goes
-//! as it is: whoever can read what servers say to each other without TLS can read it, and that is logged once.
+//! It goes over connections whose ends have proved that they are servers, sealed by TLS or the `encrypt` key. Where there is neither it goes
+//! as it is, over loopback addresses or at the operator's explicit wish.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is asked about the key.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 enum Question {
     /// Who has the one with this fingerprint tells it.
     Tell(String),
@@ -29,13 +29,14 @@ enum Question {
     Keep(HandedOut),
 }
 
-/// The key on its way.
-#[derive(Debug, Serialize, Deserialize)]
-struct HandedOut {
-    /// Whether it is sealed with what the `encrypt` key makes.
-    sealed: bool,
-    #[serde(with = "serde_bytes")]
-    key: Vec<u8>,
+/// The key on its way. Not printed.
+#[derive(Serialize, Deserialize)]
+struct HandedOut(#[serde(with = "serde_bytes")] Vec<u8>);
+
+impl HandedOut {
+    fn key(self) -> Result<[u8; 32], String> {
+        self.0.try_into().map_err(|_| "a key-encryption key has 32 bytes".to_owned())
+    }
 }
 
 /// Looks for the key for as long as the server runs.
@@ -54,7 +55,7 @@ impl Core {
         }
         for answer in self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Tell(wanted.to_owned())), ANSWER_WITHIN).await {
             let taken = decode::<HandedOut>(&answer)
-                .and_then(|handed| self.unseal(handed))
+                .and_then(HandedOut::key)
                 .and_then(|key| self.keyring.take(&key, wanted, &view).map_err(|error| error.to_string()));
             match taken {
                 Ok(()) => {
@@ -75,7 +76,7 @@ impl Core {
             return Ok(());
         }
         let key = self.keyring.first_kek(&view)?;
-        let question = encode(&Question::Keep(self.seal(&key)?));
+        let question = encode(&Question::Keep(HandedOut(key.to_vec())));
         let kept = self.majority_answers(Topic::KeyEncryptionKey, &question, ANSWER_WITHIN).await;
         if kept { Ok(()) } else { Err(KeyringError::NotInitialized) }
     }
@@ -85,30 +86,13 @@ impl Core {
         match decode(question)? {
             Question::Tell(wanted) => {
                 let key = self.keyring.hand_out(&wanted).map_err(|error| error.to_string())?;
-                Ok(encode(&self.seal(&key).map_err(|error| error.to_string())?))
+                Ok(encode(&HandedOut(key.to_vec())))
             }
             Question::Keep(handed) => {
-                let key = self.unseal(handed)?;
+                let key = handed.key()?;
                 self.keyring.keep_for_first_key(&key, &self.view()).map_err(|error| error.to_string())?;
                 Ok(Bytes::new())
             }
         }
-    }
-
-    fn seal(&self, key: &[u8; 32]) -> Result<HandedOut, KeyringError> {
-        let Some(encrypt) = &self.config.encrypt else {
-            self.keyring.warn_once_in_the_clear();
-            return Ok(HandedOut { sealed: false, key: key.to_vec() });
-        };
-        Ok(HandedOut { sealed: true, key: super::super::keyring::seal_for_peers(encrypt.reveal(), key)? })
-    }
-
-    fn unseal(&self, handed: HandedOut) -> Result<[u8; 32], String> {
-        let key = match (&self.config.encrypt, handed.sealed) {
-            (Some(encrypt), true) => super::super::keyring::open_from_peers(encrypt.reveal(), handed.key),
-            (None, false) => Some(handed.key),
-            (Some(_), false) | (None, true) => None,
-        };
-        key.and_then(|key| key.try_into().ok()).ok_or_else(|| "it cannot be opened with this server's encrypt key".to_owned())
     }
 }

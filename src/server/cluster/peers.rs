@@ -1,7 +1,7 @@
 //! What servers say to each other over connections of first byte `Peers`: one question, one answer, again and again. What the questions
 //! mean is known to those who ask and answer.
 //!
-//! A connection begins with proofs: where the servers have an `encrypt` key, each side shows that it has it, without telling it.
+//! Both ends have proved that they are servers before the first question: see `songline_rpc::port::ServerTrust`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,18 +16,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::lock;
 
-/// The version of what is said here.
-const VERSION: u8 = 1;
-const NONCE_BYTES: usize = 32;
-const PROOF_BYTES: usize = 32;
 /// `length u32, topic u8` before a question, `length u32, 1 or 0` before an answer.
 const HEAD_BYTES: usize = 5;
 /// The longest question and answer, in bytes. An entry may take 64 MiB.
 const CONTENT_BYTES_MAX: usize = 80 << 20;
 /// How many idle connections are kept to one server.
 const IDLE_MAX: usize = 8;
-/// How long the proofs may take.
-const GREETING_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a question is about. The number is its byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +55,10 @@ pub(crate) trait Answers: Send + Sync + 'static {
     fn answer(&self, topic: Topic, question: Bytes) -> impl Future<Output = Result<Bytes, String>> + Send;
 }
 
-/// What servers prove to each other that they have.
-pub(crate) type SharedKey = [u8; 32];
-
 /// The ways to other servers. Clones share their connections.
 #[derive(Clone)]
 pub(crate) struct Peers {
     dialer: Dialer,
-    key: Option<SharedKey>,
     idle: Arc<Mutex<BTreeMap<Box<str>, Vec<Conn>>>>,
 }
 
@@ -87,8 +77,8 @@ pub(crate) enum AskError {
 }
 
 impl Peers {
-    pub fn new(dialer: Dialer, key: Option<SharedKey>) -> Self {
-        Self { dialer, key, idle: Arc::default() }
+    pub fn new(dialer: Dialer) -> Self {
+        Self { dialer, idle: Arc::default() }
     }
 
     /// Asks the server at `address`.
@@ -102,7 +92,11 @@ impl Peers {
                 self.keep(address, conn);
                 return answer;
             }
-            let mut conn = self.connect(address).await.map_err(|error| AskError::Unreachable(format!("{address}: {error}")))?;
+            let mut conn = self
+                .dialer
+                .connect(address, FirstByte::Peers)
+                .await
+                .map_err(|error| AskError::Unreachable(format!("{address}: {error}")))?;
             let answer = exchange(&mut conn, topic, question).await.map_err(|error| AskError::Lost(format!("{address}: {error}")))?;
             self.keep(address, conn);
             answer
@@ -113,12 +107,6 @@ impl Peers {
             lock(&self.idle).remove(address);
             AskError::Lost(format!("{address} did not answer in {} ms", within.as_millis()))
         })?
-    }
-
-    async fn connect(&self, address: &str) -> io::Result<Conn> {
-        let mut conn = self.dialer.connect(address, FirstByte::Peers).await?;
-        tokio::time::timeout(GREETING_WITHIN, show(&mut conn, self.key.as_ref())).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        Ok(conn)
     }
 
     fn take_idle(&self, address: &str) -> Option<Conn> {
@@ -132,17 +120,16 @@ impl Peers {
             kept.push(conn);
         }
     }
+}
 
-    /// Answers what comes over a connection until it ends.
-    pub async fn serve<A: Answers>(&self, mut conn: Conn, answers: &A) -> io::Result<()> {
-        tokio::time::timeout(GREETING_WITHIN, see(&mut conn, self.key.as_ref())).await.map_err(|_| io::ErrorKind::TimedOut)??;
-        loop {
-            let Some((head, question)) = read_frame(&mut conn).await? else { return Ok(()) };
-            let topic = Topic::of(head).ok_or_else(|| invalid("a question about something unknown"))?;
-            match answers.answer(topic, question).await {
-                Ok(answer) => write_frame(&mut conn, 1, &answer).await?,
-                Err(why) => write_frame(&mut conn, 0, why.as_bytes()).await?,
-            }
+/// Answers what comes over a connection until it ends.
+pub(crate) async fn serve<A: Answers>(mut conn: Conn, answers: &A) -> io::Result<()> {
+    loop {
+        let Some((head, question)) = read_frame(&mut conn).await? else { return Ok(()) };
+        let topic = Topic::of(head).ok_or_else(|| invalid("a question about something unknown"))?;
+        match answers.answer(topic, question).await {
+            Ok(answer) => write_frame(&mut conn, 1, &answer).await?,
+            Err(why) => write_frame(&mut conn, 0, why.as_bytes()).await?,
         }
     }
 }
@@ -199,74 +186,6 @@ async fn read_frame(conn: &mut Conn) -> io::Result<Option<(u8, Bytes)>> {
         }
     }
     Ok(Some((head[4], content.freeze())))
-}
-
-/// The dialler's side of the proofs.
-async fn show(conn: &mut Conn, key: Option<&SharedKey>) -> io::Result<()> {
-    let ours = nonce();
-    let mut hello = vec![VERSION];
-    hello.extend_from_slice(&ours);
-    conn.write_all(&hello).await?;
-    conn.flush().await?;
-    let mut answer = [0; 2 + NONCE_BYTES + PROOF_BYTES];
-    conn.read_exact(&mut answer).await?;
-    if answer[0] != VERSION {
-        return Err(invalid("the other server speaks another version of this"));
-    }
-    let (theirs, proof) = answer[2..].split_at(NONCE_BYTES);
-    let keyed = answer[1] == 1;
-    match key {
-        Some(key) if !keyed || !same(&prove(key, "acceptor", &ours, theirs), proof) => {
-            Err(invalid("the other server does not have this server's encrypt key"))
-        }
-        None if keyed => Err(invalid("the other server has an encrypt key and this one has none")),
-        Some(key) => {
-            conn.write_all(&prove(key, "dialler", &ours, theirs)).await?;
-            conn.flush().await
-        }
-        None => Ok(()),
-    }
-}
-
-/// The acceptor's side of the proofs.
-async fn see(conn: &mut Conn, key: Option<&SharedKey>) -> io::Result<()> {
-    let mut hello = [0; 1 + NONCE_BYTES];
-    conn.read_exact(&mut hello).await?;
-    let (theirs, ours) = (&hello[1..], nonce());
-    let mut answer = vec![VERSION, u8::from(key.is_some())];
-    answer.extend_from_slice(&ours);
-    answer.extend_from_slice(&key.map_or([0; PROOF_BYTES], |key| prove(key, "acceptor", theirs, &ours)));
-    conn.write_all(&answer).await?;
-    conn.flush().await?;
-    if hello[0] != VERSION {
-        return Err(invalid("a server that speaks another version of this"));
-    }
-    if let Some(key) = key {
-        let mut proof = [0; PROOF_BYTES];
-        conn.read_exact(&mut proof).await?;
-        if !same(&prove(key, "dialler", theirs, &ours), &proof) {
-            return Err(invalid("a server without this server's encrypt key"));
-        }
-    }
-    Ok(())
-}
-
-fn nonce() -> [u8; NONCE_BYTES] {
-    let mut bytes = [0; NONCE_BYTES];
-    bytes[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    bytes[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    bytes
-}
-
-fn prove(key: &SharedKey, who: &str, dialler: &[u8], acceptor: &[u8]) -> [u8; PROOF_BYTES] {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(b"songline peers ").update(who.as_bytes()).update(dialler).update(acceptor);
-    *hasher.finalize().as_bytes()
-}
-
-/// Compares without telling by its time how much is alike.
-fn same(expected: &[u8; PROOF_BYTES], given: &[u8]) -> bool {
-    given.try_into().is_ok_and(|given: [u8; PROOF_BYTES]| blake3::Hash::from(*expected) == blake3::Hash::from(given))
 }
 
 fn invalid(why: &str) -> io::Error {

@@ -1,28 +1,14 @@
 //! Handing the key-encryption key to other servers, and taking it from them. How it travels is `cluster/kek.rs`'s business.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use songline_api::keyring::KeyringError;
-use songline_model::{RootKeyId, Sealed};
+use songline_model::RootKeyId;
 use songline_projections::State;
 
 use super::kek::Kek;
-use super::material::{self, KEY_BYTES};
+use super::material::KEY_BYTES;
 use super::{Keyring, lock};
-
-/// What the key for the way is derived for.
-const CONTEXT: &str = "songline key-encryption key between servers v1";
-
-/// Seals the key for others that have this `encrypt` key.
-pub(crate) fn seal_for_peers(encrypt: &[u8], key: &[u8; KEY_BYTES]) -> Result<Vec<u8>, KeyringError> {
-    Ok(material::seal(&blake3::derive_key(CONTEXT, encrypt), RootKeyId::default(), key)?.0)
-}
-
-/// What was sealed with it, if it was.
-pub(crate) fn open_from_peers(encrypt: &[u8], sealed: Vec<u8>) -> Option<Vec<u8>> {
-    material::open(&blake3::derive_key(CONTEXT, encrypt), RootKeyId::default(), &Sealed(sealed))
-}
 
 impl Keyring {
     /// Whether the key with this fingerprint is here.
@@ -61,16 +47,6 @@ impl Keyring {
             return Err(KeyringError::WrongKek { key: row.meta.key_id, wanted, found });
         }
         self.put(kek)
-    }
-
-    /// Says once that the key goes to another server as it is.
-    pub(crate) fn warn_once_in_the_clear(&self) {
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "the key-encryption key is handed to another server without an `encrypt` key: unless the servers use TLS, it can be read on \
-                 the way"
-            );
-        }
     }
 
     fn kek_of(&self, fingerprint: &str) -> Result<Arc<Kek>, KeyringError> {

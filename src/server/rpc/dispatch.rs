@@ -10,7 +10,8 @@ use songline_api::{Api, Leader, Server as _, Shared};
 use songline_client::reverse::NodeCalls;
 use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::message::{
-    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, StreamCall, StreamErrWrapper,
+    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall,
+    StreamErrWrapper,
 };
 use songline_rpc::msgpack::{Tree, from_slice, to_vec};
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
@@ -20,7 +21,7 @@ use songline_rpc::{RpcError, net};
 use super::super::Core;
 use super::methods::{self, By, CALLS, Right, STREAMS};
 use super::more;
-use super::route::{ForNode, PROOF, Path, with_fields};
+use super::route::{ForNode, Path, with_fields};
 
 /// How long a call waits for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -38,11 +39,16 @@ impl NodeRpc {
         Self { core: Arc::clone(core), api, callers: Callers::default() }
     }
 
-    async fn of_leader(&self, method: &str, body: Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
-        // Nobody knows another region's servers.
-        if meta.region != self.core.info().region.as_str() {
-            return Err(RpcError::remote("No path to region").into());
+    /// Refuses requests for another region: no server knows the servers of one.
+    pub(super) fn check_region(&self, region: &str) -> Result<(), RpcError> {
+        match region {
+            "" => Err(RpcError::remote("missing region for target RPC")),
+            region if region == self.core.info().region => Ok(()),
+            _ => Err(RpcError::remote("No path to region")),
         }
+    }
+
+    async fn of_leader(&self, method: &str, body: Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
         self.check_names(method, caller)?;
         let passed_on = match meta.allow_stale {
             true => None,
@@ -114,6 +120,9 @@ impl NodeRpc {
         if !SERVED.contains(&method) {
             return self.read(method, body, meta, caller).await;
         }
+        if method == ServiceDelete::METHOD && self.node_of(&meta.auth_token).is_none() {
+            return self.delete_service(from_slice(body)?).await;
+        }
         let serve = serve_servers(&*self.core, self, method, body);
         let served = match is_read(method) {
             // A long poll of somebody who has gone is of no use; writes go on.
@@ -165,7 +174,7 @@ impl NodeRpc {
     }
 
     /// The node that a request is for, if its caller may ask that of it.
-    fn node_for(&self, request: &ForNode, right: Right) -> Result<NodeId, RpcError> {
+    fn node_for(&self, request: &ForNode, right: Right, by_server: bool) -> Result<NodeId, RpcError> {
         let view = self.core.view();
         let alloc = match request.alloc_id.is_empty() {
             true => None,
@@ -175,7 +184,8 @@ impl NodeRpc {
                 Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
             }
         };
-        if !self.core.is_proof(&request.server_proof) {
+        // A server that passes a request on has looked at its caller.
+        if !by_server {
             let denied = || RpcError::remote("Permission denied");
             let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
             let in_namespace = |capability| alloc.is_some_and(|alloc| caller.acl().namespace(&alloc.namespace, capability));
@@ -203,28 +213,18 @@ impl NodeRpc {
         }
     }
 
-    /// A request as a node gets it. What shows that a server asks is for servers alone: a node could show it to others.
-    fn for_node(&self, body: Bytes, request: &ForNode) -> Result<Bytes, RpcError> {
-        match request.server_proof.is_empty() {
-            true => Ok(body),
-            false => Ok(with_fields(&body, [(PROOF, Tree::text(""))])?.into()),
-        }
-    }
-
     async fn of_node(&self, method: &str, body: Bytes, right: Right, caller: &Caller) -> Result<Bytes, Refusal> {
         let request: ForNode = from_slice(&body)?;
-        let node = self.node_for(&request, right)?;
+        let by_server = request.forwarded && caller.is_server;
+        let node = self.node_for(&request, right, by_server)?;
         let on_node = methods::on_nodes(method);
-        match self.core.path_to(node, !request.forwarded).await? {
+        match self.core.path_to(node, !by_server).await? {
             Path::Here(local) => {
                 let calls = NodeCalls::default();
                 calls.set(&local);
                 calls.call(&on_node, body, caller).await
             }
-            Path::Session(session) => {
-                let body = self.for_node(body, &request)?;
-                Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?)
-            }
+            Path::Session(session) => Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?),
             Path::Server(_) => Ok(self.core.call_node(node, &on_node, &body).await?),
         }
     }
@@ -235,8 +235,10 @@ impl NodeRpc {
         let body = own.next().await.map_err(lost)?.ok_or_else(|| RpcError::Lost("nothing was asked".into()))?;
         let request: ForNode = from_slice(&body).map_err(|error| RpcError::remote(error.on_wire(0)))?;
         let right = STREAMS.iter().find(|(name, _)| *name == method).map_or(Right::Server, |(_, right)| *right);
-        let node = self.node_for(&request, right)?;
-        match self.core.path_to(node, !request.forwarded).await? {
+        let by_server = request.forwarded && caller.is_server;
+        self.check_region(&request.region)?;
+        let node = self.node_for(&request, right, by_server)?;
+        match self.core.path_to(node, !by_server).await? {
             Path::Here(local) => {
                 let calls = NodeCalls::default();
                 calls.set(&local);
@@ -245,7 +247,7 @@ impl NodeRpc {
                 }
             }
             Path::Session(session) => {
-                let there = net::open_channel(&session, method, &self.for_node(body, &request)?).await?;
+                let there = net::open_channel(&session, method, &body).await?;
                 if let Some(own) = channel.take() {
                     own.bridge(there).await;
                 }
@@ -267,12 +269,24 @@ impl Dispatch for NodeRpc {
             let known = method.split_once('.').is_some_and(|(service, _)| methods::is_service(service));
             return Err(if known { Refusal::NoMethod } else { Refusal::NoService });
         };
-        let meta: RequestMeta = from_slice(&body)?;
+        let mut meta: RequestMeta = from_slice(&body)?;
+        // Only servers pass requests on.
+        meta.forwarded &= caller.is_server;
         match by {
-            By::Asked => self.asked(method, &body),
-            By::Leader | By::Node(_) if meta.region.is_empty() => Err(RpcError::remote("missing region for target RPC").into()),
-            By::Leader => self.of_leader(method, body, &meta, caller).await,
-            By::Node(right) => self.of_node(method, body, *right, caller).await,
+            By::Asked => {
+                if !meta.region.is_empty() {
+                    self.check_region(&meta.region)?;
+                }
+                self.asked(method, &body, &meta, caller)
+            }
+            By::Leader => {
+                self.check_region(&meta.region)?;
+                self.of_leader(method, body, &meta, caller).await
+            }
+            By::Node(right) => {
+                self.check_region(&meta.region)?;
+                self.of_node(method, body, *right, caller).await
+            }
         }
     }
 

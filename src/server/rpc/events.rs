@@ -5,7 +5,6 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use bytes::BytesMut;
 use futures_util::StreamExt;
-use songline_api::Server as _;
 use songline_model::{Blob, DEFAULT_NAMESPACE};
 use songline_rpc::RpcError;
 use songline_rpc::message::{EventJson, EventStream, EventStreamWrapper, StreamError};
@@ -32,9 +31,7 @@ impl NodeRpc {
         let lost = |error: std::io::Error| RpcError::Lost(error.to_string());
         let request = channel.next().await.map_err(lost)?.ok_or_else(|| RpcError::Lost("nothing was asked".into()))?;
         let ask: EventStream = from_slice(&request).map_err(|error| RpcError::remote(error.on_wire(0)))?;
-        if ask.region != self.core.info().region.as_str() {
-            return Err(RpcError::remote("No path to region"));
-        }
+        self.check_region(&ask.region)?;
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
         let request = Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal());
         let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;

@@ -10,16 +10,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use songline_api::caller::Identity;
 use songline_commands::{Actor, Cause, Kind, UpdateNodeDrain};
-use songline_lang::acl::Access;
+use songline_lang::acl::{Access, NamespaceCapability};
 use songline_model::{DEFAULT_NAMESPACE, Job, Str, UpdateStrategy};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
     JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister, JobRegisterAnswer,
-    NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta, VariableDecrypted, VariablesApply, VariablesApplyAnswer,
+    NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta, ServiceDelete, VariableDecrypted, VariablesApply, VariablesApplyAnswer, Written,
 };
 use songline_rpc::msgpack::{RawValue, from_slice};
 use songline_rpc::net::Refusal;
 
+use super::super::services;
 use super::dispatch::NodeRpc;
 use super::reads::{encode, escape, read};
 
@@ -141,6 +142,18 @@ impl NodeRpc {
             self.core.propose_node_evals(None, ask.node_id, Cause::new(index, Kind::NodeUpdateDrain)).await?;
         }
         encode(&NodeUpdateDrainAnswer { node_modify_index: index, index, ..NodeUpdateDrainAnswer::default() })
+    }
+
+    /// Takes a service away that some node has announced, for a caller who is no node.
+    pub(super) async fn delete_service(&self, ask: ServiceDelete) -> Result<Bytes, Refusal> {
+        let denied = || RpcError::remote("Permission denied");
+        let known = self.callers.authenticate(&*self.core, ask.auth_token.reveal()).map_err(|_| denied())?;
+        let namespace = if ask.namespace.is_empty() { DEFAULT_NAMESPACE.into() } else { ask.namespace };
+        if !known.acl().namespace(&namespace, NamespaceCapability::SubmitJob) {
+            return Err(denied().into());
+        }
+        let index = services::delete_as(&self.core, known.actor(), namespace, ask.id).await?;
+        encode(&Written { index })
     }
 
     async fn register_job(&self, ask: JobRegister, meta: &RequestMeta) -> Result<Bytes, Refusal> {

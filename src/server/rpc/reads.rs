@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_api::caller::Identity;
 use songline_api::{Member, Server as _};
+use songline_lang::acl::Access;
 use songline_model::{AclPolicy, Blob, Node, Time};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
@@ -36,8 +37,9 @@ pub(super) struct Found {
 
 impl NodeRpc {
     /// Answers what any server can.
-    pub(super) fn asked(&self, method: &str, body: &[u8]) -> Result<Bytes, Refusal> {
+    pub(super) fn asked(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
         let core = &self.core;
+        self.may_ask(method, meta, caller)?;
         match method {
             "Status.Leader" => encode(&core.leader_addr()),
             "Status.Peers" => encode(&core.peer_addrs()),
@@ -76,6 +78,19 @@ impl NodeRpc {
                 Ok(Bytes::from_static(&[0x80]))
             }
         }
+    }
+
+    /// Whether a caller may ask about servers, as over HTTP. Servers ask each other.
+    fn may_ask(&self, method: &str, meta: &RequestMeta, caller: &Caller) -> Result<(), RpcError> {
+        if caller.is_server || !matches!(method, "Status.Members" | "Status.HasNodeConn" | "Status.RaftStats") {
+            return Ok(());
+        }
+        let known = self.callers.authenticate(&*self.core, meta.auth_token.reveal());
+        let may = known.is_ok_and(|known| match method {
+            "Status.RaftStats" => known.acl().operator(Access::Read),
+            _ => known.acl().node(Access::Read),
+        });
+        if may { Ok(()) } else { Err(RpcError::remote("Permission denied")) }
     }
 
     /// Answers a read.

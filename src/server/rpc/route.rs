@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use songline_api::Server as _;
 use songline_model::{NodeId, Secret, Str, Time};
 use songline_rpc::RpcError;
 use songline_rpc::message::{Call, StatusHasNodeConn};
@@ -17,9 +16,6 @@ use super::super::{Core, LocalNode};
 
 /// How long other servers are asked whether they have a session with a node.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-
-/// Where a request has what shows that a server passes it on.
-pub(super) const PROOF: &str = "ServerProof";
 
 /// A way to a node.
 pub(super) enum Path {
@@ -62,7 +58,7 @@ impl Core {
     }
 
     async fn is_connected_at(&self, address: &str, node: NodeId) -> Option<Time> {
-        let ask = StatusHasNodeConn { node_id: node, region: self.info().region.as_str().into(), ..StatusHasNodeConn::default() };
+        let ask = StatusHasNodeConn { node_id: node, region: self.info.region.as_str().into(), ..StatusHasNodeConn::default() };
         let answer = self.pool.call(address, StatusHasNodeConn::METHOD, &to_vec(&ask).ok()?).await.ok()?;
         let answer: Connection = from_slice(&answer).ok()?;
         answer.connected.then(|| answer.established.unwrap_or_default())
@@ -86,11 +82,10 @@ impl Core {
         }
     }
 
-    /// A request as a server passes it on: in the user's name, with a word that the user was looked at.
+    /// A request as a server passes it on: in the user's name. That the user was looked at follows from the connection, which is a server's.
     fn as_server(&self, request: &[u8]) -> Result<Vec<u8>, RpcError> {
-        let region = self.info().region.clone();
-        let proof = self.prove()?;
-        with_fields(request, [(PROOF, Tree::text(proof.reveal())), ("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
+        let region = self.info.region.clone();
+        with_fields(request, [("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
     }
 }
 
@@ -115,7 +110,7 @@ pub(super) struct ForNode {
     pub(super) alloc_id: Str,
     #[serde(rename = "NodeID")]
     pub(super) node_id: Str,
+    pub(super) region: Str,
     pub(super) auth_token: Secret,
-    pub(super) server_proof: Secret,
     pub(super) forwarded: bool,
 }

@@ -2,16 +2,14 @@
 
 use std::net::SocketAddr;
 
-use songline_rpc::port::{Accept, PortLimits};
+use songline_rpc::port::{Accept, PortLimits, ServerTrust, Unproven};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
 /// Says back what it is told; refuses the empty question.
-struct Echo {
-    peers: Peers,
-}
+struct Echo;
 
 impl Answers for Echo {
     async fn answer(&self, topic: Topic, question: Bytes) -> Result<Bytes, String> {
@@ -23,26 +21,30 @@ impl Accept for Echo {
     async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, _: SocketAddr) {
         assert_eq!(first, FirstByte::Peers);
         // How it ended is told to the one who asked.
-        let _ = self.peers.serve(conn, &*self).await;
+        let _ = serve(conn, &*self).await;
     }
 }
 
-async fn echo(key: Option<SharedKey>) -> String {
+fn trust() -> ServerTrust {
+    ServerTrust::new("global", false, None, Unproven::Loopback)
+}
+
+async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let echo = Arc::new(Echo { peers: Peers::new(Dialer::plain(), key) });
-    tokio::spawn(songline_rpc::port::serve(listener, PortLimits::default(), echo, CancellationToken::new()));
+    let limits = PortLimits { servers: Some(trust()), ..PortLimits::default() };
+    tokio::spawn(songline_rpc::port::serve(listener, limits, Arc::new(Echo), CancellationToken::new()));
     address
 }
 
-async fn ask(key: Option<SharedKey>, address: &str, question: &[u8]) -> Result<Bytes, AskError> {
-    Peers::new(Dialer::plain(), key).ask(address, Topic::Greeting, question, Duration::from_secs(10)).await
+fn peers() -> Peers {
+    Peers::new(Dialer::plain().of_server(trust()))
 }
 
 #[tokio::test]
 async fn questions_are_answered_or_refused_over_kept_connections() {
-    let address = echo(None).await;
-    let peers = Peers::new(Dialer::plain(), None);
+    let address = echo().await;
+    let peers = peers();
     let long = vec![7; 3 << 20];
     for question in [&b"who"[..], &long, b"again"] {
         let answer = peers.ask(&address, Topic::Greeting, question, Duration::from_secs(10)).await;
@@ -54,17 +56,6 @@ async fn questions_are_answered_or_refused_over_kept_connections() {
 }
 
 #[tokio::test]
-async fn only_servers_with_the_same_key_talk() {
-    let (ours, theirs) = ([1; 32], [2; 32]);
-    let (open, keyed) = (echo(None).await, echo(Some(ours)).await);
-    assert_eq!(ask(Some(ours), &keyed, b"hello").await.unwrap(), "hello");
-    let why = |answer: Result<Bytes, AskError>| answer.unwrap_err().to_string();
-    assert!(why(ask(Some(theirs), &keyed, b"hello").await).contains("does not have this server's encrypt key"));
-    assert!(why(ask(Some(ours), &open, b"hello").await).contains("does not have this server's encrypt key"));
-    assert!(why(ask(None, &keyed, b"hello").await).contains("this one has none"));
-}
-
-#[tokio::test]
 async fn a_server_that_is_not_there_is_told_from_one_that_is_silent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = listener.local_addr().unwrap().to_string();
@@ -72,7 +63,7 @@ async fn a_server_that_is_not_there_is_told_from_one_that_is_silent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().to_string()
     };
-    let peers = Peers::new(Dialer::plain(), None);
+    let peers = peers();
     let within = Duration::from_millis(300);
     assert!(matches!(peers.ask(&gone, Topic::Greeting, b"?", within).await, Err(AskError::Unreachable(_))));
     assert!(matches!(peers.ask(&silent, Topic::Greeting, b"?", within).await, Err(AskError::Lost(_))));

@@ -1,0 +1,88 @@
+//! Sealed connections: what comes out is what went in, and nothing else does.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+
+fn key(byte: u8) -> ServerKey {
+    ServerKey::new([byte; 32])
+}
+
+/// Both ends of a sealed connection over a pipe that holds `bytes`.
+fn sealed(bytes: usize) -> (Sealed<DuplexStream>, Sealed<DuplexStream>) {
+    let (here, there) = tokio::io::duplex(bytes);
+    let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();
+    let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();
+    assert!(accepting.hear(&dialling.say().unwrap()));
+    assert!(dialling.hear(&accepting.say().unwrap()));
+    (dialling.seal(here).unwrap(), accepting.seal(there).unwrap())
+}
+
+#[tokio::test]
+async fn contents_of_every_size_arrive_as_they_were_sent() {
+    let (mut here, mut there) = sealed(1000);
+    for size in [1, 17, 4096, SPLIT_BYTES, SPLIT_BYTES + 1, 300_000] {
+        let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let mut read = vec![0; size];
+        let (written, read_all) = tokio::join!(
+            async {
+                here.write_all(&content).await?;
+                here.flush().await
+            },
+            there.read_exact(&mut read)
+        );
+        written.unwrap();
+        read_all.unwrap();
+        assert!(read == content, "{size} bytes");
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_was_said_is_told_from_a_cut() {
+    let (mut here, mut there) = sealed(1000);
+    here.write_all(b"all").await.unwrap();
+    here.shutdown().await.unwrap();
+    let mut text = String::new();
+    there.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "all");
+
+    let (mut here, mut there) = sealed(1000);
+    here.write_all(b"not").await.unwrap();
+    here.flush().await.unwrap();
+    drop(here);
+    let cut = there.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn a_frame_that_was_changed_is_refused() {
+    let (here, theirs) = tokio::io::duplex(1000);
+    let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();
+    let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();
+    assert!(accepting.hear(&dialling.say().unwrap()));
+    assert!(dialling.hear(&accepting.say().unwrap()));
+    let mut here = dialling.seal(here).unwrap();
+    here.write_all(b"pay 1").await.unwrap();
+    here.flush().await.unwrap();
+    let (mut between, mut raw) = (theirs, vec![0; LENGTH_BYTES + 5 + TAG_BYTES]);
+    between.read_exact(&mut raw).await.unwrap();
+    assert!(!raw.windows(3).any(|bytes| bytes == b"pay"), "the content is not readable on the way");
+    raw[LENGTH_BYTES + 4] ^= 1;
+    let (mut changed, there) = tokio::io::duplex(1000);
+    changed.write_all(&raw).await.unwrap();
+    let refused = accepting.seal(there).unwrap().read_u8().await.unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_handshake_of_another_key_or_for_another_purpose_is_not_heard() {
+    for (whose, purpose) in [(2, b"test".as_slice()), (1, b"else")] {
+        let mut dialling = Handshake::dialling(&key(whose), purpose).unwrap();
+        let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();
+        assert!(!accepting.hear(&dialling.say().unwrap()));
+    }
+    // Who cannot answer cannot be an acceptor either.
+    let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();
+    dialling.say().unwrap();
+    assert!(!dialling.hear(&[7; HANDSHAKE_BYTES]));
+}

@@ -1,0 +1,245 @@
+//! Whether a connection may speak as a server, decided in one place for both of its ends.
+//!
+//! | `tls.rpc` | `encrypt` | A server proves itself by |
+//! |---|---|---|
+//! | on | none | a certificate with the name `server.<region>.nomad` |
+//! | off | set | the key: Noise, which also seals the connection |
+//! | on | set | both: TLS outside, Noise inside |
+//! | off | none | nothing: only loopback addresses are taken, or every one with `allow_unauthenticated_peers` |
+//!
+//! Behind the first byte the dialler says `version u8, sealed u8` and, when sealed, its message of the handshake. The answer is one byte, 0
+//! or the code of a refusal, and the other message of the handshake.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::noise::{HANDSHAKE_BYTES, Handshake};
+use super::{Conn, FirstByte};
+
+/// The version of what is said behind the first byte.
+const VERSION: u8 = 1;
+const WELCOME: u8 = 0;
+
+/// The key that servers prove to each other. Not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerKey([u8; 32]);
+
+impl ServerKey {
+    /// A key of its bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(super) fn reveal(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ServerKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerKey(..)")
+    }
+}
+
+/// Servers that prove nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unproven {
+    /// They are refused.
+    #[default]
+    Refused,
+    /// They are taken at loopback addresses.
+    Loopback,
+    /// They are taken wherever they are.
+    Anybody,
+}
+
+/// What a server asks of connections of other servers, and shows them. Clones change together.
+#[derive(Debug, Clone)]
+pub struct ServerTrust {
+    /// The name that a server's certificate has.
+    name: Arc<str>,
+    /// Whether there is TLS, so that servers have certificates.
+    certificates: bool,
+    key: Option<ServerKey>,
+    anybody: bool,
+    loopback: Arc<AtomicBool>,
+}
+
+/// Why a connection may not speak as a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It has a certificate, but that of a node.
+    #[error("the certificate is not that of a server: it lacks the name server.<region>.nomad")]
+    Certificate = 1,
+    /// One side has an encrypt key and the other proves none.
+    #[error("only one of the two servers has an encrypt key")]
+    KeyMissing = 2,
+    /// The keys differ.
+    #[error("the encrypt keys of the two servers differ")]
+    KeyDiffers = 3,
+    /// Neither key nor certificate, and not two servers that were told of each other at loopback addresses.
+    #[error("without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other")]
+    Unproven = 4,
+    /// The other side speaks another version.
+    #[error("the two servers speak different versions of the protocol between servers")]
+    Version = 5,
+    /// This agent has no server.
+    #[error("only servers make and take connections of servers")]
+    NoServer = 6,
+}
+
+impl Refused {
+    fn of(code: u8) -> Option<Self> {
+        let all = [Self::Certificate, Self::KeyMissing, Self::KeyDiffers, Self::Unproven, Self::Version, Self::NoServer];
+        all.into_iter().find(|refused| *refused as u8 == code)
+    }
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, refused)
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OtherEnd<'a> {
+    pub(super) ip: IpAddr,
+    /// The names of the region that its certificate has; `None` without TLS.
+    pub(super) names: Option<&'a [String]>,
+}
+
+impl ServerTrust {
+    /// Trust among the servers of a region. `certificates`: their port speaks TLS.
+    pub fn new(region: &str, certificates: bool, key: Option<ServerKey>, unproven: Unproven) -> Self {
+        Self {
+            name: format!("server.{region}.nomad").into(),
+            certificates,
+            key,
+            anybody: unproven == Unproven::Anybody,
+            loopback: Arc::new(AtomicBool::new(unproven == Unproven::Loopback)),
+        }
+    }
+
+    /// Takes servers at loopback addresses from now on, as the other members of this server's cluster are.
+    pub fn take_loopback(&self) {
+        self.loopback.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is settled which servers are taken, whatever their addresses are.
+    pub fn is_settled(&self) -> bool {
+        self.anybody || self.certificates || self.key.is_some()
+    }
+
+    /// Whether there is a key, which is proved to whoever is dialled.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Whether the other end may speak as a server. `sealed`: it proves the key.
+    fn judge(&self, other: OtherEnd<'_>, sealed: bool) -> Result<(), Refused> {
+        if self.anybody {
+            return Ok(());
+        }
+        if other.names.is_some_and(|names| !names.iter().any(|name| **name == *self.name)) {
+            return Err(Refused::Certificate);
+        }
+        match (&self.key, sealed) {
+            (Some(_), true) => Ok(()),
+            (Some(_), false) | (None, true) => Err(Refused::KeyMissing),
+            (None, false) if other.names.is_some() => Ok(()),
+            (None, false) if self.loopback.load(Ordering::Relaxed) && other.ip.to_canonical().is_loopback() => Ok(()),
+            (None, false) => Err(Refused::Unproven),
+        }
+    }
+
+    /// The dialler's side: checks the other end, and proves this one. The first byte has not been said.
+    pub(super) async fn dial(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>, sealed: bool) -> io::Result<Conn> {
+        self.judge(other, sealed)?;
+        let key = self.key.as_ref().filter(|_| sealed);
+        let hello = [VERSION, u8::from(sealed)];
+        let mut said = vec![first as u8];
+        said.extend_from_slice(&hello);
+        let mut handshake = key.map(|key| Handshake::dialling(key, &prologue(first, hello))).transpose()?;
+        if let Some(handshake) = &mut handshake {
+            said.extend_from_slice(&handshake.say()?);
+        }
+        conn.write_all(&said).await?;
+        conn.flush().await?;
+        let code = conn.read_u8().await?;
+        if code != WELCOME {
+            return Err(Refused::of(code).unwrap_or(Refused::Version).into());
+        }
+        let Some(mut handshake) = handshake else { return Ok(conn) };
+        let mut message = [0; HANDSHAKE_BYTES];
+        conn.read_exact(&mut message).await?;
+        if !handshake.hear(&message) {
+            return Err(Refused::KeyDiffers.into());
+        }
+        Ok(Box::new(handshake.seal(conn)?))
+    }
+
+    /// Whether to dial once more without the key, as the other end has none.
+    pub(super) fn may_dial_open(&self, error: &io::Error) -> bool {
+        let refused = error.get_ref().and_then(|error| error.downcast_ref());
+        self.anybody && self.key.is_some() && refused == Some(&Refused::KeyMissing)
+    }
+
+    /// The acceptor's side, behind the first byte. A refusal has been told to the other end.
+    pub(super) async fn accept(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>) -> io::Result<Conn> {
+        match self.welcome(first, &mut conn, other).await? {
+            Ok(None) => Ok(conn),
+            Ok(Some(handshake)) => Ok(Box::new(handshake.seal(conn)?)),
+            Err(refused) => {
+                // Its reason helps whoever runs the other server, if that is still there.
+                let _ = conn.write_all(&[refused as u8]).await;
+                let _ = conn.shutdown().await;
+                Err(refused.into())
+            }
+        }
+    }
+
+    async fn welcome(&self, first: FirstByte, conn: &mut Conn, other: OtherEnd<'_>) -> io::Result<Result<Option<Handshake>, Refused>> {
+        let mut hello = [0; 2];
+        conn.read_exact(&mut hello).await?;
+        let sealed = match hello {
+            [VERSION, 0] => false,
+            [VERSION, 1] => true,
+            _ => return Ok(Err(Refused::Version)),
+        };
+        let mut message = [0; HANDSHAKE_BYTES];
+        if sealed {
+            conn.read_exact(&mut message).await?;
+        }
+        if let Err(refused) = self.judge(other, sealed) {
+            return Ok(Err(refused));
+        }
+        if !sealed {
+            conn.write_all(&[WELCOME]).await?;
+            conn.flush().await?;
+            return Ok(Ok(None));
+        }
+        let Some(key) = &self.key else { return Ok(Err(Refused::KeyMissing)) };
+        let mut handshake = Handshake::accepting(key, &prologue(first, hello))?;
+        if !handshake.hear(&message) {
+            return Ok(Err(Refused::KeyDiffers));
+        }
+        let mut answer = [WELCOME; 1 + HANDSHAKE_BYTES];
+        answer[1..].copy_from_slice(&handshake.say()?);
+        conn.write_all(&answer).await?;
+        conn.flush().await?;
+        Ok(Ok(Some(handshake)))
+    }
+}
+
+/// What both ends have said and heard in the clear: a handshake for one kind of connection is of no use for another.
+fn prologue(first: FirstByte, hello: [u8; 2]) -> Vec<u8> {
+    [b"songline servers".as_slice(), &[first as u8], &hello].concat()
+}
+
+#[cfg(test)]
+mod tests;
