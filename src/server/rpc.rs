@@ -3,6 +3,8 @@
 mod anynode;
 mod dispatch;
 mod events;
+#[cfg(test)]
+mod matrix;
 mod methods;
 mod more;
 mod reads;

@@ -108,16 +108,13 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
         agent.stop().await;
     };
     let with_tls = AgentConfig { tls: tls("server"), ..config(dir.path(), 0) };
-    let of_certificates = [("a node's certificate", dialer(Some("client"), None)), ("a server's certificate", dialer(Some("server"), None))];
+    let of_certificates =
+        [("a node's certificate", dialer(Some("client"), None)), ("a server's certificate", dialer(Some("server"), None))];
     check("certificates", with_tls, &of_certificates).await;
 
     let mut with_key = config(dir.path(), 1);
     with_key.server.as_mut().expect("a dev agent has a server").encrypt = Some(key);
-    let of_keys = [
-        ("nobody", dialer(None, None)),
-        ("another key", dialer(None, Some(&other))),
-        ("the key", dialer(None, Some(&own))),
-    ];
+    let of_keys = [("nobody", dialer(None, None)), ("another key", dialer(None, Some(&other))), ("the key", dialer(None, Some(&own)))];
     check("key", with_key.clone(), &of_keys).await;
 
     with_key.tls = tls("server");
@@ -147,7 +144,8 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
         neither, alone
           nobody: without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other
           a key: only one of the two servers has an encrypt key
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 /// Passes on what goes to a port, and keeps it.

@@ -10,8 +10,7 @@ use songline_api::{Api, Leader, Server as _, Shared};
 use songline_client::reverse::NodeCalls;
 use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::message::{
-    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall,
-    StreamErrWrapper,
+    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall, StreamErrWrapper,
 };
 use songline_rpc::msgpack::{Tree, from_slice, to_vec};
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
