@@ -1,37 +1,45 @@
-//! Artifacts: what a task wants fetched before it starts, into its allocation's directory. What a source says is read in [`source`]; archives
-//! and where files go are in [`place`]. Sources are `http`; there is no TLS here, and files of the node are not given to jobs.
+//! Artifacts: what a task wants fetched before it starts, into its allocation's directory. Sources are `http` and `https`.
+//!
+//! A process of its own fetches each ([`child`], behind the fence of [`fence`]): it downloads ([`download`]) and unpacks ([`unpack`]) into a
+//! staging directory, because parsers of what strangers send have no place in the agent. The agent then moves the staged files to their
+//! destination ([`place`]).
 
+pub(crate) mod child;
+mod download;
+mod fence;
 mod place;
 mod source;
 mod unpack;
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use md5::Md5;
-use sha2::{Digest, Sha256, Sha512};
-use songline_model::{TaskArtifact, with_sources};
-use tokio::io::AsyncWriteExt;
+use sha2::{Digest, Sha256};
+use songline_model::{Str, TaskArtifact};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
 
 use crate::allocdir::PRIVATE;
-use crate::beneath::Dir;
-use source::{Checksum, Kind, Source};
+use crate::beneath::{Dir, Owner};
+use child::{Answer, Request, Staged};
 
 /// How many are fetched at a time.
 const WORKERS: usize = 3;
-/// How long one may take.
-const FETCH_MAX: Duration = Duration::from_secs(30 * 60);
-/// How long a connection may take.
-const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// How long one may take, from the start of its process to its end.
+const FETCH_MAX: Duration = Duration::from_mins(35);
 /// How large one may be, in bytes, before it is unpacked; and after, too.
 const BYTES_MAX: u64 = 100_000_000_000;
+/// How many members one archive may have.
+const FILES_MAX: u64 = 4096;
+/// How deep the directories of one archive may be nested.
+const DEPTH_MAX: u64 = 64;
+/// How much of its answer the agent reads, in bytes.
+const ANSWER_MAX: u64 = 64 << 10;
 /// The file in a task's private directory that says which have been fetched.
 const DONE: &str = "artifacts.done";
-/// What is downloaded is first called so, in a directory of the agent's.
-const DOWNLOAD: &str = "download";
 
 /// Why an artifact could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -76,25 +84,28 @@ fn doing(doing: &'static str) -> impl Fn(io::Error) -> ArtifactError {
     move |source| ArtifactError::Io { doing, source }
 }
 
-/// Where artifacts go.
+/// Refuses more than `most` of something.
+fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError> {
+    if count > most { Err(ArtifactError::TooMuch { what, most }) } else { Ok(()) }
+}
+
+/// Where the artifacts of a task go.
 #[derive(Debug, Clone)]
 pub(crate) struct Dirs {
     /// The allocation's directory, which nothing leaves.
     pub alloc: PathBuf,
-    /// The task's, in which destinations begin.
-    pub task: PathBuf,
+    /// The task's name: its directory is below, and destinations begin there.
+    pub task: Str,
 }
 
 impl Dirs {
-    /// Opens the allocation's directory.
-    fn open(&self) -> io::Result<Dir> {
-        Dir::open(&self.alloc)
+    fn task(&self) -> PathBuf {
+        self.alloc.join(self.task.as_str())
     }
 
-    /// Opens what only the agent sees of the task's directory.
+    /// The task's directory that only the agent enters.
     fn private(&self) -> io::Result<Dir> {
-        let task = self.task.strip_prefix(&self.alloc).map_err(io::Error::other)?;
-        self.open()?.dir(task)?.make_private(PRIVATE, 0o700, None)
+        Dir::open(&self.alloc)?.dir(self.task.as_str())?.make_private(PRIVATE, 0o700, None)
     }
 }
 
@@ -109,20 +120,18 @@ pub(crate) struct Wanted {
 
 /// Which of these have not been fetched before, each with its name in the task's notes.
 pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<(String, Wanted)> {
-    let known = dirs.private().and_then(|private| io::read_to_string(private.read(DONE)?)).unwrap_or_default();
+    let mut known = String::new();
+    // Without notes everything is fetched again.
+    let _ = dirs.private().and_then(|private| private.read(DONE)).and_then(|mut notes| notes.read_to_string(&mut known));
     wanted.map(|wanted| (key(&wanted.artifact), wanted)).filter(|(key, _)| !known.lines().any(|line| line == key)).collect()
 }
 
-/// Fetches what is missing. The first failure is told; the others are fetched all the same. May be dropped at any time.
-pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs) -> Result<(), String> {
-    let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build();
-    let client = client.map_err(|error| format!("failed to download artifacts: {error}"))?;
-    let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| {
-        let client = client.clone();
-        async move {
-            let fetched = fetch(&client, &wanted.artifact, dirs, at).await.and_then(|()| remember(dirs, &key));
-            fetched.map_err(|error| format!("failed to download artifact {:?}: {error}", wanted.named))
-        }
+/// Fetches what is missing, each with a process that `executor` starts. The first failure is told; the others are fetched all the same. May
+/// be dropped at any time: the processes end with it.
+pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, executor: &[PathBuf]) -> Result<(), String> {
+    let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| async move {
+        let fetched = fetch(&wanted.artifact, dirs, at, executor).await.and_then(|()| remember(dirs, &key));
+        fetched.map_err(|error| format!("failed to download artifact {:?}: {error}", wanted.named))
     });
     let results: Vec<Result<(), String>> = results.buffer_unordered(WORKERS).collect().await;
     results.into_iter().collect()
@@ -138,90 +147,64 @@ fn remember(dirs: &Dirs, key: &str) -> Result<(), ArtifactError> {
     file.and_then(|mut file| writeln!(file, "{key}")).map_err(doing("noting what was downloaded"))
 }
 
-async fn fetch(client: &reqwest::Client, artifact: &TaskArtifact, dirs: &Dirs, at: usize) -> Result<(), ArtifactError> {
-    let source = Source::parse(&artifact.getter_source, artifact.getter_options.iter().flatten()).map_err(ArtifactError::Invalid)?;
+async fn fetch(artifact: &TaskArtifact, dirs: &Dirs, at: usize, executor: &[PathBuf]) -> Result<(), ArtifactError> {
     let to = place::destination(dirs, &artifact.relative_dest)?;
-    // Nobody but this agent gets in there, so nothing changes between looking and using.
-    let private = dirs.private().map_err(doing("opening a directory"))?;
     let name = format!("artifact-{at}");
-    private.remove_all(&name).map_err(doing("clearing up"))?;
-    let staging = private.make_dir(&name, 0o700).map_err(doing("making a directory"))?;
-    let result = async {
-        let file = staging.create(DOWNLOAD, 0o644).map_err(doing("making a file"))?;
-        download(client, &source, artifact, file).await?;
-        let (dirs, mode) = (dirs.clone(), artifact.getter_mode.clone());
-        let placed = tokio::task::spawn_blocking(move || place::put(&dirs, &source, &mode, &staging, &to));
-        placed.await.map_err(|error| ArtifactError::Invalid(error.to_string()))?
+    let (private, staging) = staging(dirs, &name)?;
+    let staged = match tokio::time::timeout(FETCH_MAX, stage(artifact, &staging, executor)).await {
+        Ok(staged) => staged,
+        Err(_) => Err(ArtifactError::Invalid(format!("it took longer than {} s", FETCH_MAX.as_secs()))),
     };
-    let result = result.await;
-    result.and(private.remove_all(&name).map_err(doing("clearing up")))
+    let (alloc, mode) = (dirs.alloc.clone(), artifact.getter_mode.clone());
+    let placed = tokio::task::spawn_blocking(move || {
+        let placed = staged.and_then(|staged| {
+            let alloc = Dir::open(&alloc).map_err(doing("opening the allocation's directory"))?;
+            place::put(&alloc, &staging, &staged, &mode, &to)
+        });
+        placed.and(private.remove_all(&name).map_err(doing("clearing up")))
+    });
+    placed.await.map_err(|error| ArtifactError::Invalid(error.to_string()))?
 }
 
-async fn download(client: &reqwest::Client, source: &Source, artifact: &TaskArtifact, to: File) -> Result<(), ArtifactError> {
-    // Without the address: it may hold what is nobody's business.
-    let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
-    let mut request = client.get(source.url.clone());
-    for (name, value) in artifact.getter_headers.iter().flatten() {
-        request = request.header(name.as_str(), value.as_str());
-    }
-    let answer = request.send().await.map_err(failed)?;
-    if !answer.status().is_success() {
-        return Err(ArtifactError::Status(answer.status().as_u16()));
-    }
-    let mut file = tokio::fs::File::from_std(to);
-    let (mut hash, mut length) = (Hasher::new(source.checksum.as_ref()), 0);
-    let mut body = answer.bytes_stream();
-    while let Some(part) = body.next().await {
-        let part = part.map_err(failed)?;
-        length += part.len() as u64;
-        if length > BYTES_MAX {
-            return Err(ArtifactError::TooMuch { what: "its size in bytes", most: BYTES_MAX });
-        }
-        hash.update(&part);
-        file.write_all(&part).await.map_err(doing("writing a file"))?;
-    }
-    file.flush().await.map_err(doing("writing a file"))?;
-    let got = hash.finish();
-    match &source.checksum {
-        Some(Checksum { value, .. }) if *value != got => Err(ArtifactError::Checksum { expected: value.clone(), got }),
-        Some(_) | None => Ok(()),
-    }
+/// Makes an empty staging directory: in the task's private directory, which no task enters, and the fetching process's own.
+fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
+    let private = dirs.private().map_err(doing("opening the task's private directory"))?;
+    private.remove_all(name).map_err(doing("clearing up"))?;
+    let owner: Option<Owner> = rustix::process::geteuid().is_root().then_some((fence::FETCH_ID, fence::FETCH_ID));
+    let staging = private.make_private(name, 0o700, owner).map_err(doing("making a directory"))?;
+    Ok((private, staging))
 }
 
-enum Hasher {
-    None,
-    Md5(Md5),
-    Sha256(Sha256),
-    Sha512(Box<Sha512>),
-}
-
-impl Hasher {
-    fn new(checksum: Option<&Checksum>) -> Self {
-        match checksum.map(|checksum| checksum.kind) {
-            None => Self::None,
-            Some(Kind::Md5) => Self::Md5(Md5::new()),
-            Some(Kind::Sha256) => Self::Sha256(Sha256::new()),
-            Some(Kind::Sha512) => Self::Sha512(Box::new(Sha512::new())),
-        }
-    }
-
-    fn update(&mut self, part: &[u8]) {
-        match self {
-            Self::None => {}
-            Self::Md5(hash) => hash.update(part),
-            Self::Sha256(hash) => hash.update(part),
-            Self::Sha512(hash) => hash.update(part),
-        }
-    }
-
-    /// In hexadecimal digits; empty when nothing was wanted.
-    fn finish(self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Md5(hash) => hex(&hash.finalize()),
-            Self::Sha256(hash) => hex(&hash.finalize()),
-            Self::Sha512(hash) => hex(&hash.finalize()),
-        }
+/// Lets a process fetch an artifact into `staging`.
+async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> Result<Staged, ArtifactError> {
+    let (program, first) = executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
+    // By descriptor: the path to it leads through directories that tasks may change.
+    let mut child = Command::new(program)
+        .args(first)
+        .args(["artifact", "."])
+        .env_clear()
+        .current_dir(staging.path_of(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(doing("starting the fetching process"))?;
+    let asked = serde_json::to_vec(&Request { artifact: artifact.clone() }).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let exchange = async {
+        // It reads to the end, so its input is closed behind the request.
+        stdin.ok_or(io::ErrorKind::BrokenPipe)?.write_all(&asked).await?;
+        let mut answer = Vec::new();
+        stdout.ok_or(io::ErrorKind::BrokenPipe)?.take(ANSWER_MAX).read_to_end(&mut answer).await?;
+        child.wait().await?;
+        io::Result::Ok(answer)
+    };
+    let answer = exchange.await.map_err(doing("talking to the fetching process"))?;
+    match serde_json::from_slice(&answer) {
+        Ok(Answer::Staged(staged)) => Ok(staged),
+        Ok(Answer::Failed(why)) => Err(ArtifactError::Invalid(why)),
+        Err(_) => Err(ArtifactError::Invalid("the fetching process ended without an answer".to_owned())),
     }
 }
 

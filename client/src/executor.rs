@@ -36,18 +36,19 @@ use place::{Exit, Order, Place, Spec, Started};
 /// How long the pipes of a task that has ended may stay open, held by a process that left the task's group, before they are given up.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `init DIR` is the first process inside its namespaces, and
-/// `session DIR ..` runs a command beside it. The last two start themselves again as `sealed-init` and `sealed-session`.
+/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `artifact DIR` fetches an artifact into a staging directory, `init
+/// DIR` is the first process inside a task's namespaces, and `session DIR ..` runs a command beside it. The last two start themselves again as `sealed-init` and `sealed-session`.
 pub fn executor_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
     keep_streams_only();
     let [verb, dir, rest @ ..] = args.as_slice() else {
-        eprintln!("usage: executor run|init|session DIR");
+        eprintln!("usage: executor run|init|session|artifact DIR");
         return ExitCode::from(2);
     };
     let place = Place::new(dir.into());
     match verb.to_str() {
         Some("run") => supervise(&place),
+        Some("artifact") => crate::artifact::child::main(place.dir()),
         Some("init") => start_again("sealed-init", args.len()),
         Some("sealed-init") => ExitCode::from(isolate::become_task(&place)),
         Some("session") if session::is_isolated(&place) => start_again("sealed-session", args.len()),

@@ -38,6 +38,7 @@ const MAY: &[(&str, &str)] = &[
     ("client/src/agent.rs", "makes the agent's own directories, and looks for the operator's host volumes"),
     ("client/src/cgroup.rs", "files of the cgroup file system"),
     ("client/src/cgroup/", "files of the cgroup file system"),
+    ("client/src/artifact/fence.rs", "opens the files of the host that the fetching process may read, before it can open no others"),
     ("client/src/driver/exec.rs", "looks which directories and devices of the host there are"),
     ("client/src/driver/raw_exec.rs", "looks for programs of the host"),
     ("client/src/driver/session.rs", "reports of sessions, in the agent's own state"),

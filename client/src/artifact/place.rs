@@ -1,27 +1,23 @@
-//! Putting what was fetched where the job wants it: never outside the allocation's directory, never through a link that a task has made. Every
-//! step is taken from an open directory, so nothing that a task swaps in meanwhile changes where files go.
+//! Placing what the fetching process staged: in the agent, with its rights, below the allocation's directory. Tasks of the allocation run
+//! meanwhile, and the staged files come from a process that is not trusted: nothing follows a link, and every link is checked before it is
+//! made.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::source::{Archive, Source};
-use super::unpack::unpack;
-use super::{ArtifactError, BYTES_MAX, DOWNLOAD, Dirs, doing};
-use crate::beneath::Dir;
+use super::child::{STAGED, Staged};
+use super::{ArtifactError, DEPTH_MAX, Dirs, doing, within};
+use crate::beneath::{Dir, Entry, Owner};
 
-/// What was unpacked is called so, beside the download.
-const UNPACKED: &str = "unpacked";
-
-/// Where an artifact goes, below the allocation's directory. Links are looked at when it is put there.
+/// Where an artifact goes, below the allocation's directory; `..` is resolved, links are not looked at.
 pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
     let escapes = || ArtifactError::Invalid("artifact destination path escapes alloc directory".to_owned());
     // Variables of tasks stand for whole paths of the node; other paths begin in the task's directory, whatever they begin with.
     let path = Path::new(wanted);
-    let whole = if path.starts_with(&dirs.alloc) { path.to_owned() } else { dirs.task.join(wanted.trim_start_matches('/')) };
+    let whole = if path.starts_with(&dirs.alloc) { path.to_owned() } else { dirs.task().join(wanted.trim_start_matches('/')) };
     let below = whole.strip_prefix(&dirs.alloc).map_err(|_| escapes())?;
     let mut kept = PathBuf::new();
     for part in below.components() {
@@ -35,96 +31,99 @@ pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, Artifact
     if kept.as_os_str().is_empty() { Err(escapes()) } else { Ok(kept) }
 }
 
-/// Puts a fetched file, or what is in it, to its place. `to` is below the allocation's directory.
-pub(super) fn put(dirs: &Dirs, source: &Source, mode: &str, staging: &Dir, to: &Path) -> Result<(), ArtifactError> {
-    let file = staging.read(DOWNLOAD).map_err(doing("opening a file"))?;
-    let made = match source.archive {
-        Archive::None if mode == "dir" => return Err(ArtifactError::Invalid("source is a file, and a directory is wanted".to_owned())),
-        Archive::None => DOWNLOAD,
-        Archive::Gz => {
-            let mut out = staging.create(UNPACKED, 0o644).map_err(doing("making a file"))?;
-            let length = io::copy(&mut MultiGzDecoder::new(file).take(BYTES_MAX + 1), &mut out).map_err(doing("unpacking"))?;
-            within("its unpacked size in bytes", length, BYTES_MAX)?;
-            UNPACKED
+/// Moves what is staged to `to`, which is below the allocation's directory: a file as `to` itself in mode `file`, everything else into it.
+pub(super) fn put(alloc: &Dir, staging: &Dir, staged: &Staged, mode: &str, to: &Path) -> Result<(), ArtifactError> {
+    let destination = |to: &Path| make_dirs(alloc, to, 0o755);
+    match staged {
+        Staged::Tree { subdir } => {
+            let none = |_| ArtifactError::Invalid(format!("the archive has no directory {subdir:?}"));
+            let from = staging.dir(Path::new(STAGED).join(subdir)).map_err(none)?;
+            let root = destination(to)?;
+            Merge { root: &root, below: PathBuf::new() }.all(&from, &root)
         }
-        Archive::Tar | Archive::TarGz => UNPACKED,
-    };
-    let root = dirs.open().map_err(doing("opening a directory"))?;
-    match (source.archive, mode) {
-        (Archive::Tar | Archive::TarGz, "file") => Err(ArtifactError::Invalid("source is a directory, and a file is wanted".to_owned())),
-        (Archive::Tar | Archive::TarGz, _) => {
-            let into = staging.make_dir(UNPACKED, 0o755).map_err(doing("making a directory"))?;
-            let file = staging.read(DOWNLOAD).map_err(doing("opening a file"))?;
-            if source.archive == Archive::Tar {
-                unpack(file, &into)?
-            } else {
-                unpack(MultiGzDecoder::new(file), &into)?
+        Staged::File { name } => {
+            let (dir, name) = match to.file_name().filter(|_| mode == "file") {
+                Some(name) => (destination(to.parent().unwrap_or(Path::new("")))?, name),
+                None => (destination(to)?, name.as_ref()),
+            };
+            let entry = staging.entry(STAGED).map_err(doing("reading what was fetched"))?;
+            if entry.kind() != FileType::RegularFile {
+                return Err(unexpected());
             }
-            let wanted = into.dir(&source.subdir);
-            let wanted = wanted.map_err(|_| ArtifactError::Invalid(format!("the archive has no directory {:?}", source.subdir)))?;
-            let to = solid_dir(&root, to)?;
-            merge(&wanted, &to, &to, Path::new(""))
-        }
-        (Archive::None | Archive::Gz, "file") => {
-            let name = to.file_name().ok_or_else(|| ArtifactError::Invalid("the destination has no name".to_owned()))?;
-            let dir = solid_dir(&root, to.parent().unwrap_or(Path::new("")))?;
-            staging.rename(made, &dir, name).map_err(doing("moving a file to its place"))
-        }
-        (Archive::None | Archive::Gz, _) => {
-            let name = if source.archive == Archive::Gz { source.filename.trim_end_matches(".gz") } else { &source.filename };
-            if name.is_empty() {
-                return Err(ArtifactError::Invalid("the source has no file name".to_owned()));
-            }
-            staging.rename(made, &solid_dir(&root, to)?, name).map_err(doing("moving a file to its place"))
+            own(&entry)?;
+            staging.rename(STAGED, &dir, name).map_err(doing("moving a file to its place"))
         }
     }
 }
 
-pub(super) fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError> {
-    if count > most { Err(ArtifactError::TooMuch { what, most }) } else { Ok(()) }
-}
-
-/// Makes a directory below another. None of its parts may be a link: a task may have made it.
-fn solid_dir(root: &Dir, below: &Path) -> Result<Dir, ArtifactError> {
-    root.make_dirs(below, 0o755).map_err(in_the_way)
-}
-
-fn in_the_way(error: io::Error) -> ArtifactError {
-    let other = [Errno::NOTDIR, Errno::LOOP].map(|errno| Some(errno.raw_os_error()));
-    if other.contains(&error.raw_os_error()) {
-        return ArtifactError::Invalid("artifact destination has something in its way that is no directory".to_owned());
-    }
-    doing("making a directory")(error)
-}
-
-/// Moves everything of one directory into another, over what is there. `at` is where `to` is below the destination `root`: a link is made
-/// anew there, so that it is known to stay below.
-fn merge(from: &Dir, to: &Dir, root: &Dir, at: &Path) -> Result<(), ArtifactError> {
-    let moving = doing("moving a file to its place");
-    for name in from.names().map_err(doing("reading a directory"))? {
-        let entry = from.entry(&name).map_err(doing("reading a directory"))?;
-        match entry.kind() {
-            FileType::Directory => {
-                let mode = entry.stat().st_mode & 0o777;
-                let made = match to.kind(&name).map_err(doing("reading a directory"))? {
-                    None => to.make_dirs(&name, mode),
-                    Some(_) => to.dir(&name),
-                };
-                merge(&entry.into_dir().map_err(doing("reading a directory"))?, &made.map_err(in_the_way)?, root, &at.join(&name))?;
-            }
-            FileType::Symlink => {
-                let target = entry.target().map_err(doing("reading a directory"))?;
-                to.remove(&name).map_err(&moving)?;
-                place_link(root, &at.join(&name), &target).map_err(&moving)?;
-            }
-            _ => from.rename(&name, to, &name).map_err(&moving)?,
+fn make_dirs(dir: &Dir, path: &Path, mode: u32) -> Result<Dir, ArtifactError> {
+    dir.make_dirs(path, mode).map_err(|error| match Errno::from_io_error(&error) {
+        // A link is in the way as well: it is not followed.
+        Some(Errno::NOTDIR | Errno::LOOP) => {
+            ArtifactError::Invalid("artifact destination has something in its way that is no directory".to_owned())
         }
-    }
-    Ok(())
+        _ => doing("making the destination")(error),
+    })
 }
 
-/// Makes a link that stays below `root`. In place of one that would not there is an empty file.
-pub(super) fn place_link(root: &Dir, at: &Path, target: &Path) -> io::Result<()> {
+fn unexpected() -> ArtifactError {
+    ArtifactError::Invalid("the fetching process left something that is no file, directory or link".to_owned())
+}
+
+/// Makes a staged file the agent's. A file with a second name is refused: it could be one that was there before.
+fn own(entry: &Entry) -> Result<(), ArtifactError> {
+    if entry.stat().st_nlink != 1 {
+        return Err(ArtifactError::Invalid("the fetching process left a file with two names".to_owned()));
+    }
+    if rustix::process::geteuid().is_root() {
+        entry.set_owner(AGENT).map_err(doing("taking over a file"))?;
+    }
+    entry.set_mode(entry.stat().st_mode & 0o777).map_err(doing("taking over a file"))
+}
+
+/// Whose artifacts are, whatever the task's user, when the agent runs as root.
+const AGENT: Owner = (0, 0);
+
+/// Moves a staged directory into one that may already have content, file over file.
+struct Merge<'a> {
+    /// The destination; links stay beneath it.
+    root: &'a Dir,
+    /// The directory that is being filled, relative to it.
+    below: PathBuf,
+}
+
+impl Merge<'_> {
+    fn all(&mut self, from: &Dir, to: &Dir) -> Result<(), ArtifactError> {
+        // Each level holds two descriptors of the agent.
+        within("its depth of directories", self.below.components().count() as u64, DEPTH_MAX)?;
+        for name in from.names().map_err(doing("reading what was fetched"))? {
+            let entry = from.entry(&name).map_err(doing("reading what was fetched"))?;
+            self.below.push(&name);
+            match entry.kind() {
+                FileType::Directory => {
+                    let mode = entry.stat().st_mode & 0o777;
+                    let to = make_dirs(to, Path::new(&name), mode)?;
+                    self.all(&entry.into_dir().map_err(doing("reading what was fetched"))?, &to)?;
+                }
+                FileType::RegularFile => {
+                    own(&entry)?;
+                    from.rename(&name, to, &name).map_err(doing("moving a file to its place"))?;
+                }
+                FileType::Symlink => {
+                    let target = entry.target().map_err(doing("reading a link"))?;
+                    to.remove(&name).map_err(doing("replacing what is at the destination"))?;
+                    link(self.root, &self.below, &target).map_err(doing("making a link"))?;
+                }
+                _ => return Err(unexpected()),
+            }
+            self.below.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Makes a link at a path below `root` that leads to something below `root`. In place of one that leads out is an empty file.
+pub(super) fn link(root: &Dir, at: &Path, target: &Path) -> io::Result<()> {
     match root.symlink(at, target) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => root.create(at, 0o644).map(drop),
         made => made,

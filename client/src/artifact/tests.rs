@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use expect_test::{Expect, expect};
 use flate2::write::GzEncoder;
 use songline_model::Str;
 
+use super::source::Source;
 use super::*;
 
 fn check_source(sources: &[&str], expected: Expect) {
@@ -137,6 +137,15 @@ fn listing(dir: &Path) -> String {
     lines.concat()
 }
 
+/// As [`fetch`], without a process and its fence.
+async fn fetch_here(artifact: &TaskArtifact, dirs: &Dirs) -> Result<(), ArtifactError> {
+    let to = place::destination(dirs, &artifact.relative_dest)?;
+    let (private, staging) = staging(dirs, "artifact-0")?;
+    let staged = child::fetch(artifact, &staging).await?;
+    place::put(&Dir::open(&dirs.alloc).expect("opens"), &staging, &staged, &artifact.getter_mode, &to)?;
+    private.remove_all("artifact-0").map_err(doing("clearing up"))
+}
+
 /// Fetches artifacts, `source -> destination` with an optional mode, one after the other into one allocation, and shows what is there.
 async fn check(steps: &[&str], expected: Expect) {
     let files = BTreeMap::from([
@@ -160,11 +169,9 @@ async fn check(steps: &[&str], expected: Expect) {
     ]);
     let base = serve(files);
     let dir = tempfile::tempdir().expect("a directory");
-    let dirs = Dirs { alloc: dir.path().join("alloc-id"), task: dir.path().join("alloc-id/web") };
-    for made in ["local", PRIVATE] {
-        fs::create_dir_all(dirs.task.join(made)).expect("makes");
-    }
-    std::os::unix::fs::symlink("/", dirs.task.join("local/trap")).expect("links");
+    let dirs = Dirs { alloc: dir.path().join("alloc-id"), task: "web".into() };
+    fs::create_dir_all(dirs.task().join("local")).expect("makes");
+    std::os::unix::fs::symlink("/", dirs.task().join("local/trap")).expect("links");
     let mut shown = String::new();
     for step in steps {
         let words: Vec<&str> = step.split(' ').collect();
@@ -177,9 +184,14 @@ async fn check(steps: &[&str], expected: Expect) {
             relative_dest: words[1].into(),
         };
         let missing = missing([Wanted { named: words[0].to_owned(), artifact }].into_iter(), &dirs);
-        let result =
-            if missing.is_empty() { Ok("known".to_owned()) } else { fetch_all(missing, &dirs).await.map(|()| "fetched".to_owned()) };
-        shown += &format!("{step}: {}\n", result.unwrap_or_else(|error| error));
+        let how = match missing.first() {
+            None => "known".to_owned(),
+            Some((key, wanted)) => match fetch_here(&wanted.artifact, &dirs).await.and_then(|()| remember(&dirs, key)) {
+                Ok(()) => "fetched".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        };
+        shown += &format!("{step}: {how}\n");
     }
     shown += &listing(&dirs.alloc);
     assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "something is outside");
@@ -221,13 +233,13 @@ async fn what_leads_outside_is_refused() {
     check(
         &["/plain ../../x", "/plain local/trap/tmp", "/plain ..", "/out.tgz local", "/link.tgz local"],
         expect![[r#"
-        /plain ../../x: failed to download artifact "/plain": artifact destination path escapes alloc directory
-        /plain local/trap/tmp: failed to download artifact "/plain": artifact destination has something in its way that is no directory
-        /plain ..: failed to download artifact "/plain": artifact destination path escapes alloc directory
-        /out.tgz local: failed to download artifact "/out.tgz": the archive has a path that leads out of it
-        /link.tgz local: failed to download artifact "/link.tgz": unpacking: Not a directory (os error 20)
-          web/local/trap -> /
-    "#]],
+            /plain ../../x: artifact destination path escapes alloc directory
+            /plain local/trap/tmp: artifact destination has something in its way that is no directory
+            /plain ..: artifact destination path escapes alloc directory
+            /out.tgz local: the archive has a path that leads out of it
+            /link.tgz local: unpacking a directory: Not a directory (os error 20)
+              web/local/trap -> /
+        "#]],
     )
     .await;
 }
@@ -266,12 +278,12 @@ async fn what_is_not_as_wanted_is_refused() {
             "/cut.tgz local",
         ],
         expect![[r#"
-            /none local: failed to download artifact "/none": bad response code: 404
-            /plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e local: failed to download artifact "/plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e": Checksums did not match. Expected: d41d8cd98f00b204e9800998ecf8427e Got: ac7938d40cfc2307e2bf325d28e7884e
-            /plain local dir: failed to download artifact "/plain": source is a file, and a directory is wanted
-            /tree.tgz local/x file: failed to download artifact "/tree.tgz": source is a directory, and a file is wanted
-            /tree.tgz//none local: failed to download artifact "/tree.tgz//none": the archive has no directory "none"
-            /cut.tgz local: failed to download artifact "/cut.tgz": unpacking: incomplete deflate stream
+            /none local: bad response code: 404
+            /plain?checksum=md5:d41d8cd98f00b204e9800998ecf8427e local: Checksums did not match. Expected: d41d8cd98f00b204e9800998ecf8427e Got: ac7938d40cfc2307e2bf325d28e7884e
+            /plain local dir: source is a file, and a directory is wanted
+            /tree.tgz local/x file: source is a directory, and a file is wanted
+            /tree.tgz//none local: the archive has no directory "none"
+            /cut.tgz local: unpacking: incomplete deflate stream
               web/local/trap -> /
         "#]],
     )

@@ -1,97 +1,142 @@
-//! Unpacking archives into an open directory: no member and no link of an archive leads out of it, and it is never more than may be.
+//! Unpacking what was downloaded into the staging directory. Runs in the fetching process only; what it leaves is checked again by the agent.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
+use flate2::read::MultiGzDecoder;
+use rustix::fs::{Timespec, Timestamps};
 use tar::{Entry, EntryType};
 
-use super::place::{place_link, within};
-use super::{ArtifactError, BYTES_MAX, doing};
+use super::child::{STAGED, Staged};
+use super::place::link;
+use super::source::{Archive, Source};
+use super::{ArtifactError, BYTES_MAX, DEPTH_MAX, FILES_MAX, doing, within};
 use crate::beneath::Dir;
 
-/// How many files one archive may have.
-const FILES_MAX: u64 = 4096;
+/// The name of the downloaded file in the staging directory.
+pub(super) const DOWNLOAD: &str = "download";
 
-/// Unpacks an archive. Members keep their permissions; links that lead out of `into` become empty files.
-pub(super) fn unpack(packed: impl Read, into: &Dir) -> Result<(), ArtifactError> {
-    // What an archive says of a size may be a lie: what is read is counted.
+/// Turns the downloaded file into what the agent is to place.
+pub(super) fn stage(source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
+    let packed = || staging.read(DOWNLOAD).map_err(doing("opening a file"));
+    match source.archive {
+        Archive::None => {
+            staging.rename(DOWNLOAD, staging, STAGED).map_err(doing("moving a file"))?;
+            Ok(Staged::File { name: source.filename.clone() })
+        }
+        Archive::Gz => {
+            let mut out = staging.create(STAGED, 0o644).map_err(doing("making a file"))?;
+            let unpacked = MultiGzDecoder::new(packed()?).take(BYTES_MAX + 1);
+            let length = copy(unpacked, &mut out)?;
+            within("its unpacked size in bytes", length, BYTES_MAX)?;
+            Ok(Staged::File { name: source.filename.trim_end_matches(".gz").to_owned() })
+        }
+        Archive::Tar => unpack(packed()?, source, staging),
+        Archive::TarGz => unpack(MultiGzDecoder::new(packed()?), source, staging),
+    }
+}
+
+fn unpack(packed: impl Read, source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
+    let tree = Tree { dir: staging.make_dir(STAGED, 0o755).map_err(doing("making a directory"))? };
+    // A header may lie about the size of a member: what is read is limited, too.
     let mut archive = tar::Archive::new(packed.take(BYTES_MAX));
     let (mut files, mut bytes) = (0, 0);
-    let mut dirs = Vec::new();
     for entry in archive.entries().map_err(doing("unpacking"))? {
-        let mut entry = entry.map_err(doing("unpacking"))?;
-        if entry.header().entry_type().is_pax_global_extensions() {
-            continue;
-        }
         files += 1;
-        bytes += entry.size();
         within("its number of files", files, FILES_MAX)?;
-        let Some(path) = member(&entry.path().map_err(doing("unpacking"))?)? else { continue };
-        let mode = entry.header().mode().map_err(doing("unpacking"))? & 0o777;
-        match entry.header().entry_type() {
-            EntryType::Directory => {
-                into.make_dirs(&path, 0o755).map_err(doing("unpacking"))?;
-                dirs.push((path, mode));
+        bytes += tree.add(entry.map_err(doing("unpacking"))?)?;
+        within("its unpacked size in bytes", bytes, BYTES_MAX)?;
+    }
+    Ok(Staged::Tree { subdir: source.subdir.clone() })
+}
+
+/// The directory that an archive is unpacked into.
+struct Tree {
+    dir: Dir,
+}
+
+impl Tree {
+    /// Unpacks one member. Returns the bytes that it takes. Names of users and groups, and the bits for setuid, setgid and sticky, are not
+    /// kept.
+    fn add<R: Read>(&self, mut entry: Entry<'_, R>) -> Result<u64, ArtifactError> {
+        let kind = entry.header().entry_type();
+        if kind.is_pax_global_extensions() {
+            return Ok(0);
+        }
+        let path = inside(&entry.path().map_err(doing("unpacking"))?)?;
+        let mode = entry.header().mode().unwrap_or(0o644) & 0o777;
+        if kind.is_dir() {
+            // The fetching process must be able to fill it.
+            self.dir.make_dirs(&path, mode | 0o700).map_err(doing("unpacking a directory"))?;
+            return Ok(0);
+        }
+        let (parent, name) = self.place_for(&path)?;
+        match kind {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let mut file = parent.create(name, mode).map_err(doing("unpacking a file"))?;
+                let length = copy(&mut entry, &mut file)?;
+                keep_time(&file, entry.header().mtime().unwrap_or(0))?;
+                Ok(length)
             }
             EntryType::Symlink => {
-                let target = link_target(&entry)?;
-                remove(into, &path)?;
-                place_link(into, &path, &target).map_err(doing("unpacking"))?;
+                link(&self.dir, &path, &link_target(&entry)?).map_err(doing("unpacking a link"))?;
+                Ok(0)
             }
+            // A copy: nothing that is placed has a second name elsewhere.
             EntryType::Link => {
-                let other = member(&link_target(&entry)?)?.unwrap_or_default();
-                let other = into.read(&other).map_err(doing("unpacking"))?;
-                bytes += other.metadata().map_err(doing("unpacking"))?.len();
-                within("its unpacked size in bytes", bytes, BYTES_MAX)?;
-                write(into, &path, mode, other)?;
+                let target = link_target(&entry)?;
+                let original = self.dir.read(inside(&target)?).map_err(doing("unpacking a link"))?;
+                let mode = original.metadata().map_err(doing("unpacking a link"))?.mode() & 0o777;
+                copy(original, &mut parent.create(name, mode).map_err(doing("unpacking a link"))?)
             }
-            EntryType::Regular => {
-                within("its unpacked size in bytes", bytes, BYTES_MAX)?;
-                let changed = entry.header().mtime().map_err(doing("unpacking"))?;
-                let file = write(into, &path, mode, &mut entry)?;
-                file.set_modified(UNIX_EPOCH + Duration::from_secs(changed)).map_err(doing("unpacking"))?;
-            }
-            _ => return Err(ArtifactError::Invalid("the archive has something that is no file, directory or link".to_owned())),
+            _ => Err(ArtifactError::Invalid("the archive has something that is no file, directory or link".to_owned())),
         }
     }
-    // Last, as a directory may be one that nothing can be written into.
-    for (path, mode) in dirs.into_iter().rev() {
-        into.dir(&path).and_then(|dir| dir.set_mode(mode | 0o700)).map_err(doing("unpacking"))?;
+
+    /// Makes the parents of a member, and removes an earlier member of the same name. No link of the archive is followed.
+    fn place_for<'a>(&self, path: &'a Path) -> Result<(Dir, &'a OsStr), ArtifactError> {
+        let name = path.file_name().ok_or_else(leads_out)?;
+        let parent = self.dir.make_dirs(path.parent().unwrap_or(Path::new("")), 0o755).map_err(doing("unpacking a directory"))?;
+        parent.remove(name).map_err(doing("unpacking a file"))?;
+        Ok((parent, name))
     }
-    Ok(())
 }
 
-/// Where a member goes below the archive's root; `None` for that itself.
-fn member(path: &Path) -> Result<Option<PathBuf>, ArtifactError> {
-    let mut clean = PathBuf::new();
+/// A path of an archive, relative to its destination; it must not have `..`, nor be absurdly deep.
+fn inside(path: &Path) -> Result<PathBuf, ArtifactError> {
+    let mut kept = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::Normal(name) => clean.push(name),
+            Component::Normal(name) => kept.push(name),
+            // An absolute path begins at the destination.
             Component::CurDir | Component::RootDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                return Err(ArtifactError::Invalid("the archive has a path that leads out of it".to_owned()));
-            }
+            Component::ParentDir | Component::Prefix(_) => return Err(leads_out()),
         }
     }
-    Ok((!clean.as_os_str().is_empty()).then_some(clean))
+    within("its depth of directories", kept.components().count() as u64, DEPTH_MAX)?;
+    Ok(kept)
 }
 
-fn link_target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, ArtifactError> {
-    let target = entry.link_name().map_err(doing("unpacking"))?;
-    target.map(|target| target.into_owned()).ok_or_else(|| ArtifactError::Invalid("the archive has a link without a target".to_owned()))
+fn leads_out() -> ArtifactError {
+    ArtifactError::Invalid("the archive has a path that leads out of it".to_owned())
 }
 
-/// Makes way for a member: a later one of the same name takes the place of an earlier one.
-fn remove(into: &Dir, path: &Path) -> Result<(), ArtifactError> {
-    let parent = into.make_dirs(path.parent().unwrap_or(Path::new("")), 0o755).map_err(doing("unpacking"))?;
-    parent.remove(path.file_name().unwrap_or_default()).map_err(doing("unpacking"))
+fn link_target<R: Read>(entry: &Entry<'_, R>) -> Result<PathBuf, ArtifactError> {
+    let target = entry.link_name().map_err(doing("unpacking a link"))?;
+    Ok(target.ok_or_else(|| ArtifactError::Invalid("the archive has a link without a target".to_owned()))?.into_owned())
 }
 
-fn write(into: &Dir, path: &Path, mode: u32, mut content: impl Read) -> Result<File, ArtifactError> {
-    remove(into, path)?;
-    let mut file = into.create(path, mode).map_err(doing("unpacking"))?;
-    io::copy(&mut content, &mut file).map_err(doing("unpacking"))?;
-    Ok(file)
+fn copy(mut from: impl Read, to: &mut File) -> Result<u64, ArtifactError> {
+    let length = io::copy(&mut from, to).map_err(doing("unpacking"))?;
+    to.flush().map_err(doing("unpacking"))?;
+    Ok(length)
+}
+
+fn keep_time(file: &File, seconds: u64) -> Result<(), ArtifactError> {
+    let time = Timespec { tv_sec: seconds.min(i64::MAX as u64).cast_signed(), tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    rustix::fs::futimens(file, &times).map_err(|error| doing("unpacking a file")(error.into()))
 }

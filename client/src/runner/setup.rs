@@ -163,13 +163,17 @@ pub(super) async fn fetch_artifacts(
             relative_dest: replaced(&artifact.relative_dest),
         },
     });
-    let dirs = Dirs { alloc: dir.root().to_owned(), task: dir.task(name) };
+    let dirs = Dirs { alloc: dir.root().to_owned(), task: name.clone() };
     let missing = artifact::missing(wanted, &dirs);
     if missing.is_empty() {
         return Ok(());
     }
     tell(event::new(event::DOWNLOADING_ARTIFACTS, shared.clock.now()));
-    artifact::fetch_all(missing, &dirs).await.map_err(|error| {
+    let fetched = match shared.config.executor_command() {
+        Ok(executor) => artifact::fetch_all(missing, &dirs, &executor).await,
+        Err(error) => Err(format!("failed to download artifacts: {error}")),
+    };
+    fetched.map_err(|error| {
         tell(event::failed_artifact_download(shared.clock.now(), &error));
         StartFailure { error: format!("prestart hook \"artifacts\" failed: {error}").into(), recoverable: true }
     })

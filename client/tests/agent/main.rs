@@ -1,5 +1,6 @@
 //! A whole node agent against pretended servers in the same process: real processes, real files, real restarts.
 
+mod artifacts;
 mod attacks;
 mod cgroups;
 mod escapes;
