@@ -127,7 +127,7 @@ impl AllocDir {
         };
         let parent = Dir::open(parent)?;
         parent.remove_all(name)?;
-        parent.remove_all(&format!("{name}.logs"))
+        parent.remove_all(format!("{name}.logs"))
     }
 }
 

@@ -29,7 +29,7 @@ impl RotatingFile {
     pub fn open(dir: &Path, shown: Option<Dir>, base: &str, files_max: u64, file_bytes_max: u64) -> io::Result<Self> {
         let dir = Dir::open(dir)?;
         let index = indexes(&dir, base)?.last().copied().unwrap_or(0);
-        let file = dir.append(&name(base, index), MODE)?;
+        let file = dir.append(name(base, index), MODE)?;
         let written = file.metadata()?.len();
         let log = Self {
             dir,
@@ -64,12 +64,12 @@ impl RotatingFile {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.index += 1;
-        self.file = self.dir.append(&name(&self.base, self.index), MODE)?;
+        self.file = self.dir.append(name(&self.base, self.index), MODE)?;
         self.written = 0;
         self.show(self.index);
         for old in indexes(&self.dir, &self.base)? {
             if old + self.files_max <= self.index {
-                self.dir.remove(&name(&self.base, old))?;
+                self.dir.remove(name(&self.base, old))?;
                 self.hide(old);
             }
         }
@@ -79,13 +79,13 @@ impl RotatingFile {
     /// Lets tasks find a file. That a task has put something in the way is its own loss.
     fn show(&self, index: u64) {
         if let Some(shown) = &self.shown {
-            let _ = self.dir.link(&name(&self.base, index), shown);
+            let _ = self.dir.link(name(&self.base, index), shown);
         }
     }
 
     fn hide(&self, index: u64) {
         if let Some(shown) = &self.shown {
-            let _ = shown.remove(&name(&self.base, index));
+            let _ = shown.remove(name(&self.base, index));
         }
     }
 }

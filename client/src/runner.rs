@@ -528,7 +528,7 @@ impl Shell {
         let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
         let removed = tokio::task::spawn_blocking(move || {
             // There are none before a task has run.
-            let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(&id.to_string()));
+            let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(id.to_string()));
             dir.remove()
         })
         .await;

@@ -242,6 +242,10 @@ async fn pipes_and_devices_are_refused_and_block_nothing() {
         assert_eq!(said, format!("file {path:?} is not a regular file"));
     }
     assert_eq!(scene.stage.logs(id, "stdout", 0, Origin::Start).await.expect("answers"), "mine\n");
+    // Only root gets at the agent's own logs; even there nothing else than a file is read.
+    device_at(&scene.stage.alloc_dir(id).with_extension("logs").join("web.stderr.1"));
+    let refused = scene.stage.logs(id, "stderr", 0, Origin::Start).await.expect_err("is refused");
+    assert_eq!(refused.to_string(), "file \"alloc/logs/web.stderr.1\" is not a regular file");
     let mut pieces = scene.stage.client.alloc_snapshot(id).await.expect("answers");
     let whole = async { while pieces.recv().await.is_some() {} };
     tokio::time::timeout(PATIENCE, whole).await.expect("the snapshot ends");
