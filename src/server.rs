@@ -11,6 +11,8 @@ mod disk;
 mod endpoint;
 mod fence;
 pub mod forward;
+#[cfg(test)]
+mod hooks;
 mod keeping;
 mod keyring;
 mod lead;
@@ -18,6 +20,7 @@ mod leadership;
 mod machine;
 mod metrics;
 mod outgoing;
+mod panics;
 mod past;
 mod plans;
 mod refill;
@@ -130,6 +133,8 @@ pub struct Core {
     stable_since: Time,
     forward: forward::Forward,
     shutdown: CancellationToken,
+    #[cfg(test)]
+    hooks: hooks::Hooks,
 }
 
 /// What a server is started with.
@@ -261,6 +266,8 @@ impl Core {
             stable_since: wall_clock(),
             forward: forward::Forward::new(crate::passing::Passing::of_server(ports.dialer.clone())),
             shutdown: CancellationToken::new(),
+            #[cfg(test)]
+            hooks: hooks::Hooks::default(),
             dir,
         });
         let (machine, reactions) = Machine::new(&core);

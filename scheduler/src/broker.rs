@@ -28,6 +28,17 @@ pub struct Delivery {
     pub token: Token,
     /// How often it was delivered before.
     pub earlier: u32,
+    /// Whether working on it has panicked.
+    pub panicked: Option<Panicked>,
+}
+
+/// Work on an evaluation that panicked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panicked {
+    /// How often.
+    pub times: u32,
+    /// What the last panic said.
+    pub message: String,
 }
 
 /// Why an answer was refused.
@@ -58,6 +69,8 @@ pub struct EvalBroker {
     pending: BTreeMap<JobKey, BTreeSet<PendingKey>>,
     ready: BTreeMap<Queue, BTreeSet<ReadyKey>>,
     outstanding: BTreeMap<EvalId, Outstanding>,
+    /// Evaluations in here whose deliveries panicked.
+    panicked: BTreeMap<EvalId, Panicked>,
     /// To be enqueued when the delivery with this token is acknowledged.
     requeue: BTreeMap<Token, Arc<Evaluation>>,
     waiting: BTreeSet<(Time, EvalId)>,
@@ -73,7 +86,7 @@ enum Queue {
 #[derive(Debug)]
 struct Outstanding {
     token: Token,
-    /// `None` while a plan of this delivery is in the plan queue.
+    /// `None` while a plan of this delivery is in the plan queue, and while the evaluation is being given up.
     nack_at: Option<Time>,
 }
 
@@ -148,24 +161,24 @@ impl EvalBroker {
                 Some((*first, queue))
             })
             .min()?;
-        self.deliver(best.1, &best.0, now)
+        self.deliver(best.1, &best.0, Some(now.plus(NACK_TIMEOUT)))
     }
 
-    /// The next evaluation that was delivered too often; its reaper gives it up.
-    pub fn dequeue_failed(&mut self, now: Time) -> Option<Delivery> {
+    /// The next evaluation that was delivered too often. Whoever gives it up acknowledges it when that is written, however long it takes.
+    pub fn dequeue_failed(&mut self) -> Option<Delivery> {
         let first = *self.ready.get(&Queue::Failed)?.first()?;
-        self.deliver(Queue::Failed, &first, now)
+        self.deliver(Queue::Failed, &first, None)
     }
 
-    fn deliver(&mut self, queue: Queue, key: &ReadyKey, now: Time) -> Option<Delivery> {
+    fn deliver(&mut self, queue: Queue, key: &ReadyKey, nack_at: Option<Time>) -> Option<Delivery> {
         self.ready.get_mut(&queue)?.remove(key);
         let (eval, count) = self.known.get_mut(&key.2)?;
         let earlier = *count;
         *count += 1;
         self.next_token += 1;
         let token = Token(self.next_token);
-        self.outstanding.insert(key.2, Outstanding { token, nack_at: Some(now.plus(NACK_TIMEOUT)) });
-        Some(Delivery { eval: Arc::clone(eval), token, earlier })
+        self.outstanding.insert(key.2, Outstanding { token, nack_at });
+        Some(Delivery { eval: Arc::clone(eval), token, earlier, panicked: self.panicked.get(&key.2).cloned() })
     }
 
     /// The worker is done. The job's next evaluation becomes ready; all others behind it are useless.
@@ -173,6 +186,7 @@ impl EvalBroker {
         self.check(id, token)?;
         self.outstanding.remove(&id);
         let Some((eval, _)) = self.known.remove(&id) else { return Err(BrokerError::NotOutstanding) };
+        self.panicked.remove(&id);
         let job = job_key(&eval);
         self.busy.remove(&job);
         if let Some(mut behind) = self.pending.remove(&job) {
@@ -210,6 +224,14 @@ impl EvalBroker {
         };
         self.waiting.insert((now.plus(delay), id));
         Ok(())
+    }
+
+    /// The same for work that panicked, which is told when the evaluation fails for good.
+    pub fn nack_panicked(&mut self, id: EvalId, token: Token, message: String, now: Time) -> Result<(), BrokerError> {
+        self.check(id, token)?;
+        let times = self.panicked.get(&id).map_or(0, |before| before.times) + 1;
+        self.panicked.insert(id, Panicked { times, message });
+        self.nack(id, token, now)
     }
 
     /// Whether this delivery is still the worker's; restarts its time.
@@ -319,10 +341,10 @@ pub fn give_up_wait(chance: u8) -> Dur {
 }
 
 /// The two rows that give up an evaluation that was delivered too often: itself as failed, and its follow-up after `wait`.
-pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, now: Time) -> [Evaluation; 2] {
+pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, panicked: Option<&Panicked>, now: Time) -> [Evaluation; 2] {
     let failed = Evaluation {
         status: EvalStatus::Failed,
-        status_description: format!("evaluation reached delivery limit ({DELIVERIES_MAX})").into(),
+        status_description: limit_reached(panicked).into(),
         next_eval: Some(follow_up),
         modify_time: now.nanos(),
         ..eval.clone()
@@ -343,6 +365,13 @@ pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, now: Time) -> [E
         ..Evaluation::default()
     };
     [failed, next]
+}
+
+fn limit_reached(panicked: Option<&Panicked>) -> String {
+    let limit = format!("evaluation reached delivery limit ({DELIVERIES_MAX})");
+    let Some(Panicked { times, message }) = panicked else { return limit };
+    let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+    format!("{limit}: the scheduler panicked {times} on it, the last time with {message:?}; this is a defect of Songline, please report it")
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::Proposal;
 use songline_api::watch::WatchKey;
+use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
 use songline_model::{
     AllocId, Allocation, Dur, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
@@ -23,7 +23,7 @@ impl Servers for Core {
         let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
         let index = self.propose_as(Actor::Node(id), None, command).await?;
         if needs_evals {
-            self.propose_node_evals(None, id, Cause::new(index, Kind::NodeRegister)).await?;
+            self.propose_node_evals(id, Cause::new(index, Kind::NodeRegister)).await?;
         }
         self.answer(id, index)
     }
@@ -31,7 +31,7 @@ impl Servers for Core {
     async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
         self.must_lead()?;
         let (_, node) = self.authenticate(from)?;
-        let index = self.change_node_status(None, &node, status, None, Actor::Node(from.id)).await?;
+        let index = self.change_node_status(&node, status).await?;
         self.answer(from.id, index)
     }
 
@@ -103,59 +103,46 @@ impl Core {
         self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
     }
 
-    /// Writes a node's new status if it is one, and the evaluations that follow. Returns the entry's index, 0 when there was none.
-    pub(crate) async fn change_node_status(
-        &self,
-        reign: Option<&Reign>,
-        node: &Node,
-        wanted: NodeStatus,
-        event: Option<NodeEvent>,
-        actor: Actor,
-    ) -> Result<u64, RpcError> {
-        let Some(command) = nodes::status_update(&self.view(), node, wanted, event, self.now()) else { return Ok(0) };
+    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there was
+    /// none.
+    async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, RpcError> {
+        let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
-        let index = self.propose_under(reign, actor, None, command).await?;
+        let index = self.propose_as(Actor::Node(node.id), None, command).await?;
         // The entry decides which status it became: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if songline_projections::node_transition_needs_evals(node.status, status) {
-            self.propose_node_evals(reign, node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
+            self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
         }
         Ok(index)
     }
 
-    pub(crate) async fn propose_node_evals(&self, reign: Option<&Reign>, node: NodeId, cause: Cause) -> Result<(), RpcError> {
+    pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {
         let view = self.view();
         let Some(row) = view.node(node) else { return Ok(()) };
         let fresh = || EvalId::from(uuid::Uuid::new_v4());
         let evals = songline_projections::node_evals(&view, row, cause.index, self.now(), fresh);
         if !evals.is_empty() {
-            self.propose_under(reign, Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
+            self.propose_as(Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
         }
         Ok(())
     }
 
     pub(crate) async fn propose_as(&self, actor: Actor, cause: Option<Cause>, command: impl Into<Command>) -> Result<u64, RpcError> {
-        self.propose_under(None, actor, cause, command).await
+        let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
+        self.write(proposal).await.map(|written| written.index).map_err(refused)
     }
 
     /// The same for what the leader decided on its own: under its reign only.
     pub(crate) async fn propose_under(
         &self,
-        reign: Option<&Reign>,
+        reign: &Reign,
         actor: Actor,
         cause: Option<Cause>,
         command: impl Into<Command>,
     ) -> Result<u64, RpcError> {
         let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
-        let written = match reign {
-            Some(reign) => self.write_under(reign, proposal).await.map(|(written, _)| written),
-            None => self.write(proposal).await,
-        };
-        match written {
-            Ok(written) => Ok(written.index),
-            Err(songline_api::ProposeError::NoLeader) => Err(RpcError::NoLeader),
-            Err(error) => Err(RpcError::remote(error.to_string())),
-        }
+        self.write_under(reign, proposal).await.map(|(written, _)| written.index).map_err(refused)
     }
 
     /// The node that calls, as this server knows it. Its secret proves it.
@@ -181,6 +168,13 @@ impl Core {
             nodes: u32::try_from(view.table_len(songline_projections::Table::Nodes)).unwrap_or(u32::MAX),
             servers: self.server_addresses().into_iter().map(Into::into).collect(),
         })
+    }
+}
+
+fn refused(error: ProposeError) -> RpcError {
+    match error {
+        ProposeError::NoLeader => RpcError::NoLeader,
+        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
     }
 }
 

@@ -5,25 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
-use songline_commands::{
-    Actor, Cause, Command, DeleteServiceRegistrationsOfNode, Kind, SetAutopilotConfig, SetClusterMetadata, SetSchedulerConfig, UpdateEvals,
-};
+use songline_commands::{Actor, Command, SetAutopilotConfig, SetClusterMetadata, SetSchedulerConfig};
 use songline_model::{AutopilotConfig, Dur, EvalId, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
-use songline_scheduler::broker;
-use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
-use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::drains::Drains;
 use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, Cutoffs};
+use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Subject, Ticket, Told};
 use songline_scheduler::leader::services::Services;
-use songline_scheduler::leader::{heartbeats, nodes};
+use songline_scheduler::leader::{effects, heartbeats};
 
 use tokio::sync::mpsc;
 
 use super::leadership::Reign;
 use super::machine::{Reaction, Reactions};
-use super::{Core, lock};
+use super::{Core, lock, panics};
 
 /// How often evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
@@ -39,28 +37,32 @@ pub(crate) struct Leader {
     deployments: Deployments,
     drains: Drains,
     services: Services,
-    /// Nodes whose drain's end could not be written.
-    drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
+    /// What they have decided and is not written yet.
+    outbox: Outbox,
+    outcomes: (mpsc::UnboundedSender<Tried>, mpsc::UnboundedReceiver<Tried>),
     retry_at: Time,
     gc_at: Time,
     digests: Digests,
 }
+
+/// How an attempt to carry out an effect ended: the index of what was written.
+type Tried = (Ticket, Result<u64, ProposeError>);
 
 /// What the first leader of a cluster writes.
 pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), ProposeError> {
     let view = core.view();
     if view.scheduler_config().is_none() {
         let config = core.config.default_scheduler_config.clone();
-        core.write_under(reign, proposal("leadership", None, SetSchedulerConfig { config, cas: None })).await?;
+        core.write_under(reign, proposal(SetSchedulerConfig { config, cas: None })).await?;
     }
     if view.autopilot_config().is_none() {
         let config = AutopilotConfig::initial();
-        core.write_under(reign, proposal("leadership", None, SetAutopilotConfig { config, cas: None })).await?;
+        core.write_under(reign, proposal(SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = uuid::Uuid::new_v4().to_string().into();
         let command = SetClusterMetadata { cluster_id, create_time: core.now().nanos() };
-        core.write_under(reign, proposal("leadership", None, command)).await?;
+        core.write_under(reign, proposal(command)).await?;
     }
     Ok(())
 }
@@ -83,7 +85,8 @@ impl Leader {
             deployments: Deployments::new(),
             drains: Drains::new(),
             services: Services::new(),
-            drain_failures: mpsc::unbounded_channel(),
+            outbox: Outbox::new(),
+            outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(core.config.gc_interval),
             digests: Digests::new(DIGEST_INTERVAL, &view),
@@ -106,11 +109,14 @@ impl Leader {
                 },
                 () = tokio::time::sleep(wait) => {}
                 () = self.core.deadlines.notified() => {}
-                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.core.pace()),
+                Some(tried) = self.outcomes.1.recv() => self.on_tried(tried),
                 () = self.reign.over() => return,
             }
             while let Ok((view, batch)) = reactions.try_recv() {
                 self.on_applied(&view, &batch);
+            }
+            while let Ok(tried) = self.outcomes.1.try_recv() {
+                self.on_tried(tried);
             }
             self.on_time();
         }
@@ -123,6 +129,7 @@ impl Leader {
             lock(&self.core.heartbeats).next_deadline(),
             self.deployments.next_deadline(),
             self.drains.next_deadline(),
+            self.outbox.next_deadline(),
             Some(self.retry_at),
             Some(self.gc_at),
         ];
@@ -181,42 +188,46 @@ impl Leader {
         self.known = view.applied_index();
         self.core.root_keys_changed.notify_one();
         self.core.work_opened.notify_one();
+        self.outbox.clear();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         self.services.restore(view);
         lock(&self.core.heartbeats).restore(view, now);
-        let mut queues = self.core.queues();
-        queues.set_enabled(false, view, now);
-        queues.set_enabled(!is_paused(&self.core, view), view, now);
+        {
+            let mut queues = self.core.queues();
+            queues.set_enabled(false, view, now);
+            queues.set_enabled(!is_paused(&self.core, view), view, now);
+        }
+        for node in view.nodes().filter(|node| heartbeats::was_not_looked_at(view, node)) {
+            self.decide(effects::look_at_node(view, node.id, node.modify_index, self.core.now(), fresh));
+        }
     }
 
     fn on_time(&mut self) {
         let (now, written) = (self.core.pace(), self.core.now());
         let view = self.core.view();
         let Tended { canceled, failed } = self.core.queues().on_time(now, written);
-        if !canceled.is_empty() {
-            self.propose("evals", None, UpdateEvals { evals: canceled });
-        }
+        self.decide(effects::cancel(canceled));
         for delivery in failed {
-            let wait = broker::give_up_wait(uuid::Uuid::new_v4().as_bytes()[0]);
-            let rows = broker::give_up(&delivery.eval, EvalId::from(uuid::Uuid::new_v4()), wait, written);
-            self.propose("evals", None, UpdateEvals { evals: rows.into() });
-            // The delivery was taken a moment ago, so it is still ours.
-            let _ = self.core.queues().broker.ack(delivery.eval.id, delivery.token, now);
+            let chance = uuid::Uuid::new_v4().as_bytes()[0];
+            match effects::give_up(&view, &delivery, fresh(), chance, written) {
+                Some(effect) => self.decide(Some(effect)),
+                // The delivery was taken a moment ago, so it is still ours.
+                None => drop(self.core.queues().broker.ack(delivery.eval.id, delivery.token, now)),
+            }
         }
-        for node in lock(&self.core.heartbeats).on_time(now) {
+        let missed = lock(&self.core.heartbeats).on_time(now);
+        for node in missed {
             self.miss(&view, node, now);
         }
-        for effect in self.deployments.on_time(&view, now) {
-            let eval = EvalId::from(uuid::Uuid::new_v4());
-            let (cause, command) = deployments::entry(&view, effect, eval, written, self.core.config.job_tracked_versions);
-            self.propose("deployments", Some(cause), command);
+        for step in self.deployments.on_time(&view, now) {
+            self.decide(Some(effects::deployment(&view, step, fresh(), written, self.core.config.job_tracked_versions)));
         }
-        for effect in self.drains.on_time(&view, now) {
-            self.drain(&view, effect, written);
+        for step in self.drains.on_time(&view, now) {
+            self.decide(Some(effects::drain(&view, step, written, fresh)));
         }
         for node_id in self.services.take_due(&view) {
-            self.propose("services", None, DeleteServiceRegistrationsOfNode { node_id });
+            self.decide(Some(effects::drop_services(&view, node_id)));
         }
         if now >= self.retry_at {
             self.retry_at = now.plus(RETRY_INTERVAL);
@@ -225,74 +236,130 @@ impl Leader {
         if now >= self.gc_at {
             self.gc_at = now.plus(self.core.config.gc_interval);
             let cutoffs = lock(&self.core.times).cutoffs(&self.core.config.gc, now);
-            let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
-            self.reign.spawn(async move {
-                if let Err(error) = core.collect_garbage(Some(&reign), cutoffs, &Actor::Leader("gc".into())).await {
-                    tracing::warn!(%error, "garbage collection stopped early; the next one goes on");
-                }
-            });
+            self.decide(Some(effects::collect_garbage(cutoffs)));
         }
-        if let Some(digest) = self.digests.take_due(&view) {
-            self.propose("digest", None, digest);
-        }
+        let digest = effects::compare(&view, &mut self.digests);
+        self.decide(digest);
+        self.carry_out(&view, now);
         self.core.work.notify_waiters();
     }
 
-    fn miss(&self, view: &State, id: NodeId, now: Time) {
-        let Some(node) = view.node(id).cloned() else { return };
-        let status = heartbeats::status_after_miss(view, &node, now);
-        tracing::warn!(node = %id, name = %node.name, %status, "node missed its heartbeat");
-        let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(view, &node);
-        let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
-        self.reign.spawn(async move {
-            let (under, event) = (Some(&*reign), Some(nodes::missed_event(core.now())));
-            let written = core.change_node_status(under, &node, status, event, Actor::Leader("heartbeats".into())).await;
-            if let Err(error) = &written {
-                tracing::warn!(node = %id, %error, "could not write that the node missed its heartbeat; it is tried again");
-            }
-            if again && let Err(error) = core.propose_node_evals(under, id, Cause::new(node.modify_index, Kind::NodeUpdateStatus)).await {
-                tracing::warn!(node = %id, %error, "could not write the evaluations of a node that is away; it is tried again");
-            }
-            if written.is_err() || status == NodeStatus::Disconnected {
-                // It is looked at again: nothing may be left to wait for by then.
-                core.beat(id);
-            }
-        });
+    fn miss(&mut self, view: &State, id: NodeId, now: Time) {
+        let effect = effects::miss(view, id, now, self.core.now());
+        if let (Some(node), Some(Deed::WriteStatus { command, .. })) = (view.node(id), effect.as_ref().map(|effect| &effect.deed)) {
+            tracing::warn!(node = %id, name = %node.name, status = %command.status, "node missed its heartbeat");
+        }
+        self.decide(effect);
     }
 
-    fn drain(&self, view: &State, effect: drains::Effect, now: Time) {
-        match effect {
-            drains::Effect::Migrate { allocs, jobs } => {
-                let fresh = || EvalId::from(uuid::Uuid::new_v4());
-                self.propose("drains", None, drains::migration(view, allocs, &jobs, fresh, now));
-            }
-            drains::Effect::Complete { node, event } => {
-                let command = drains::completion(node, event, now);
-                let (core, reign, failures) = (Arc::clone(&self.core), Arc::clone(&self.reign), self.drain_failures.0.clone());
-                self.reign.spawn(async move {
-                    if let Err(error) = core.write_under(&reign, proposal("drains", None, command)).await {
-                        tracing::warn!(%node, %error, "could not write the end of a drain; it is tried again");
-                        // The loop is gone only when the reign is over.
-                        let _ = failures.send(node);
-                    }
-                });
-            }
+    fn decide(&mut self, effect: Option<Effect>) {
+        if let Some(effect) = effect {
+            self.outbox.decide(effect, uuid::Uuid::new_v4().to_string().into(), self.core.pace());
         }
     }
 
-    /// Writes without waiting: the loop goes on, and whatever fails shows up again in the tables.
-    fn propose(&self, name: &'static str, cause: Option<Cause>, command: impl Into<Command>) {
-        let (core, reign) = (Arc::clone(&self.core), Arc::clone(&self.reign));
-        let proposal = proposal(name, cause, command);
-        self.reign.spawn(async move {
-            if let Err(error) = core.write_under(&reign, proposal).await {
-                tracing::debug!(actor = name, %error, "a leader's command was refused");
+    /// Makes all attempts that are due.
+    fn carry_out(&mut self, view: &State, now: Time) {
+        loop {
+            let heartbeats = Arc::clone(&self.core);
+            let due = self.outbox.on_time(view, now, |node| lock(&heartbeats.heartbeats).watches(node));
+            if due.attempts.is_empty() && due.over.is_empty() {
+                return;
             }
+            due.attempts.into_iter().for_each(|attempt| self.attempt(attempt));
+            due.over.iter().for_each(|over| self.on_over(over));
+        }
+    }
+
+    fn attempt(&self, attempt: Attempt) {
+        let (core, reign, outcomes) = (Arc::clone(&self.core), Arc::clone(&self.reign), self.outcomes.0.clone());
+        self.reign.spawn(async move {
+            let ticket = attempt.ticket;
+            let tried = panics::caught(core.try_effect(&reign, attempt)).await;
+            let tried = tried.unwrap_or_else(|panicked| Err(ProposeError::OutcomeUnknown(panicked.to_string())));
+            // The loop is gone only when the reign is over.
+            let _ = outcomes.send((ticket, tried));
         });
+    }
+
+    fn on_tried(&mut self, (ticket, tried): Tried) {
+        let outcome = match &tried {
+            Ok(index) => Outcome::Written(*index),
+            Err(ProposeError::Rejected(_)) => Outcome::Refused,
+            Err(ProposeError::NoLeader | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_)) => Outcome::Lost,
+        };
+        match (self.outbox.on_outcome(ticket, outcome, self.core.pace()), tried) {
+            (Told::Again { subject, failures: 1, .. }, Err(error)) => {
+                tracing::warn!(?subject, %error, "an effect of the leader could not be written; it is tried again");
+            }
+            (Told::Again { subject, failures, .. }, Err(error)) => {
+                tracing::debug!(?subject, failures, %error, "an effect of the leader could not be written; it is tried again");
+            }
+            (Told::Over(over), tried) => {
+                if let Err(error) = tried {
+                    tracing::debug!(subject = ?over.effect.subject, %error, "an effect of the leader was refused");
+                }
+                self.on_over(&over);
+            }
+            (Told::Again { .. } | Told::Unknown, _) => {}
+        }
+    }
+
+    /// An effect is open no more: what waited for that goes on.
+    fn on_over(&mut self, over: &Over) {
+        let now = self.core.pace();
+        match over.effect.subject {
+            Subject::GiveUp(id, token) => {
+                // Refused only when the broker was emptied meanwhile.
+                let _ = self.core.queues().broker.ack(id, token, now);
+            }
+            Subject::NodeStatus(id) => {
+                let view = self.core.view();
+                self.decide(effects::after_miss(&view, over, self.core.now(), fresh));
+                // One that may still come back is watched again: nothing may be left to wait for by then.
+                if view.node(id).is_some_and(|node| node.status != NodeStatus::Down) && !lock(&self.core.heartbeats).watches(id) {
+                    self.core.beat(id);
+                }
+            }
+            Subject::NodeEvals(id) if over.look_again => {
+                let view = self.core.view();
+                if let Some(node) = view.node(id).filter(|node| heartbeats::was_not_looked_at(&view, node)) {
+                    self.decide(effects::look_at_node(&view, id, node.modify_index, self.core.now(), fresh));
+                }
+            }
+            Subject::Deployment(id) if over.look_again => self.deployments.look_again(id, now),
+            Subject::Migration | Subject::DrainEnd(_) if over.look_again => self.drains.look_again(now),
+            Subject::Services(id) if over.look_again => self.services.look_again(id),
+            Subject::NodeEvals(_)
+            | Subject::Deployment(_)
+            | Subject::Migration
+            | Subject::DrainEnd(_)
+            | Subject::Services(_)
+            | Subject::Canceled(_)
+            | Subject::Digest
+            | Subject::Garbage => {}
+        }
     }
 }
 
 impl Core {
+    /// Tries to do what the leader has decided. Returns the index of what was written.
+    async fn try_effect(&self, reign: &Reign, attempt: Attempt) -> Result<u64, ProposeError> {
+        #[cfg(test)]
+        self.hooks.on_effect(attempt.subject)?;
+        let Attempt { actor, deed, key, .. } = attempt;
+        let (cause, command) = match deed {
+            Deed::Write { cause, command } => (cause, *command),
+            Deed::WriteStatus { command, .. } => (None, command.into()),
+            Deed::Collect(cutoffs) => {
+                self.collect_garbage(Some(reign), cutoffs, &actor).await?;
+                return Ok(self.view().applied_index());
+            }
+        };
+        let proposal = Proposal { actor, cause, idempotency: Some(key), command };
+        self.write_under(reign, proposal).await.map(|(written, _)| written.index)
+    }
+
     /// Drops all that is old enough, for the leader itself or for somebody who asks.
     pub(crate) async fn collect_garbage(&self, reign: Option<&Reign>, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
@@ -313,10 +380,17 @@ impl Core {
     }
 }
 
-fn proposal(name: &str, cause: Option<Cause>, command: impl Into<Command>) -> Proposal {
-    Proposal { actor: Actor::Leader(name.into()), cause, idempotency: None, command: command.into() }
+fn proposal(command: impl Into<Command>) -> Proposal {
+    Proposal { actor: Actor::Leader("leadership".into()), cause: None, idempotency: None, command: command.into() }
+}
+
+fn fresh() -> EvalId {
+    EvalId::from(uuid::Uuid::new_v4())
 }
 
 fn is_paused(core: &Core, view: &State) -> bool {
     view.scheduler_config().map_or(core.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -189,4 +189,4 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

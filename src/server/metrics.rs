@@ -23,6 +23,7 @@ pub(crate) struct Metrics {
     allocs_placed: AtomicU64,
     evals_processed: AtomicU64,
     alloc_updates_dropped: AtomicU64,
+    scheduling_panics: AtomicU64,
     served: Mutex<BTreeMap<Served, u64>>,
 }
 
@@ -43,6 +44,17 @@ impl Metrics {
 
     pub(crate) fn count_dropped_updates(&self, dropped: u64) {
         self.alloc_updates_dropped.fetch_add(dropped, Ordering::Relaxed);
+    }
+
+    /// Work on an evaluation panicked, in a scheduler worker or in the plan applier.
+    pub(crate) fn count_panic(&self) {
+        self.scheduling_panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often work on an evaluation has panicked.
+    #[cfg(test)]
+    pub(crate) fn panics(&self) -> u64 {
+        self.scheduling_panics.load(Ordering::Relaxed)
     }
 
     /// Counts a request. Beyond `SERVED_MAX` different ones, callers are no longer told apart.
@@ -101,7 +113,7 @@ impl Core {
         lock(&self.metrics.served).clone()
     }
 
-    fn counters(&self) -> [(&'static str, u64); 7] {
+    fn counters(&self) -> [(&'static str, u64); 8] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("nomad.nomad.plan.evaluated", read(&self.metrics.plans)),
@@ -109,6 +121,7 @@ impl Core {
             ("nomad.nomad.plan.allocs_placed", read(&self.metrics.allocs_placed)),
             ("nomad.nomad.worker.evals_processed", read(&self.metrics.evals_processed)),
             ("songline.alloc_updates.dropped", read(&self.metrics.alloc_updates_dropped)),
+            ("songline.scheduler.panics", read(&self.metrics.scheduling_panics)),
             ("songline.disk.failures", self.disk.failures()),
             ("songline.disk.returns", self.disk.returns()),
         ]

@@ -4,15 +4,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use songline_commands::{Actor, Cause, Kind};
+use songline_commands::{Actor, ApplyPlan, Cause, Kind};
 use songline_model::{EvalId, Plan, PlanResult};
 use songline_projections::State;
 use songline_scheduler::applier::{self, Queue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::Core;
 use super::leadership::Reign;
+use super::workers::Failure;
+use super::{Core, panics};
 
 /// What is said of plans that nobody may write any more.
 const DISABLED: &str = "plan queue is disabled";
@@ -23,7 +24,7 @@ const VIEW_WAIT: Duration = Duration::from_secs(10);
 struct Waiting {
     reign: Arc<Reign>,
     plan: Plan,
-    done: oneshot::Sender<Result<PlanResult, String>>,
+    done: oneshot::Sender<Result<PlanResult, Failure>>,
 }
 
 /// Where schedulers hand in plans.
@@ -42,9 +43,9 @@ impl PlanQueue {
     }
 
     /// Returns what of the plan was accepted, once that is durable and applied.
-    pub(crate) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, String> {
+    pub(crate) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
         let (done, result) = oneshot::channel();
-        let closed = || DISABLED.to_owned();
+        let closed = || Failure::Told(DISABLED.to_owned());
         self.queue.send(Waiting { reign, plan, done }).map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
     }
@@ -67,10 +68,24 @@ struct Outstanding {
     after: State,
 }
 
+/// What the applier has under way and has seen written.
+#[derive(Default)]
+struct Pipeline {
+    outstanding: Option<Outstanding>,
+    last_index: u64,
+}
+
+/// What is to become of a plan.
+enum Verdict {
+    /// Nothing is written.
+    Answered(PlanResult),
+    /// This is, after which the state is `after`.
+    Accepted { result: PlanResult, command: Box<ApplyPlan>, cause: Option<Cause>, after: State },
+}
+
 async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
     let mut queue: Queue<Waiting> = Queue::default();
-    let mut last_index = 0;
-    let mut outstanding: Option<Outstanding> = None;
+    let mut pipeline = Pipeline::default();
     loop {
         if queue.is_empty() {
             let Some(waiting) = receiver.0.recv().await else { return };
@@ -81,90 +96,93 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
         }
         let Some(Waiting { reign, plan, done }) = queue.pop() else { continue };
         let Some(core) = core.upgrade() else { return };
-        if reign.is_over() {
-            let _ = done.send(Err(DISABLED.to_owned()));
-            continue;
-        }
-        // What an earlier reign had under way is in the view, or never will be.
-        if outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
-            settle(&mut outstanding, &mut last_index).await;
-        }
-        let fresh;
-        let view: &State = match &outstanding {
-            Some(apply) if apply.after.applied_index() >= plan.snapshot_index => &apply.after,
-            _ => {
-                settle(&mut outstanding, &mut last_index).await;
-                let Some(view) = core.wait_for_index(last_index.max(plan.snapshot_index), VIEW_WAIT).await else {
-                    let wanted = last_index.max(plan.snapshot_index);
-                    // Whoever no longer waits has given the evaluation back.
-                    let _ = done.send(Err(format!("timed out after 10s waiting for index={wanted}")));
-                    continue;
-                };
-                fresh = view;
-                &fresh
-            }
-        };
-        let (result, refused) = applier::evaluate(view, &plan);
-        for (node, reason) in &refused {
-            tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
-        }
-        core.metrics.count_plan(&result, refused.len());
-        if applier::is_no_op(&result) {
-            let _ = done.send(Ok(result));
-            continue;
-        }
-        let now = core.now();
-        let signer = match result.node_allocation.is_empty() {
-            true => Ok(None),
-            false => tokio::select! {
-                signer = core.signer() => signer.map(Some),
-                () = reign.over() => {
-                    let _ = done.send(Err(DISABLED.to_owned()));
-                    continue;
-                }
-            },
-        };
-        let placed = match signer {
-            Ok(signer) => applier::placed(&plan, &result, now, |alloc| {
-                if let Some(signer) = &signer {
-                    signer.sign(alloc);
-                }
-            }),
-            Err(error) => {
-                let _ = done.send(Err(format!("failed to sign workload identities: {error}")));
-                continue;
-            }
-        };
-        settle(&mut outstanding, &mut last_index).await;
-        let Some(newest) = core.wait_for_index(last_index, VIEW_WAIT).await else {
-            let _ = done.send(Err(format!("timed out after 10s waiting for index={last_index}")));
-            continue;
-        };
-        let command = applier::command(&newest, &plan, &result, placed, now, || EvalId::from(uuid::Uuid::new_v4()));
-        let mut after = State::clone(&newest);
-        if let Err(refusal) = songline_projections::apply_optimistically(&mut after, &command, now) {
-            // The log would refuse it just the same.
-            let _ = done.send(Err(refusal.to_string()));
-            continue;
-        }
-        let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
-        let term = reign.term();
-        let writing = tokio::spawn(async move {
-            let written = core.propose_under(Some(&reign), Actor::Leader("plans".into()), cause, command).await;
-            let index = written.as_ref().ok().copied();
-            let answer = written.map_err(|error| error.to_string()).map(|index| applier::written(result, index));
-            let _ = done.send(answer);
-            index
+        let judged = panics::caught(judge(&core, &reign, &plan, &mut pipeline)).await.unwrap_or_else(|panicked| {
+            tracing::error!(eval = %plan.eval_id, error = %panicked, "the plan applier panicked; the plan is refused");
+            Err(panicked.into())
         });
-        outstanding = Some(Outstanding { term, writing, after });
+        match judged {
+            Ok(Verdict::Accepted { result, command, cause, after }) => {
+                let term = reign.term();
+                let writing = tokio::spawn(async move {
+                    let written = core.propose_under(&reign, Actor::Leader("plans".into()), cause, *command).await;
+                    let index = written.as_ref().ok().copied();
+                    let answer = written.map_err(|error| error.to_string().into()).map(|index| applier::written(result, index));
+                    let _ = done.send(answer);
+                    index
+                });
+                pipeline.outstanding = Some(Outstanding { term, writing, after });
+            }
+            // Whoever no longer waits has given the evaluation back.
+            Ok(Verdict::Answered(result)) => drop(done.send(Ok(result))),
+            Err(failure) => drop(done.send(Err(failure))),
+        }
     }
 }
 
-/// Waits for the apply that is under way.
-async fn settle(outstanding: &mut Option<Outstanding>, last_index: &mut u64) {
-    if let Some(apply) = outstanding.take()
-        && let Ok(Some(index)) = apply.writing.await
-    {
-        *last_index = (*last_index).max(index);
+/// Checks a plan against the newest state there is, or will be once the plan before it is written.
+async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipeline) -> Result<Verdict, Failure> {
+    let disabled = || Failure::Told(DISABLED.to_owned());
+    if reign.is_over() {
+        return Err(disabled());
+    }
+    #[cfg(test)]
+    core.hooks.on_applying(plan);
+    // What an earlier reign had under way is in the view, or never will be.
+    if pipeline.outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
+        pipeline.settle().await;
+    }
+    let fresh;
+    let view: &State = match &pipeline.outstanding {
+        Some(apply) if apply.after.applied_index() >= plan.snapshot_index => &apply.after,
+        _ => {
+            pipeline.settle().await;
+            fresh = view_at(core, pipeline.last_index.max(plan.snapshot_index)).await?;
+            &fresh
+        }
+    };
+    let (result, refused) = applier::evaluate(view, plan);
+    for (node, reason) in &refused {
+        tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
+    }
+    core.metrics.count_plan(&result, refused.len());
+    if applier::is_no_op(&result) {
+        return Ok(Verdict::Answered(result));
+    }
+    let now = core.now();
+    let signer = match result.node_allocation.is_empty() {
+        true => None,
+        false => tokio::select! {
+            signer = core.signer() => Some(signer.map_err(|error| format!("failed to sign workload identities: {error}"))?),
+            () = reign.over() => return Err(disabled()),
+        },
+    };
+    let placed = applier::placed(plan, &result, now, |alloc| {
+        if let Some(signer) = &signer {
+            signer.sign(alloc);
+        }
+    });
+    pipeline.settle().await;
+    let newest = view_at(core, pipeline.last_index).await?;
+    let command = applier::command(&newest, plan, &result, placed, now, || EvalId::from(uuid::Uuid::new_v4()));
+    let mut after = State::clone(&newest);
+    // What is refused here, the log would refuse just the same.
+    songline_projections::apply_optimistically(&mut after, &command, now).map_err(|refusal| refusal.to_string())?;
+    let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
+    Ok(Verdict::Accepted { result, command: Box::new(command), cause, after })
+}
+
+async fn view_at(core: &Core, index: u64) -> Result<Arc<State>, Failure> {
+    let view = core.wait_for_index(index, VIEW_WAIT).await;
+    view.ok_or_else(|| Failure::Told(format!("timed out after 10s waiting for index={index}")))
+}
+
+impl Pipeline {
+    /// Waits for the apply that is under way.
+    async fn settle(&mut self) {
+        if let Some(apply) = self.outstanding.take()
+            && let Ok(Some(index)) = apply.writing.await
+        {
+            self.last_index = self.last_index.max(index);
+        }
     }
 }

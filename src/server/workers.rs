@@ -13,6 +13,7 @@ use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Scheduler, Step};
 
 use super::leadership::Reign;
+use super::panics::{self, Panicked};
 use super::{Core, timing};
 use pool::{Doing, Worker};
 
@@ -20,6 +21,23 @@ use pool::{Doing, Worker};
 const VIEW_WAIT: Duration = Duration::from_secs(5);
 /// A bound on how long a worker sleeps without being woken: what was missed is found then.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
+
+/// Why an evaluation was not worked on to its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Something was not there, or could not be written.
+    #[error("{0}")]
+    Told(String),
+    /// The scheduler or the plan applier has a defect.
+    #[error(transparent)]
+    Panicked(#[from] Panicked),
+}
+
+impl From<String> for Failure {
+    fn from(told: String) -> Self {
+        Self::Told(told)
+    }
+}
 
 /// Starts the workers.
 pub(crate) fn start(core: &Arc<Core>) {
@@ -59,21 +77,28 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
         };
-        let outcome = work(&core, &reign, worker, &eval, token).await;
+        let outcome = panics::caught(work(&core, &reign, worker, &eval, token)).await.unwrap_or_else(|panicked| Err(panicked.into()));
         let now = core.pace();
         let mut queues = core.queues();
         let answered = match &outcome {
             Ok(()) => queues.broker.ack(eval.id, token, now),
-            Err(_) => queues.broker.nack(eval.id, token, now),
+            Err(Failure::Told(_)) => queues.broker.nack(eval.id, token, now),
+            Err(Failure::Panicked(Panicked(message))) => queues.broker.nack_panicked(eval.id, token, message.clone(), now),
         };
         drop(queues);
         core.metrics.count_eval();
         match outcome {
             Ok(()) => {}
-            Err(error) if reign.is_over() => {
+            Err(Failure::Panicked(panicked)) => {
+                core.metrics.count_panic();
+                tracing::error!(eval = %eval.id, job = %eval.job_id, error = %panicked, "scheduling panicked; the evaluation is given back");
+            }
+            Err(Failure::Told(error)) if reign.is_over() => {
                 tracing::debug!(eval = %eval.id, job = %eval.job_id, error, "this server leads no more; the next leader has the evaluation");
             }
-            Err(error) => tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again"),
+            Err(Failure::Told(error)) => {
+                tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again");
+            }
         }
         if let Err(error) = answered {
             tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
@@ -84,7 +109,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
     }
 }
 
-async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), String> {
+async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), Failure> {
     // Everything that was written for this job before has to be in the view.
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
     worker.does(Doing::WaitingForView);
@@ -98,6 +123,8 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
     let mut result: Option<PlanResult> = None;
     loop {
         worker.does(Doing::Scheduling);
+        #[cfg(test)]
+        core.hooks.on_scheduling(&eval.job_id);
         let started = Instant::now();
         let step = scheduler.step(&view, core.now(), result.as_ref());
         match timing::stamp(step, started.elapsed()) {
@@ -143,3 +170,6 @@ async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<
 async fn wait(core: &Arc<Core>, index: u64) -> Result<Arc<State>, String> {
     core.wait_for_index(index, VIEW_WAIT).await.ok_or_else(|| format!("timed out after 5s waiting for index={index}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-//! The machine's file system, until it is told to fail or to be full: then nothing is kept any more, though it may look as if it was.
+//! The machine's file system, until it is told to fail, to be full or not to answer: then nothing is kept any more, though it
+//! may look as if it was.
 //! Disks that exist in memory only are the simulation's.
 
 use std::collections::BTreeMap;
@@ -6,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use songline_log::{Disk, DiskFile, Lock, Open, RealDisk};
 
@@ -15,6 +16,7 @@ use songline_log::{Disk, DiskFile, Lock, Open, RealDisk};
 pub struct Moody {
     failing: Arc<AtomicBool>,
     full: Arc<AtomicBool>,
+    held: Arc<(Mutex<bool>, Condvar)>,
     files: Arc<Mutex<BTreeMap<PathBuf, Pages>>>,
 }
 
@@ -49,6 +51,12 @@ impl Moody {
     /// From now on nothing that needs more room succeeds, or all does again.
     pub fn fills(&self, full: bool) {
         self.full.store(full, Ordering::SeqCst);
+    }
+
+    /// From now on no sync returns, or all that wait do and no other waits.
+    pub fn holds(&self, holding: bool) {
+        *self.held.0.lock().unwrap() = holding;
+        self.held.1.notify_all();
     }
 
     fn change(&self) -> io::Result<()> {
@@ -121,6 +129,7 @@ struct MoodyFile {
 
 impl MoodyFile {
     fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        drop(self.disk.held.1.wait_while(self.disk.held.0.lock().unwrap(), |held| *held).unwrap());
         let mut files = self.disk.files.lock().unwrap();
         let pages = files.entry(self.path.clone()).or_default();
         let outcome = self.disk.change().and_then(|()| sync());

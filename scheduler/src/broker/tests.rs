@@ -49,7 +49,18 @@ fn check(story: &str, expected: Expect) {
                 }
                 None => "nothing".into(),
             },
-            ["failed"] => broker.dequeue_failed(now).map_or("nothing".into(), |delivery| name(delivery.eval.id)),
+            ["failed"] => match broker.dequeue_failed() {
+                Some(delivery) => {
+                    tokens.insert(name(delivery.eval.id), (delivery.eval.id, delivery.token));
+                    let [failed, _] = give_up(&delivery.eval, delivery.eval.id, Dur::ZERO, delivery.panicked.as_ref(), now);
+                    format!("{}: {}", name(delivery.eval.id), failed.status_description)
+                }
+                None => "nothing".into(),
+            },
+            ["panics", id] => {
+                let (id, token) = tokens[id];
+                broker.nack_panicked(id, token, "index out of bounds".into(), now).map_or_else(|e| e.to_string(), |()| "ok".into())
+            }
             ["ack", id] => {
                 let (id, token) = tokens[id];
                 broker.ack(id, token, now).map_or_else(|e| e.to_string(), |()| "ok".into())
@@ -167,9 +178,85 @@ fn what_fails_three_times_goes_to_the_failed_queue() {
             take: a
             nack a: ok
             take: nothing
-            failed: a
+            failed: a: evaluation reached delivery limit (3)
         "#]],
     );
+}
+
+#[test]
+fn what_is_being_given_up_waits_for_its_acknowledgement_however_long_that_takes() {
+    check(
+        "add a web 50
+         add b web 50
+         take
+         nack a
+         at 2
+         take
+         nack a
+         at 30
+         take
+         nack a
+         failed
+         at 3600
+         failed
+         take
+         ack a
+         take",
+        expect![[r#"
+            add a web 50:
+            add b web 50:
+            take: a
+            nack a: ok
+            at 2:
+            take: a
+            nack a: ok
+            at 30:
+            take: a
+            nack a: ok
+            failed: a: evaluation reached delivery limit (3)
+            at 3600:
+            failed: nothing
+            take: nothing
+            ack a: ok
+            take: b
+        "#]],
+    );
+}
+
+#[test]
+fn an_evaluation_whose_work_panicked_is_given_up_with_what_the_last_panic_said() {
+    check(
+        "add a web 50
+         add b other 50
+         take
+         panics a
+         take
+         at 2
+         take
+         panics a
+         at 30
+         take
+         panics a
+         failed
+         ack a",
+        expect![[r#"
+            add a web 50:
+            add b other 50:
+            take: a
+            panics a: ok
+            take: b
+            at 2:
+            take: a
+            panics a: ok
+            at 30:
+            take: a
+            panics a: ok
+            failed: a: evaluation reached delivery limit (3): the scheduler panicked 3 times on it, the last time with "index out of bounds"; this is a defect of Songline, please report it
+            ack a: ok
+        "#]],
+    );
+    let once = Panicked { times: 1, message: "x".into() };
+    assert!(limit_reached(Some(&once)).contains("panicked once on it"));
 }
 
 #[test]

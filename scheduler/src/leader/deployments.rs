@@ -41,6 +41,15 @@ pub enum Effect {
     },
 }
 
+impl Effect {
+    /// Which deployment it is about.
+    pub fn deployment(&self) -> &Deployment {
+        match self {
+            Self::Advance { deployment, .. } | Self::Promote { deployment } | Self::Fail { deployment, .. } => deployment,
+        }
+    }
+}
+
 /// Watches the active deployments.
 #[derive(Debug, Default)]
 pub struct Deployments {
@@ -78,6 +87,11 @@ impl Deployments {
                 _ => {}
             }
         }
+    }
+
+    /// A decision about this deployment was put off, and can be made now.
+    pub fn look_again(&mut self, id: DeploymentId, now: Time) {
+        self.due.insert(id, now);
     }
 
     /// When [`Self::on_time`] has something to do next.

@@ -10,8 +10,6 @@ use songline_model::{
 };
 use songline_projections::{Change, State};
 
-/// How long after a failure the end of a drain is proposed again. Sooner would only hit whatever failed the first one.
-const RETRY_WAIT: Dur = Dur::from_secs(1);
 /// How long changes are gathered before the drains are looked at again.
 const LOOK_WAIT: Dur = Dur::from_millis(200);
 
@@ -24,8 +22,10 @@ pub enum Effect {
         allocs: BTreeMap<AllocId, DesiredTransition>,
         /// Whose.
         jobs: BTreeSet<JobKey>,
+        /// The draining nodes that were looked at.
+        nodes: BTreeSet<NodeId>,
     },
-    /// The drain of this node has come to its end.
+    /// The drain of this node has come to its end. Everything that has to leave it is marked in the tables.
     Complete {
         /// Which node.
         node: NodeId,
@@ -38,8 +38,6 @@ pub enum Effect {
 #[derive(Debug, Default)]
 pub struct Drains {
     draining: BTreeSet<NodeId>,
-    /// Those whose end is proposed: it must not be written twice while the first is on its way.
-    ending: BTreeSet<NodeId>,
     look_at: Option<Time>,
 }
 
@@ -51,7 +49,6 @@ impl Drains {
 
     /// A new leader looks at every draining node once.
     pub fn restore(&mut self, view: &State, now: Time) {
-        self.ending.clear();
         self.draining = view.nodes().filter(|node| node.drain_strategy.is_some()).map(|node| node.id).collect();
         self.look_at = (!self.draining.is_empty()).then_some(now);
     }
@@ -61,12 +58,10 @@ impl Drains {
         for change in changes {
             match change {
                 Change::Node { after: Some(node), .. } if node.drain_strategy.is_some() => {
-                    self.ending.remove(&node.id);
                     self.draining.insert(node.id);
                     self.look_at.get_or_insert(now);
                 }
                 Change::Node { before: Some(node), .. } => {
-                    self.ending.remove(&node.id);
                     self.draining.remove(&node.id);
                 }
                 Change::Alloc { .. } if !self.draining.is_empty() => {
@@ -78,12 +73,9 @@ impl Drains {
         }
     }
 
-    /// The end of this node's drain was proposed and is not known to be written: it is looked at again, a little later.
-    pub fn on_end_failed(&mut self, node: NodeId, now: Time) {
-        if self.ending.remove(&node) {
-            let again = now.plus(RETRY_WAIT);
-            self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
-        }
+    /// A decision about the drains was put off, and can be made now.
+    pub fn look_again(&mut self, now: Time) {
+        self.look_at = Some(now);
     }
 
     /// When [`Self::on_time`] has something to do next.
@@ -102,7 +94,7 @@ impl Drains {
         let mut ended = Vec::new();
         let mut open = BTreeSet::new();
         for node in nodes {
-            let Some(strategy) = node.drain_strategy.as_ref().filter(|_| !self.ending.contains(&node.id)) else { continue };
+            let Some(strategy) = &node.drain_strategy else { continue };
             let forced = strategy.deadline < Dur::ZERO || strategy.force_deadline.is_some_and(|at| at <= now);
             let must_end = |alloc: &Allocation| !is_system(alloc);
             let done = view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
@@ -113,18 +105,18 @@ impl Drains {
                 }
                 continue;
             }
-            for alloc in view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal()) {
-                if !(strategy.ignore_system_jobs && is_system(alloc)) {
-                    moving.add(alloc);
-                }
+            let leaving = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
+            let marked = moving.allocs.len();
+            leaving.filter(|alloc| !(strategy.ignore_system_jobs && is_system(alloc))).for_each(|alloc| moving.add(alloc));
+            // The drain ends once the marks are written: the node is not looked at any more then.
+            if moving.allocs.len() == marked {
+                ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
             }
-            self.ending.insert(node.id);
-            ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
         }
         for job in jobs_on(view, &open) {
             migrate_job(view, &job, &open, &mut moving);
         }
-        moving.into_effect().into_iter().chain(ended).collect()
+        moving.into_effect(&self.draining).into_iter().chain(ended).collect()
     }
 }
 
@@ -176,8 +168,9 @@ impl Moving {
         self.jobs.insert(alloc.job_key());
     }
 
-    fn into_effect(self) -> Option<Effect> {
-        (!self.allocs.is_empty()).then_some(Effect::Migrate { allocs: self.allocs, jobs: self.jobs })
+    fn into_effect(self, draining: &BTreeSet<NodeId>) -> Option<Effect> {
+        let Self { allocs, jobs } = self;
+        (!allocs.is_empty()).then(|| Effect::Migrate { allocs, jobs, nodes: draining.clone() })
     }
 }
 

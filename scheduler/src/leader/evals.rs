@@ -16,7 +16,7 @@ const CANCELED_MAX: usize = 728;
 pub struct Tended {
     /// Rows of those that nobody needs any more, to be written so.
     pub canceled: Vec<Evaluation>,
-    /// Those that were delivered too often, to be given up.
+    /// Those that were delivered too often, to be given up and then acknowledged.
     pub failed: Vec<Delivery>,
 }
 
@@ -77,7 +77,7 @@ impl EvalQueues {
             canceled(&eval, why, written)
         });
         let canceled = superseded.chain(duplicates).collect();
-        let failed = std::iter::from_fn(|| self.broker.dequeue_failed(now)).collect();
+        let failed = std::iter::from_fn(|| self.broker.dequeue_failed()).collect();
         Tended { canceled, failed }
     }
 

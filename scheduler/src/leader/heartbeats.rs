@@ -88,6 +88,11 @@ impl Heartbeats {
         missed
     }
 
+    /// Whether a node is watched. One that missed its heartbeat is not, until it shows up.
+    pub fn watches(&self, node: NodeId) -> bool {
+        self.deadlines.contains_key(&node)
+    }
+
     /// How many nodes are watched.
     pub fn watched(&self) -> usize {
         self.deadlines.len()
@@ -116,11 +121,15 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
     if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }
 }
 
-/// Whether a node is away and its allocations are still taken to run there: whoever wrote that it is away had no time to write the
-/// evaluations, so the next miss does.
+/// Whether a node is down or away and its allocations are still taken to run there: whoever wrote its status had no time to write the
+/// evaluations, so the next miss does, or the next leader.
 pub fn was_not_looked_at(view: &State, node: &Node) -> bool {
-    let live = |alloc: &songline_model::Allocation| !alloc.terminal() && alloc.client_status != AllocClientStatus::Unknown;
-    node.status == NodeStatus::Disconnected && view.allocs_of_node(node.id).any(|alloc| live(alloc))
+    let mut live = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
+    match node.status {
+        NodeStatus::Disconnected => live.any(|alloc| alloc.client_status != AllocClientStatus::Unknown),
+        NodeStatus::Down => live.next().is_some(),
+        NodeStatus::Initializing | NodeStatus::Ready => false,
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ impl Services {
         }
     }
 
+    /// A decision about this node was put off, and can be made now.
+    pub fn look_again(&mut self, node: NodeId) {
+        self.due.insert(node);
+    }
+
     /// The nodes whose announcements are to be dropped.
     pub fn take_due(&mut self, view: &State) -> Vec<NodeId> {
         let due = std::mem::take(&mut self.due).into_iter();

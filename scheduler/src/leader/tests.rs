@@ -10,11 +10,12 @@ use songline_model::{
 
 use super::digests::Digests;
 use super::evals::EvalQueues;
-use super::{deployments, drains, gc, heartbeats};
+use super::outbox::Deed;
+use super::{deployments, drains, effects, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
 /// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (what the machines want at that
-/// time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status),
+/// time), `moved SECS` (writes what the drains want at that time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status),
 /// `unlooked NODE` (whether the evaluations of its absence are missing).
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
@@ -44,6 +45,17 @@ fn check(story: &str, expected: Expect) {
                 let mut machine = drains::Drains::new();
                 machine.restore(&cluster.state, start);
                 machine.on_time(&cluster.state, at(secs)).iter().map(|effect| drain_effect(&cluster, effect)).collect()
+            }
+            ["moved", secs] => {
+                let mut machine = drains::Drains::new();
+                machine.restore(&cluster.state, start);
+                for step in machine.on_time(&cluster.state, at(secs)) {
+                    let mut ids = (1..=u8::MAX).map(|n| EvalId::from_bytes([n; 16]));
+                    let effect = effects::drain(&cluster.state, step, start, || ids.next().unwrap());
+                    let Deed::Write { command, .. } = effect.deed else { panic!("{effect:?}") };
+                    cluster.commit(*command);
+                }
+                continue;
             }
             ["gc"] => gc::collect(&cluster.state, &gc::Cutoffs::ALL, start, 6).iter().map(garbage).collect(),
             ["missed", node] => {
@@ -180,46 +192,7 @@ fn a_drained_node_is_done_when_nothing_runs_on_it() {
 }
 
 #[test]
-fn the_end_of_a_drain_is_proposed_once() {
-    let mut cluster = Cluster::new();
-    cluster.line("node n1");
-    let now = Time::from_secs(1_000_000);
-    let node_id = node_of(&cluster, "n1");
-    cluster.commit(UpdateNodeDrain { node_id, drain_strategy: Some(DrainStrategy::default()), ..UpdateNodeDrain::default() });
-    let mut machine = drains::Drains::new();
-    machine.restore(&cluster.state, now);
-    assert_eq!(machine.on_time(&cluster.state, now).len(), 1);
-    // Before the end is applied, some alloc changes and the machine looks again.
-    machine.on_changes(&[songline_projections::Change::Alloc { before: None, after: None }], now);
-    assert_eq!(machine.on_time(&cluster.state, now.plus(Dur::from_secs(1))), []);
-}
-
-#[test]
-fn the_end_of_a_drain_that_could_not_be_written_is_proposed_again() {
-    let mut cluster = Cluster::new();
-    cluster.line("node n1");
-    let now = Time::from_secs(1_000_000);
-    let node_id = node_of(&cluster, "n1");
-    cluster.commit(UpdateNodeDrain { node_id, drain_strategy: Some(DrainStrategy::default()), ..UpdateNodeDrain::default() });
-    let mut machine = drains::Drains::new();
-    machine.restore(&cluster.state, now);
-    assert_eq!(machine.on_time(&cluster.state, now).len(), 1);
-    assert_eq!(machine.next_deadline(), None);
-    machine.on_end_failed(node_id, now);
-    let again = machine.next_deadline().expect("it looks again");
-    assert!(again > now, "not at once: whatever was in the way is still there");
-    let told: Vec<_> = machine.on_time(&cluster.state, again).iter().map(|effect| drain_effect(&cluster, effect)).collect();
-    assert_eq!(told, ["Node drain complete"]);
-    // What was called off meanwhile has no end to write.
-    machine.on_end_failed(node_id, again);
-    cluster.commit(UpdateNodeDrain { node_id, ..UpdateNodeDrain::default() });
-    assert_eq!(machine.on_time(&cluster.state, again.plus(Dur::from_secs(5))), []);
-    machine.on_end_failed(node_id, again);
-    assert_eq!(machine.next_deadline(), None, "a failure of something that nobody waits for");
-}
-
-#[test]
-fn at_the_deadline_of_a_drain_everything_moves() {
+fn at_the_deadline_of_a_drain_everything_moves_and_the_drain_ends_once_that_is_written() {
     check(
         "node n1
          job work batch count=2
@@ -228,10 +201,15 @@ fn at_the_deadline_of_a_drain_everything_moves() {
          client work.web[1] running
          empty n1 3600
          drains 1
+         drains 3600
+         drains 3600
+         moved 3600
          drains 3600",
         expect![[r#"
             drains 1: nothing
-            drains 3600: migrate {"work": 2}; Node drain complete by its deadline
+            drains 3600: migrate {"work": 2}
+            drains 3600: migrate {"work": 2}
+            drains 3600: Node drain complete by its deadline
         "#]],
     );
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
-use songline_commands::{Actor, Cause, Command, Envelope};
+use songline_commands::{Actor, Cause, Command, Envelope, Idempotency};
 use songline_log::{Log, NodeId as ServerId, ProposeError};
 use songline_model::{Dur, EvalId, NodeId, Time};
 use songline_projections::{Outcome, Rejected, State};
@@ -206,7 +206,20 @@ impl Shell {
         cause: Option<Cause>,
         command: impl Into<Command>,
     ) -> Result<(u64, Outcome), WriteError> {
-        let envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
+        self.write_once(reign, actor, cause, None, command).await
+    }
+
+    /// The same, once for all writes with the same key.
+    async fn write_once(
+        &self,
+        reign: Option<&Reign>,
+        actor: Actor,
+        cause: Option<Cause>,
+        key: Option<Idempotency>,
+        command: impl Into<Command>,
+    ) -> Result<(u64, Outcome), WriteError> {
+        let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
+        envelope.idempotency = key;
         let bytes = envelope.encode().expect("what this program makes can be encoded");
         let accepted = match reign {
             Some(reign) => reign.during(self.log.propose_in_term(reign.term(), bytes.into())).await.ok_or(WriteError::NoLeader)?,

@@ -139,7 +139,7 @@ impl NodeRpc {
         let actor = if itself { Actor::Node(ask.node_id) } else { known.actor() };
         let index = self.core.propose_as(actor, None, command).await?;
         if became_eligible {
-            self.core.propose_node_evals(None, ask.node_id, Cause::new(index, Kind::NodeUpdateDrain)).await?;
+            self.core.propose_node_evals(ask.node_id, Cause::new(index, Kind::NodeUpdateDrain)).await?;
         }
         encode(&NodeUpdateDrainAnswer { node_modify_index: index, index, ..NodeUpdateDrainAnswer::default() })
     }

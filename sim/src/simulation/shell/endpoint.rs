@@ -23,7 +23,7 @@ impl Shell {
         let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
         let (index, _) = self.write(None, Actor::Node(id), None, command).await?;
         if needs_evals {
-            self.propose_node_evals(None, id, Cause::new(index, Kind::NodeRegister)).await?;
+            self.propose_node_evals(id, Cause::new(index, Kind::NodeRegister)).await?;
         }
         self.answer(id, index)
     }
@@ -32,7 +32,7 @@ impl Shell {
     pub async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
         self.must_lead()?;
         let node = self.authenticate(from)?;
-        let index = self.change_node_status(None, &node, status, None, Actor::Node(from.id)).await?;
+        let index = self.change_node_status(&node, status).await?;
         self.answer(from.id, index)
     }
 

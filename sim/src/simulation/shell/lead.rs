@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use songline_commands::{Actor, Cause, Command, Kind, UpdateEvals};
-use songline_model::{Dur, Node, NodeEvent, NodeId, NodeStatus, Time};
+use songline_commands::{Actor, Cause, Kind, UpdateEvals};
+use songline_model::{Dur, Node, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State, node_evals, node_transition_needs_evals};
-use songline_scheduler::broker;
-use songline_scheduler::leader::deployments::{self, Deployments};
+use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
-use songline_scheduler::leader::drains::{self, Drains};
+use songline_scheduler::leader::drains::Drains;
 use songline_scheduler::leader::evals::Tended;
-use songline_scheduler::leader::gc::{self, GcAges};
-use songline_scheduler::leader::{heartbeats, nodes};
+use songline_scheduler::leader::gc::{self, Cutoffs, GcAges};
+use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Subject, Ticket, Told};
+use songline_scheduler::leader::{effects, heartbeats, nodes};
 use tokio::sync::mpsc;
 
 use super::super::machine::{Reaction, Reactions, locked};
@@ -43,11 +43,15 @@ pub struct Leader {
     known: u64,
     deployments: Deployments,
     drains: Drains,
-    drain_failures: (mpsc::UnboundedSender<NodeId>, mpsc::UnboundedReceiver<NodeId>),
+    outbox: Outbox,
+    outcomes: (mpsc::UnboundedSender<Tried>, mpsc::UnboundedReceiver<Tried>),
     retry_at: Time,
     gc_at: Time,
     digests: Digests,
 }
+
+/// How an attempt to carry out an effect ended: the index of what was written.
+type Tried = (Ticket, Result<u64, WriteError>);
 
 impl Leader {
     /// Fills the machines from the tables.
@@ -60,7 +64,8 @@ impl Leader {
             known: view.applied_index(),
             deployments: Deployments::new(),
             drains: Drains::new(),
-            drain_failures: mpsc::unbounded_channel(),
+            outbox: Outbox::new(),
+            outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(GC_INTERVAL),
             digests: Digests::new(DIGEST_INTERVAL, &view),
@@ -72,6 +77,9 @@ impl Leader {
         queues.set_enabled(false, &view, now);
         queues.set_enabled(true, &view, now);
         drop(queues);
+        for node in view.nodes().filter(|node| heartbeats::was_not_looked_at(&view, node)) {
+            leader.decide(effects::look_at_node(&view, node.id, node.modify_index, shell.now(), || shell.fresh()));
+        }
         leader
     }
 
@@ -88,12 +96,15 @@ impl Leader {
                     Some((view, batch)) => self.on_applied(&view, &batch),
                     None => return,
                 },
-                Some(node) = self.drain_failures.1.recv() => self.drains.on_end_failed(node, self.shell.pace()),
+                Some(tried) = self.outcomes.1.recv() => self.on_tried(tried),
                 () = self.shell.deadlines.notified() => {}
                 () = self.shell.time.until(next) => {}
             }
             while let Ok((view, batch)) = reactions.try_recv() {
                 self.on_applied(&view, &batch);
+            }
+            while let Ok(tried) = self.outcomes.1.try_recv() {
+                self.on_tried(tried);
             }
             self.on_time();
         }
@@ -105,6 +116,7 @@ impl Leader {
             locked(&self.shell.heartbeats).next_deadline(),
             self.deployments.next_deadline(),
             self.drains.next_deadline(),
+            self.outbox.next_deadline(),
             Some(self.retry_at),
             Some(self.gc_at),
         ];
@@ -142,150 +154,180 @@ impl Leader {
     fn on_time(&mut self) {
         let (now, written) = (self.shell.pace(), self.shell.now());
         let view = self.shell.view();
-        self.tend_evals(now, written);
-        let missed = locked(&self.shell.heartbeats).on_time(now);
+        let shell = Arc::clone(&self.shell);
+        self.tend_evals(&view, now, written);
+        let missed = locked(&shell.heartbeats).on_time(now);
         for node in missed {
-            self.miss(&view, node, now);
+            let effect = effects::miss(&view, node, now, written);
+            if let (Some(node), Some(Deed::WriteStatus { command, .. })) = (view.node(node), effect.as_ref().map(|effect| &effect.deed)) {
+                shell.record.note(&format!("node {} missed its heartbeat and is to be {}", node.name, command.status));
+            }
+            self.decide(effect);
         }
-        for effect in self.deployments.on_time(&view, now) {
-            let (cause, command) = deployments::entry(&view, effect, self.shell.fresh(), written, JOB_VERSIONS_MAX);
-            self.propose("deployments", Some(cause), command);
+        for step in self.deployments.on_time(&view, now) {
+            self.decide(Some(effects::deployment(&view, step, shell.fresh(), written, JOB_VERSIONS_MAX)));
         }
-        for effect in self.drains.on_time(&view, now) {
-            self.drain(&view, effect, written);
+        for step in self.drains.on_time(&view, now) {
+            self.decide(Some(effects::drain(&view, step, written, || shell.fresh())));
         }
         if now >= self.retry_at {
             self.retry_at = now.plus(RETRY_INTERVAL);
-            locked(&self.shell.queues).unblock_failed(now);
+            locked(&shell.queues).unblock_failed(now);
         }
         if now >= self.gc_at {
             self.gc_at = now.plus(GC_INTERVAL);
-            self.collect(now);
+            let cutoffs = locked(&shell.seen.times).cutoffs(&GC_AGES, now);
+            self.decide(Some(effects::collect_garbage(cutoffs)));
         }
-        if let Some(digest) = self.digests.take_due(&view) {
-            self.propose("digest", None, digest);
-        }
-        self.shell.work.notify_waiters();
+        let digest = effects::compare(&view, &mut self.digests);
+        self.decide(digest);
+        self.carry_out(&view, now);
+        shell.work.notify_waiters();
     }
 
-    fn tend_evals(&self, now: Time, written: Time) {
+    fn tend_evals(&mut self, view: &State, now: Time, written: Time) {
         let Tended { canceled, failed } = locked(&self.shell.queues).on_time(now, written);
-        if !canceled.is_empty() {
-            self.propose("evals", None, UpdateEvals { evals: canceled });
-        }
+        self.decide(effects::cancel(canceled));
         for delivery in failed {
-            let wait = broker::give_up_wait(u8::try_from(self.shell.draw() & 0xff).unwrap_or(0));
-            let rows = broker::give_up(&delivery.eval, self.shell.fresh(), wait, written);
-            self.propose("evals", None, UpdateEvals { evals: rows.into() });
-            // The delivery was taken a moment ago, so it is still ours.
-            let _ = locked(&self.shell.queues).broker.ack(delivery.eval.id, delivery.token, now);
+            let chance = u8::try_from(self.shell.draw() & 0xff).unwrap_or(0);
+            match effects::give_up(view, &delivery, self.shell.fresh(), chance, written) {
+                Some(effect) => self.decide(Some(effect)),
+                // The delivery was taken a moment ago, so it is still ours.
+                None => drop(locked(&self.shell.queues).broker.ack(delivery.eval.id, delivery.token, now)),
+            }
         }
     }
 
-    fn miss(&self, view: &State, id: NodeId, now: Time) {
-        let Some(node) = view.node(id).cloned() else { return };
-        let status = heartbeats::status_after_miss(view, &node, now);
-        self.shell.record.note(&format!("node {} missed its heartbeat and is to be {status}", node.name));
-        let again = status == NodeStatus::Disconnected && heartbeats::was_not_looked_at(view, &node);
-        let (shell, reign) = (Arc::clone(&self.shell), Arc::clone(&self.reign));
-        self.reign.spawn(async move {
-            let actor = Actor::Leader("heartbeats".into());
-            let written = shell.change_node_status(Some(&reign), &node, status, Some(nodes::missed_event(shell.now())), actor).await;
-            if again {
-                let cause = Cause::new(node.modify_index, Kind::NodeUpdateStatus);
-                // It is looked at again, and then tried again.
-                let _ = shell.propose_node_evals(Some(&reign), id, cause).await;
-            }
-            if written.is_err() || status == NodeStatus::Disconnected {
-                shell.beat(id);
-            }
-        });
+    fn decide(&mut self, effect: Option<Effect>) {
+        if let Some(effect) = effect {
+            self.outbox.decide(effect, self.shell.fresh().to_string().into(), self.shell.pace());
+        }
     }
 
-    fn drain(&self, view: &State, effect: drains::Effect, now: Time) {
-        match effect {
-            drains::Effect::Migrate { allocs, jobs } => {
-                self.propose("drains", None, drains::migration(view, allocs, &jobs, || self.shell.fresh(), now));
+    /// Makes all attempts that are due.
+    fn carry_out(&mut self, view: &State, now: Time) {
+        let shell = Arc::clone(&self.shell);
+        loop {
+            let due = self.outbox.on_time(view, now, |node| locked(&shell.heartbeats).watches(node));
+            if due.attempts.is_empty() && due.over.is_empty() {
+                return;
             }
-            drains::Effect::Complete { node, event } => {
-                let command = drains::completion(node, event, now);
-                let (shell, reign, failures) = (Arc::clone(&self.shell), Arc::clone(&self.reign), self.drain_failures.0.clone());
+            for attempt in due.attempts {
+                let (shell, reign, outcomes) = (Arc::clone(&shell), Arc::clone(&self.reign), self.outcomes.0.clone());
                 self.reign.spawn(async move {
-                    if shell.write(Some(&reign), Actor::Leader("drains".into()), None, command).await.is_err() {
-                        // The loop is gone only when the reign is over.
-                        let _ = failures.send(node);
-                    }
+                    let ticket = attempt.ticket;
+                    // The loop is gone only when the reign is over.
+                    let _ = outcomes.send((ticket, shell.try_effect(&reign, attempt).await));
                 });
             }
+            due.over.iter().for_each(|over| self.on_over(over));
         }
     }
 
-    fn collect(&self, now: Time) {
-        let cutoffs = locked(&self.shell.seen.times).cutoffs(&GC_AGES, now);
-        let (shell, reign) = (Arc::clone(&self.shell), Arc::clone(&self.reign));
-        self.reign.spawn(async move {
-            for _ in 0..3 {
-                let commands = gc::collect(&shell.view(), &cutoffs, shell.now(), JOB_VERSIONS_MAX);
-                if commands.is_empty() {
-                    return;
-                }
-                for command in commands {
-                    // The next collection goes on where this one stops.
-                    if shell.write(Some(&reign), Actor::Leader("gc".into()), None, command).await.is_err() {
-                        return;
-                    }
-                }
-            }
-        });
+    fn on_tried(&mut self, (ticket, tried): Tried) {
+        let outcome = match &tried {
+            Ok(index) => Outcome::Written(*index),
+            Err(WriteError::Rejected(_)) => Outcome::Refused,
+            Err(WriteError::NoLeader | WriteError::Unknown(_)) => Outcome::Lost,
+        };
+        let told = self.outbox.on_outcome(ticket, outcome, self.shell.pace());
+        if let Err(error) = tried {
+            self.shell.record.note(&format!("server {}: an effect was not written: {error}", self.shell.id));
+        }
+        match told {
+            Told::Over(over) => self.on_over(&over),
+            Told::Again { .. } | Told::Unknown => {}
+        }
     }
 
-    /// Writes without waiting: whatever fails shows up again in the tables.
-    fn propose(&self, name: &'static str, cause: Option<Cause>, command: impl Into<Command>) {
-        let (shell, reign, command) = (Arc::clone(&self.shell), Arc::clone(&self.reign), command.into());
-        self.reign.spawn(async move {
-            if let Err(error) = shell.write(Some(&reign), Actor::Leader(name.into()), cause, command).await {
-                shell.record.note(&format!("server {}: a command of {name} was not written: {error}", shell.id));
+    /// An effect is open no more: what waited for that goes on.
+    fn on_over(&mut self, over: &Over) {
+        let (now, shell) = (self.shell.pace(), Arc::clone(&self.shell));
+        match over.effect.subject {
+            Subject::GiveUp(id, token) => {
+                // Refused only when the broker was emptied meanwhile.
+                let _ = locked(&shell.queues).broker.ack(id, token, now);
             }
-        });
+            Subject::NodeStatus(id) => {
+                let view = shell.view();
+                self.decide(effects::after_miss(&view, over, shell.now(), || shell.fresh()));
+                let may_return = view.node(id).is_some_and(|node| node.status != NodeStatus::Down);
+                if may_return && !locked(&shell.heartbeats).watches(id) {
+                    shell.beat(id);
+                }
+            }
+            Subject::NodeEvals(id) if over.look_again => {
+                let view = shell.view();
+                if let Some(node) = view.node(id).filter(|node| heartbeats::was_not_looked_at(&view, node)) {
+                    self.decide(effects::look_at_node(&view, id, node.modify_index, shell.now(), || shell.fresh()));
+                }
+            }
+            Subject::Deployment(id) if over.look_again => self.deployments.look_again(id, now),
+            Subject::Migration | Subject::DrainEnd(_) if over.look_again => self.drains.look_again(now),
+            Subject::NodeEvals(_)
+            | Subject::Deployment(_)
+            | Subject::Migration
+            | Subject::DrainEnd(_)
+            | Subject::Services(_)
+            | Subject::Canceled(_)
+            | Subject::Digest
+            | Subject::Garbage => {}
+        }
     }
 }
 
 impl Shell {
-    /// Writes a node's new status if it is one, and the evaluations that follow. Returns the entry's index, 0 when there was none.
-    pub(super) async fn change_node_status(
-        &self,
-        reign: Option<&Reign>,
-        node: &Node,
-        wanted: NodeStatus,
-        event: Option<NodeEvent>,
-        actor: Actor,
-    ) -> Result<u64, WriteError> {
-        let Some(command) = nodes::status_update(&self.view(), node, wanted, event, self.now()) else { return Ok(0) };
+    /// Tries to do what the leader has decided. Returns the index of what was written.
+    async fn try_effect(&self, reign: &Reign, attempt: Attempt) -> Result<u64, WriteError> {
+        let Attempt { actor, deed, key, .. } = attempt;
+        let (cause, command) = match deed {
+            Deed::Write { cause, command } => (cause, *command),
+            Deed::WriteStatus { command, .. } => (None, command.into()),
+            Deed::Collect(cutoffs) => return self.collect(reign, cutoffs, &actor).await,
+        };
+        self.write_once(Some(reign), actor, cause, Some(key), command).await.map(|(index, _)| index)
+    }
+
+    async fn collect(&self, reign: &Reign, cutoffs: Cutoffs, actor: &Actor) -> Result<u64, WriteError> {
+        for _ in 0..3 {
+            let commands = gc::collect(&self.view(), &cutoffs, self.now(), JOB_VERSIONS_MAX);
+            if commands.is_empty() {
+                break;
+            }
+            for command in commands {
+                self.write(Some(reign), actor.clone(), None, command).await?;
+            }
+        }
+        Ok(self.view().applied_index())
+    }
+
+    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there was
+    /// none.
+    pub(super) async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, WriteError> {
+        let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
-        let (index, _) = self.write(reign, actor, None, command).await?;
+        let (index, _) = self.write(None, Actor::Node(node.id), None, command).await?;
         // The entry decides which status it became: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if node_transition_needs_evals(node.status, status) {
-            self.propose_node_evals(reign, node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
+            self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
         }
         Ok(index)
     }
 
     /// Has the schedulers look at all that a node's change may concern.
-    pub(super) async fn propose_node_evals(&self, reign: Option<&Reign>, node: NodeId, cause: Cause) -> Result<(), WriteError> {
+    pub(super) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), WriteError> {
         let view = self.view();
         let Some(row) = view.node(node) else { return Ok(()) };
         let evals = node_evals(&view, row, cause.index, self.now(), || self.fresh());
         if !evals.is_empty() {
-            self.write(reign, Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
+            self.write(None, Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
         }
         Ok(())
     }
-}
 
-impl Shell {
     /// Has the schedulers look at a node that takes work again since the entry at `index`.
     pub async fn look_at_node(&self, node: NodeId, index: u64) -> Result<(), WriteError> {
-        self.propose_node_evals(None, node, Cause::new(index, Kind::NodeUpdateEligibility)).await
+        self.propose_node_evals(node, Cause::new(index, Kind::NodeUpdateEligibility)).await
     }
 }

@@ -1,0 +1,311 @@
+//! What the leader has decided and not yet seen written. Each effect is tried until it is written, refused, or out of date.
+//!
+//! One effect of a subject is open at a time. A decision about a subject that has an open effect is put off: when the open one is over, the
+//! machine that decided looks again, at tables that show what became of it. Making decisions is the other machines' business (`effects.rs`
+//! turns them into effects), writing them the shell's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_commands::{Actor, Cause, Command, Idempotency, UpdateNodeStatus};
+use songline_model::{DeploymentId, Dur, EvalId, NodeId, NodeStatus, Str, Time};
+use songline_projections::State;
+
+use super::gc::Cutoffs;
+use crate::broker::Token;
+
+/// How long after its first failure an effect is tried again; each further failure doubles the wait.
+const RETRY_WAIT_FIRST: Dur = Dur::from_millis(250);
+/// The longest wait between two attempts. It has to stay far below the two minutes for which `apply` remembers the key of a retried write.
+const RETRY_WAIT_MAX: Dur = Dur::from_secs(8);
+
+/// What an effect is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// Evaluations that newer ones made useless. Named by the first of them.
+    Canceled(EvalId),
+    /// An evaluation that was delivered too often, and the delivery that is acknowledged when this is over.
+    GiveUp(EvalId, Token),
+    /// The status of a node that missed its heartbeat.
+    NodeStatus(NodeId),
+    /// The evaluations that follow from a node's status.
+    NodeEvals(NodeId),
+    /// A step of a deployment.
+    Deployment(DeploymentId),
+    /// Allocations that leave the draining nodes.
+    Migration,
+    /// The end of a node's drain.
+    DrainEnd(NodeId),
+    /// What a node announced that is down or gone.
+    Services(NodeId),
+    /// A comparison of the servers' states.
+    Digest,
+    /// Rows that nobody needs any more.
+    Garbage,
+}
+
+/// A row that a decision was made on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// A node.
+    Node(NodeId),
+    /// A deployment.
+    Deployment(DeploymentId),
+    /// An evaluation.
+    Eval(EvalId),
+}
+
+/// The rows that a decision was made on, as they were. When one of them changes the decision is out of date: the machine that made it is told of
+/// the change and decides anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Basis(Vec<(Row, Option<u64>)>);
+
+impl Basis {
+    /// The rows as they are in `view`.
+    pub fn of(view: &State, rows: impl IntoIterator<Item = Row>) -> Self {
+        Self(rows.into_iter().map(|row| (row, modify_index(view, row))).collect())
+    }
+
+    fn holds(&self, view: &State) -> bool {
+        self.0.iter().all(|(row, index)| modify_index(view, *row) == *index)
+    }
+}
+
+fn modify_index(view: &State, row: Row) -> Option<u64> {
+    match row {
+        Row::Node(id) => view.node(id).map(|row| row.modify_index),
+        Row::Deployment(id) => view.deployment(id).map(|row| row.modify_index),
+        Row::Eval(id) => view.eval(id).map(|row| row.modify_index),
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deed {
+    /// Write this command.
+    Write {
+        /// What led to it, if something in the log did.
+        cause: Option<Cause>,
+        /// The same bytes at every attempt.
+        command: Box<Command>,
+    },
+    /// Write the status of a node that was silent. Pointless once the node is heard of again.
+    WriteStatus {
+        /// The node's status when that was decided.
+        before: NodeStatus,
+        /// The same bytes at every attempt.
+        command: UpdateNodeStatus,
+    },
+    /// Collect garbage. What that is, is found out anew at every attempt: a dead job may have been registered again since the last one.
+    Collect(Cutoffs),
+}
+
+/// A decision that is to be carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// What it is about.
+    pub subject: Subject,
+    /// In whose name it is written.
+    pub actor: Actor,
+    /// What is to be done.
+    pub deed: Deed,
+    /// What it was decided on.
+    pub basis: Basis,
+}
+
+/// Names one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// An attempt that the shell has to make now. Its outcome goes to [`Outbox::on_outcome`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// For the answer.
+    pub ticket: Ticket,
+    /// What it is about.
+    pub subject: Subject,
+    /// In whose name.
+    pub actor: Actor,
+    /// What to do.
+    pub deed: Deed,
+    /// The same at every attempt, so that a write whose answer was lost does not run twice.
+    pub key: Idempotency,
+    /// How many attempts there were before.
+    pub earlier: u32,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is applied; the entry's index.
+    Written(u64),
+    /// `apply` refused it: something else came first.
+    Refused,
+    /// It was not written, or nobody knows.
+    Lost,
+}
+
+/// How an effect ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is applied; the entry's index.
+    Written(u64),
+    /// `apply` refused it.
+    Refused,
+    /// What it was decided on has changed before it could be written.
+    OutOfDate,
+}
+
+/// An effect that is open no more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Over {
+    /// The effect.
+    pub effect: Effect,
+    /// What became of it.
+    pub ending: Ending,
+    /// Whether a decision about the same subject was put off: its machine has to look again.
+    pub look_again: bool,
+}
+
+/// What follows from an outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// It is tried again at this time.
+    Again {
+        /// What it is about.
+        subject: Subject,
+        /// How often it has failed.
+        failures: u32,
+        /// When.
+        at: Time,
+    },
+    /// It is over.
+    Over(Box<Over>),
+    /// The attempt belongs to an effect that was forgotten.
+    Unknown,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Due {
+    /// Attempts to make.
+    pub attempts: Vec<Attempt>,
+    /// Effects that were found out of date.
+    pub over: Vec<Over>,
+}
+
+#[derive(Debug)]
+struct Open {
+    effect: Effect,
+    key: Str,
+    failures: u32,
+    look_again: bool,
+}
+
+/// The open effects of one reign. Keeps nothing that must survive: a new leader decides anew from the tables.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    tickets: u64,
+    open: BTreeMap<Subject, Open>,
+    due: BTreeSet<(Time, Subject)>,
+    under_way: BTreeMap<Ticket, Subject>,
+}
+
+impl Outbox {
+    /// Nothing is open.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything. Outcomes of attempts that are under way are ignored.
+    pub fn clear(&mut self) {
+        *self = Self { tickets: self.tickets, ..Self::default() };
+    }
+
+    /// How many effects are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Takes an effect, which is due at once. `key` has to be one that no other effect has. Answers whether it was taken: while an effect of the
+    /// same subject is open, the decision is put off instead.
+    pub fn decide(&mut self, effect: Effect, key: Str, now: Time) -> bool {
+        let subject = effect.subject;
+        if let Some(open) = self.open.get_mut(&subject) {
+            open.look_again = true;
+            return false;
+        }
+        self.open.insert(subject, Open { effect, key, failures: 0, look_again: false });
+        self.due.insert((now, subject));
+        true
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The attempts that are due. `heard` says whether a node has been heard of since it was found silent.
+    pub fn on_time(&mut self, view: &State, now: Time, heard: impl Fn(NodeId) -> bool) -> Due {
+        let mut found = Due::default();
+        while let Some(&(at, subject)) = self.due.first().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, subject));
+            let Some(open) = self.open.get_mut(&subject) else { continue };
+            let is_heard = matches!(subject, Subject::NodeStatus(node) if heard(node));
+            if is_heard || !open.effect.basis.holds(view) {
+                found.over.extend(self.end(subject, Ending::OutOfDate));
+                continue;
+            }
+            self.tickets += 1;
+            let ticket = Ticket(self.tickets);
+            self.under_way.insert(ticket, subject);
+            found.attempts.push(Attempt {
+                ticket,
+                subject,
+                actor: open.effect.actor.clone(),
+                deed: open.effect.deed.clone(),
+                key: Idempotency { key: open.key.clone(), body_hash: [0; 16], forwarded: true },
+                earlier: open.failures,
+            });
+        }
+        found
+    }
+
+    /// An attempt has ended.
+    pub fn on_outcome(&mut self, ticket: Ticket, outcome: Outcome, now: Time) -> Told {
+        let Some(subject) = self.under_way.remove(&ticket) else { return Told::Unknown };
+        let ending = match outcome {
+            Outcome::Written(index) => Ending::Written(index),
+            Outcome::Refused => Ending::Refused,
+            Outcome::Lost => return self.again(subject, now),
+        };
+        self.end(subject, ending).map_or(Told::Unknown, |over| Told::Over(Box::new(over)))
+    }
+
+    fn again(&mut self, subject: Subject, now: Time) -> Told {
+        let Some(open) = self.open.get_mut(&subject) else { return Told::Unknown };
+        let at = now.plus(retry_wait(open.failures));
+        open.failures = open.failures.saturating_add(1);
+        let failures = open.failures;
+        self.due.insert((at, subject));
+        Told::Again { subject, failures, at }
+    }
+
+    fn end(&mut self, subject: Subject, ending: Ending) -> Option<Over> {
+        let Open { effect, look_again, .. } = self.open.remove(&subject)?;
+        Some(Over { effect, ending, look_again })
+    }
+}
+
+/// 250 ms, then twice as long each time, at most 8 s.
+fn retry_wait(failures: u32) -> Dur {
+    let doubled = RETRY_WAIT_FIRST.nanos().saturating_mul(1_i64 << failures.min(16));
+    Dur(doubled.min(RETRY_WAIT_MAX.nanos()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! What tests make a server do that nothing else could: work that panics, and writes of the leader that are lost.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use songline_api::ProposeError;
+use songline_model::{Plan, Str};
+use songline_scheduler::leader::outbox::Subject;
+
+use super::lock;
+
+#[derive(Default)]
+pub(crate) struct Hooks {
+    /// Jobs whose scheduling panics.
+    pub scheduling_panics: Mutex<BTreeSet<Str>>,
+    /// Jobs whose plans panic when they are checked.
+    pub applying_panics: Mutex<BTreeSet<Str>>,
+    /// So many attempts of the leader to write are lost.
+    pub lost_effects: AtomicU32,
+    /// What those were about, in order.
+    pub lost: Mutex<Vec<Subject>>,
+}
+
+impl Hooks {
+    pub fn on_scheduling(&self, job: &str) {
+        let panics = lock(&self.scheduling_panics).contains(job);
+        assert!(!panics, "job {job} is poison");
+    }
+
+    pub fn on_applying(&self, plan: &Plan) {
+        let panics = plan.job.as_ref().is_some_and(|job| lock(&self.applying_panics).contains(job.id.as_str()));
+        assert!(!panics, "a plan is poison");
+    }
+
+    pub fn on_effect(&self, subject: Subject) -> Result<(), ProposeError> {
+        let left = self.lost_effects.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            return Ok(());
+        }
+        lock(&self.lost).push(subject);
+        Err(ProposeError::OutcomeUnknown("a test has lost it".into()))
+    }
+}
