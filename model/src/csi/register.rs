@@ -100,7 +100,10 @@ impl CsiVolume {
         let asked = request.parameters.as_ref().filter(|asked| !asked.is_empty());
         must(asked.is_none_or(|asked| self.parameters.as_ref() == Some(asked)), "volume parameters cannot be updated");
         out.secrets = request.secrets.clone();
-        out.context.clone_from(&request.context);
+        // What the plugin has said of the volume stays, unless the request says otherwise.
+        if request.context.as_ref().is_some_and(|context| !context.is_empty()) {
+            out.context.clone_from(&request.context);
+        }
         if let Err(text) = out.resize(request) {
             errors.push(text);
         }

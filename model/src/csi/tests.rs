@@ -158,8 +158,14 @@ fn mount_options_change_only_while_nobody_holds_the_volume() {
 }
 
 #[test]
-fn secrets_and_context_are_replaced_freely() {
-    check(held, r#""PluginID":"p""#, expect!["Context=null"]);
+fn defect_13_an_update_without_a_context_keeps_the_stored_one() {
+    check(held, r#""PluginID":"p""#, expect!["as it was"]);
+    check(held, r#""PluginID":"p","Context":{}"#, expect!["as it was"]);
+    check(held, r#""PluginID":"p","Context":{"d":"2"}"#, expect![[r#"Context={"d":"2"}"#]]);
+}
+
+#[test]
+fn secrets_are_replaced_freely() {
     let row = volume(STORED).updated(&volume(&format!(r#"{{{CAPABILITY},"PluginID":"p","Secrets":{{"k":"v"}}}}"#))).expect("is fine");
     assert!(row.secrets.reveal().is_some());
 }
