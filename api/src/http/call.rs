@@ -171,7 +171,8 @@ impl<S: Server> Call<S> {
         Ok(self.server.propose(proposal).await?)
     }
 
-    /// A new id. With an idempotency key the ids are the same in every retry, so that their answers are too.
+    /// A new id. With an idempotency key the ids are the same in every retry, so that their answers are too; secrets are made by
+    /// [`Server::fresh_uuid`] instead, which nobody can repeat.
     pub fn fresh_uuid(&self) -> Uuid {
         self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
     }

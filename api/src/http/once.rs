@@ -26,6 +26,10 @@ pub(super) const HEADER: &str = "idempotency-key";
 /// The one write whose body is read by its handler: it has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
 
+/// Writes that run once without a key, and whose answer is a secret for a caller who shows no token. A key is no secret: whoever knows it
+/// must not be given that answer again.
+const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exchange"];
+
 /// Answers a request; a write with a key that ran before gets its first answer.
 ///
 /// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
@@ -33,7 +37,7 @@ const ARCHIVES: &str = "/v1/operator/snapshot";
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Before all else: what ran under a key is told only to whom may do it now.
     gate::check(&call)?;
-    let once = Once::of(&call.method, &call.path, &call.query, &call.headers).or_else(|| call.forward_key.take().map(Once::forwarded));
+    let once = of_caller(&call).or_else(|| call.forward_key.take().map(Once::forwarded));
     let Some(mut once) = once.filter(|_| call.method != Method::GET) else { return past::run(handler, call).await };
     // A server's key has no body to be compared, so it needs none while nothing ran under it.
     let first_time = || once.forwarded && call.server.view().remembered(&once.key, call.server.now()).is_none();
@@ -58,6 +62,14 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
         // Too long ago: what the request comes to today is all that can be said.
         Err(_) => answer,
     }
+}
+
+/// The key that the caller sent, if it counts.
+fn of_caller<S: Server>(call: &Call<S>) -> Option<Once> {
+    // A key is its sender's. Another caller who sends it with the same request is not told what this one was answered.
+    let sender = if call.server.info().acl.enabled { call.token() } else { "" };
+    let once = Once::of([call.method.as_str(), &call.path, &call.query], sender, &call.headers)?;
+    (!ONCE_ANYHOW.contains(&call.path.as_str())).then_some(once)
 }
 
 /// The same request anew.
@@ -92,11 +104,11 @@ pub struct Once {
 }
 
 impl Once {
-    /// The key of a request, if it has one.
-    pub fn of(method: &Method, path: &str, query: &str, headers: &HeaderMap) -> Option<Self> {
+    /// The key of a request, if it has one; `parts` are the method, the path and the query, `sender` is the token that comes with it.
+    fn of(parts: [&str; 3], sender: &str, headers: &HeaderMap) -> Option<Self> {
         let key = headers.get(HEADER)?.to_str().ok().filter(|key| !key.is_empty())?;
         let mut hasher = blake3::Hasher::new();
-        for part in [method.as_str(), path, query] {
+        for part in parts.into_iter().chain(Some(sender).filter(|sender| !sender.is_empty())) {
             hasher.update(part.as_bytes());
             hasher.update(&[0]);
         }
@@ -132,7 +144,8 @@ impl Once {
         Idempotency { key, body_hash: self.hash(), forwarded: self.forwarded }
     }
 
-    /// The request's next id: made of the key, so that a retry makes the same.
+    /// The request's next id: made of the key, so that a retry makes the same. Nothing secret is made so: who knows the key and the request
+    /// can do it, too.
     pub fn fresh_uuid(&self) -> Uuid {
         let nth = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut hasher = self.hasher.clone();

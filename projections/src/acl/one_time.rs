@@ -30,6 +30,11 @@ impl State {
         if found == secret { self.tables.one_time_token.get(id) } else { None }
     }
 
+    /// The one-time token of the token with this accessor.
+    pub fn one_time_token(&self, accessor: AccessorId) -> Option<&Arc<OneTimeToken>> {
+        self.tables.one_time_token.get(&accessor)
+    }
+
     /// All one-time tokens, by the accessor of their token.
     pub fn one_time_tokens(&self) -> impl DoubleEndedIterator<Item = &Arc<OneTimeToken>> {
         self.tables.one_time_token.iter()

@@ -46,7 +46,7 @@ async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         },
     };
     let secret_id = match request.bootstrap_secret.as_str() {
-        "" => call.fresh_uuid().into(),
+        "" => call.server.fresh_uuid().into(),
         text => {
             text.parse::<SecretId>().ok().filter(|secret| !secret.is_none()).ok_or_else(|| ApiError::bad_request("invalid acl token"))?
         }

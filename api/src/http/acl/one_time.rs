@@ -32,16 +32,15 @@ struct OneTimeTokenExchangeRequest {
 async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let token = shown(&call)?.ok_or_else(denied)?;
     let row = OneTimeToken {
-        one_time_secret_id: call.fresh_uuid().into(),
+        one_time_secret_id: call.server.fresh_uuid().into(),
         accessor_id: token.accessor_id,
         expires_at: Some(call.server.now().plus(OneTimeToken::TTL)),
         ..OneTimeToken::default()
     };
-    let secret = row.one_time_secret_id;
     let written = call.propose(UpsertOneTimeToken { token: row }).await?;
     let view = call.server.view();
-    // Another may have taken its place already.
-    let row = view.one_time_token_by_secret(&secret).ok_or_else(denied)?;
+    // Another may have taken its place already. A repeated write finds the one that it made the first time.
+    let row = view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
     call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })
 }
 

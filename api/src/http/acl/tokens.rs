@@ -157,7 +157,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Res
     };
     let stored = if body.accessor_id.is_empty() {
         token.accessor_id = call.fresh_uuid().into();
-        token.secret_id = call.fresh_uuid().into();
+        token.secret_id = call.server.fresh_uuid().into();
         token.create_time = call.server.now();
         if ends.is_none() && ttl != Dur::ZERO {
             token.expiration_time = Some(token.create_time.plus(ttl));
