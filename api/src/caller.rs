@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use parking_lot::Mutex;
 use songline_commands::Actor;
 use songline_lang::acl::{self, Acl, Workload};
-use songline_model::{AclPolicy, AclToken, Allocation, IdentityClaims, NodeId, SecretId, Str};
+use songline_model::{AclPolicy, AclToken, Allocation, Blob, IdentityClaims, NodeId, SecretId, Str};
 use songline_projections::State;
 
 use crate::error::ApiError;
@@ -145,8 +145,9 @@ pub fn token_of(headers: &HeaderMap) -> &str {
     }
 }
 
-/// Policies by their names and the indexes at which they were written: a changed policy is another one.
-type Policies = Vec<(Str, u64)>;
+/// Policies by their names, the indexes at which they were written, and the hashes of what they say: a changed policy is another one. The index
+/// alone does not tell two of them apart when an archive was restored: its rows keep their indexes.
+type Policies = Vec<(Str, u64, Option<Blob>)>;
 
 /// Knows callers, and keeps what their policies were compiled to.
 #[derive(Default)]
@@ -198,7 +199,7 @@ impl Callers {
     }
 
     fn compile(&self, policies: &[Arc<AclPolicy>]) -> Result<Arc<Acl>, AuthError> {
-        let key: Policies = policies.iter().map(|policy| (policy.name.clone(), policy.modify_index)).collect();
+        let key: Policies = policies.iter().map(|policy| (policy.name.clone(), policy.modify_index, policy.hash.clone())).collect();
         if let Some(known) = self.compiled.lock().get(&key) {
             return Ok(Arc::clone(known));
         }

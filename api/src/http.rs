@@ -46,6 +46,7 @@ mod rates;
 mod scaling;
 mod search;
 mod services;
+mod shown;
 mod sso;
 mod task;
 mod variables;

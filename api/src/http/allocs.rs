@@ -22,7 +22,7 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::alloc::{AllocFields, AllocStub, AllocView};
 use crate::wire::responses::{AllocStopResponse, WriteMeta};
-use songline_lang::acl::NamespaceCapability;
+use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Rows that become stubs.
 pub(super) type StubList = Vec<Arc<Allocation>>;
@@ -53,6 +53,12 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 /// The stubs of rows.
 pub(super) fn stubs(rows: &StubList, fields: AllocFields) -> Vec<AllocStub<'_>> {
     rows.iter().map(|alloc| AllocStub::new(alloc, fields)).collect()
+}
+
+/// Those of an evaluation's or a deployment's allocations that the caller may read. Each is judged by its own namespace: what they were
+/// looked up by may be deleted, and then nothing else says whose they are.
+pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocation>>) -> StubList {
+    rows.filter(|row| acl.namespace(&row.namespace, NamespaceCapability::ReadJob)).cloned().collect()
 }
 
 fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {

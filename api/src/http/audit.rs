@@ -15,6 +15,7 @@ use crate::http::history::{CauseView, IndexPage};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::quote;
 use crate::http::past::{parse_time, recorded};
+use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{Ending, EntryMark, Order};
@@ -63,7 +64,9 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let newest = view.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let wanted = wanted(&call, past, newest)?;
-    let (rows, next) = read(past, &page, &wanted).await?;
+    // Only management tokens come here, and those are shown everything; the fields are the same as those of `history`.
+    let shown = Shown::to(&call.caller()?);
+    let (rows, next) = read(past, &page, &wanted, &shown).await?;
     call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)
 }
 
@@ -101,7 +104,7 @@ fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wan
 }
 
 /// The rows of a page, and the index at which the next one begins.
-async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
+async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted, shown: &Shown) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
     let mut left = match page.order {
         Order::NewestFirst => wanted.range.start..wanted.range.end.min(page.from.saturating_add(1)),
         Order::OldestFirst => wanted.range.start.max(page.from)..wanted.range.end,
@@ -118,7 +121,7 @@ async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec
             Order::OldestFirst => left.start..left.start + count,
         };
         looked += count;
-        let mut entries = with_marks(past, piece.clone()).await?;
+        let mut entries = with_marks(past, piece.clone(), shown).await?;
         if page.order == Order::NewestFirst {
             entries.reverse();
             left.end = piece.start;
@@ -138,12 +141,12 @@ async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted) -> Result<(Vec
 
 type Marked = (LoggedCommand, Option<EntryMark>, Option<CauseView>);
 
-async fn with_marks(past: &dyn Past, range: Range<u64>) -> Result<Vec<Marked>, PastError> {
+async fn with_marks(past: &dyn Past, range: Range<u64>, shown: &Shown) -> Result<Vec<Marked>, PastError> {
     let commands = past.commands(range).await?;
-    let touches = Arc::clone(past.touches());
+    let (touches, shown) = (Arc::clone(past.touches()), shown.clone());
     let marked = move |command: LoggedCommand| -> Result<Marked, PastError> {
         let mark = touches.entry(command.index).map_err(|error| PastError::Failed(error.to_string()))?;
-        let cause = command.envelope.cause.map(|cause| CauseView::new(&touches, cause)).transpose()?;
+        let cause = command.envelope.cause.map(|cause| CauseView::new(&touches, cause, &shown)).transpose()?;
         Ok((command, mark, cause))
     };
     let all = move || commands.into_iter().map(marked).collect();

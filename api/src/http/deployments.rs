@@ -11,7 +11,7 @@ use songline_model::{
 use songline_projections::{State, Table};
 
 use crate::error::ApiError;
-use crate::http::allocs::{StubList, stubs};
+use crate::http::allocs::{readable, stubs};
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::ids;
@@ -89,7 +89,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         if let Some(deployment) = view.deployment(id) {
             call.require_in(&deployment.namespace, &[NamespaceCapability::ReadJob])?;
         }
-        let rows: StubList = view.allocs_of_deployment(id).cloned().collect();
+        let rows = readable(call.caller()?.acl(), view.allocs_of_deployment(id));
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })
     .await?;

@@ -11,7 +11,7 @@ use songline_projections::{EvalList, State, Table, is_safe_to_delete};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::ApiError;
-use crate::http::allocs::{StubList, stubs};
+use crate::http::allocs::{readable, stubs};
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::ids;
@@ -156,7 +156,9 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::Eval(id)], |view| {
         let row = view.eval(id);
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Evals), |row| row.modify_index);
-        let relatives = row.as_ref().filter(|_| related).map(|row| relatives(view, row)).unwrap_or_default();
+        let caller = call.caller()?;
+        let mut relatives = row.as_ref().filter(|_| related).map(|row| relatives(view, row)).unwrap_or_default();
+        relatives.retain(|row| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob));
         Ok(At { index, value: (row, relatives) })
     })
     .await?;
@@ -197,7 +199,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         if let Some(eval) = view.eval(id) {
             call.require_in(&eval.namespace, &[NamespaceCapability::ReadJob])?;
         }
-        let rows: StubList = view.allocs_of_eval(id).cloned().collect();
+        let rows = readable(call.caller()?.acl(), view.allocs_of_eval(id));
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })
     .await?;

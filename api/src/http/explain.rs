@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde::Serialize;
-use songline_model::{AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, NodeId, Str, Time};
+use songline_model::{AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, NodeId, Time};
 
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::history::whole_id;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::past::recorded;
+use crate::http::shown::Shown;
 use crate::server::Server;
 use songline_lang::acl::NamespaceCapability;
 
@@ -37,7 +38,8 @@ struct Explanation<'a> {
     job_id: &'a str,
     #[serde(rename = "NodeID")]
     node_id: Option<NodeId>,
-    node_name: &'a Str,
+    /// Empty: the caller is not shown it.
+    node_name: &'a str,
     desired_status: AllocDesiredStatus,
     client_status: AllocClientStatus,
     /// Index and time of the state that this is about.
@@ -55,13 +57,12 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = AllocId::from(whole_id(call.id())?);
     let (past, view) = recorded(&call, &params).await?;
     let index = view.applied_index();
-    let chain = Chain::new(past, Arc::clone(&view));
+    let shown = Shown::to(&call.caller()?);
+    let chain = Chain::new(past, Arc::clone(&view), shown.clone());
     let row = chain.allocation(id).await?;
     // Who may read one namespace is not told of another one's allocations.
-    let caller = call.caller()?;
-    let shown =
-        |row: &Arc<Allocation>| params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
-    let Some(row) = row.filter(shown) else {
+    let in_sight = |row: &Arc<Allocation>| params.in_namespace(&row.namespace) && shown.jobs_in(&row.namespace);
+    let Some(row) = row.filter(in_sight) else {
         return Err(ApiError::missing("alloc not found", index));
     };
     let is_there = view.alloc(id).is_some();
@@ -74,12 +75,12 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         namespace: &alloc.namespace,
         job_id: &alloc.job_id,
         node_id: alloc.node_id,
-        node_name: &alloc.node_name,
+        node_name: if shown.nodes() { &alloc.node_name } else { "" },
         desired_status: alloc.desired_status,
         client_status: alloc.client_status,
         index,
         time: view.applied_at(),
-        summary: words::summary(alloc, is_there),
+        summary: words::summary(alloc, is_there, &shown),
         steps,
         sentences,
     };

@@ -31,6 +31,8 @@ use songline_lang::acl::{Access, NamespaceCapability};
 
 /// A stream of frames says that it lives so often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often it is asked whether the caller of a stream still may.
+const RECHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let (root, read_fs) = ("/v1/client/fs/", Capability::Object(&[NamespaceCapability::ReadFs]));
@@ -176,7 +178,8 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(before_the_start(offset));
     }
     let frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin, limit: 0, follow }).await?;
-    Ok(frames_response(frames, "text/plain; charset=utf-8", false, call.server.shutdown().clone()))
+    let shutdown = call.server.shutdown().clone();
+    Ok(frames_response(frames, "text/plain; charset=utf-8", false, shutdown, still_may(call, id, &[])))
 }
 
 /// Reading does not begin before a file does.
@@ -228,7 +231,16 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let frames = agent.fs_logs(ReadLogs { alloc: id, task, kind, offset, origin, follow }).await?;
     let media = if plain { "text/plain" } else { "application/json" };
-    Ok(frames_response(frames, media, plain, call.server.shutdown().clone()))
+    let shutdown = call.server.shutdown().clone();
+    Ok(frames_response(frames, media, plain, shutdown, still_may(call, id, &[NamespaceCapability::ReadLogs])))
+}
+
+/// Whether the caller may still read the files of an allocation, or has whatever else is enough: a stream outlives tokens and policies.
+fn still_may<S: Server>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) -> impl Fn() -> bool + Send + 'static {
+    // The allocation may be dropped meanwhile; whose it was does not change.
+    let namespace = call.server.view().alloc(id).map(|alloc| alloc.namespace.clone()).unwrap_or_default();
+    let enough = [&[NamespaceCapability::ReadFs], or].concat();
+    move || call.recheck().and_then(|()| call.require_in(&namespace, &enough)).is_ok()
 }
 
 fn offset<S: Server>(call: &Call<S>) -> Result<i64, ApiError> {
@@ -274,8 +286,14 @@ fn encode(frame: &StreamFrame) -> Bytes {
 
 type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
 
-fn frames_response(frames: Frames, media: &'static str, plain: bool, shutdown: CancellationToken) -> Response {
-    let mut response = Response::new(Body::from_stream(frame_stream(frames, plain, shutdown)));
+fn frames_response(
+    frames: Frames,
+    media: &'static str,
+    plain: bool,
+    shutdown: CancellationToken,
+    still_may: impl Fn() -> bool + Send + 'static,
+) -> Response {
+    let mut response = Response::new(Body::from_stream(frame_stream(frames, plain, shutdown, still_may)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     response
 }
@@ -284,14 +302,21 @@ fn frame_stream(
     mut frames: Frames,
     plain: bool,
     shutdown: CancellationToken,
+    still_may: impl Fn() -> bool + Send + 'static,
 ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
     async_stream::stream! {
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut asked = tokio::time::interval_at(Instant::now() + RECHECK, RECHECK);
+        asked.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
+                // Before the frames: of a busy file there is always another one.
+                _ = asked.tick() => if !still_may() {
+                    break;
+                },
                 frame = frames.recv() => match frame {
                     None => break,
                     Some(Ok(frame)) if plain => {

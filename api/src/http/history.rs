@@ -12,6 +12,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{namespace, quote};
 use crate::http::past::recorded;
+use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
@@ -44,10 +45,10 @@ pub(super) struct CauseView {
 
 impl CauseView {
     /// The view of a cause. Whoever wrote it knew the index; its kind is known better by the record. Reads files.
-    pub(super) fn new(touches: &Touches, cause: Cause) -> Result<Self, PastError> {
+    pub(super) fn new(touches: &Touches, cause: Cause, shown: &Shown) -> Result<Self, PastError> {
         let mark = touches.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
         let kind = mark.map(|mark| mark.kind).or_else(|| Kind::from_number(cause.kind));
-        Ok(Self { index: cause.index, command: kind.map_or("", Kind::name) })
+        Ok(Self { index: cause.index, command: kind.map_or("", |kind| shown.command(kind)) })
     }
 }
 
@@ -130,11 +131,9 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let object = object(&call, kind)?;
     let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
     // Who may read one namespace is not told of another one's objects.
-    let caller = call.caller()?;
-    let shown = |namespace: &str| {
-        namespace.is_empty() || params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob)
-    };
-    touches.retain(|touch| touch.index <= newest && shown(&touch.namespace));
+    let shown = Shown::to(&call.caller()?);
+    let in_sight = |namespace: &str| namespace.is_empty() || params.in_namespace(namespace) && shown.jobs_in(namespace);
+    touches.retain(|touch| touch.index <= newest && in_sight(&touch.namespace));
     if touches.is_empty() {
         let oldest = past.touches().oldest();
         let text = format!("no change of {} {:?} is known: changes are kept from index {oldest} on", kind.as_str(), object.id.as_str());
@@ -144,25 +143,29 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     touches.truncate(page.per_page);
     let mut rows = Vec::with_capacity(touches.len());
     for touch in touches {
-        rows.push(view(past, touch).await?);
+        rows.push(view(past, touch, &shown).await?);
     }
     call.read(&Meta::page(newest, next_token), &rows)
 }
 
-async fn view(past: &dyn Past, touch: Touch) -> Result<ChangeView, ApiError> {
+/// Field of an allocation that names its node.
+const NODE_NAME: &str = "NodeName";
+
+async fn view(past: &dyn Past, touch: Touch, shown: &Shown) -> Result<ChangeView, ApiError> {
     let command = command_at(past, touch.index).await?;
     let cause = command.as_ref().and_then(|(command, _)| command.envelope.cause);
-    let (change, diff) = match touch.change {
+    let (change, mut diff) = match touch.change {
         TouchChange::Created(diff) => ("created", diff),
         TouchChange::Updated(diff) => ("updated", diff),
         TouchChange::Deleted => ("deleted", Vec::new()),
     };
+    diff.retain(|field| shown.nodes() || field.path != NODE_NAME);
     Ok(ChangeView {
         index: touch.index,
         time: command.as_ref().map(|(_, at)| *at),
-        command: touch.kind.name(),
-        actor: command.as_ref().map(|(command, _)| command.envelope.actor.to_string()),
-        cause: cause.map(|cause| CauseView::new(past.touches(), cause)).transpose()?,
+        command: shown.command(touch.kind),
+        actor: command.as_ref().map(|(command, _)| shown.actor(&command.envelope.actor.to_string()).to_owned()),
+        cause: cause.map(|cause| CauseView::new(past.touches(), cause, shown)).transpose()?,
         change,
         diff,
     })

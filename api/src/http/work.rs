@@ -10,6 +10,7 @@ use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::shown::Shown;
 use crate::server::Server;
 use crate::watch::WatchKey;
 use crate::wire::work::WorkView;
@@ -27,7 +28,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Ok(At { index: view.table_index(Table::PendingWork), value: view.all_work().cloned().collect::<Vec<_>>() })
     })
     .await?;
-    let rows: Vec<WorkView<'_>> = found.value.iter().map(|work| WorkView::new(work)).collect();
+    let shown = Shown::to(&call.caller()?);
+    let rows: Vec<WorkView<'_>> = found.value.iter().map(|work| WorkView::new(work, |actor| shown.actor(actor))).collect();
     call.read(&Meta::at(found.index), &rows)
 }
 
@@ -41,7 +43,10 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     })
     .await?;
     match &found.value {
-        Some(work) => call.read(&Meta::at(found.index), &WorkView::new(work)),
+        Some(work) => {
+            let shown = Shown::to(&call.caller()?);
+            call.read(&Meta::at(found.index), &WorkView::new(work, |actor| shown.actor(actor)))
+        }
         None => Err(ApiError::missing("work not found", found.index)),
     }
 }

@@ -1,9 +1,14 @@
 //! Long work as operators see it.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use songline_commands::EvalChoice;
 use songline_model::Time;
 use songline_projections::{Work, WorkTask};
+
+/// What the description of stopped work begins with, before its actor.
+const STOPPED_BY: &str = "stopped by ";
 
 /// One piece of long work.
 #[derive(Debug, Serialize)]
@@ -16,7 +21,7 @@ pub struct WorkView<'a> {
     /// `running`, `complete` or `stopped`.
     status: &'static str,
     /// Why it was stopped.
-    status_description: &'a str,
+    status_description: Cow<'a, str>,
     actor: &'a str,
     total: u64,
     looked: u64,
@@ -28,8 +33,8 @@ pub struct WorkView<'a> {
 }
 
 impl<'a> WorkView<'a> {
-    /// What there is to see of a row.
-    pub fn new(work: &'a Work) -> Self {
+    /// What there is to see of a row. `shown` makes of an actor what the caller is shown of it.
+    pub fn new(work: &'a Work, shown: impl Fn(&'a str) -> &'a str) -> Self {
         let WorkTask::DeleteEvals(choice) = &work.task;
         let filter = match &**choice {
             EvalChoice::Ids(_) => "",
@@ -46,8 +51,11 @@ impl<'a> WorkView<'a> {
             kind: "eval-delete",
             filter,
             status,
-            status_description: refused.unwrap_or_default(),
-            actor: &work.actor,
+            status_description: match refused.and_then(|text| text.strip_prefix(STOPPED_BY)) {
+                Some(actor) => format!("{STOPPED_BY}{}", shown(actor)).into(),
+                None => refused.unwrap_or_default().into(),
+            },
+            actor: shown(&work.actor),
             total: work.total,
             looked: work.looked,
             deleted: work.deleted,

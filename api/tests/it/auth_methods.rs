@@ -46,7 +46,7 @@ fn stored_secret(server: &Memory) -> String {
 }
 
 #[tokio::test]
-async fn a_client_secret_goes_in_and_never_comes_out() {
+async fn defect_3_a_client_secret_goes_in_and_never_comes_out() {
     let server = guarded();
     let (code, made) = ask(&server, "PUT", "/v1/acl/auth-method", corp()).await;
     assert_eq!((code, &made["Config"]["OIDCClientSecret"]), (200, &json!("redacted")));

@@ -111,6 +111,25 @@ async fn play(story: &str) -> String {
 const CONFIG: &str = r#"{"SchedulerAlgorithm":"spread"}"#;
 
 #[tokio::test(start_paused = true)]
+async fn what_servers_tell_each_other_is_not_believed_of_a_caller() {
+    check(
+        r#"b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"dev"}
+           b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"prod"}
+           a: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"test"}"#,
+        expect![[r#"
+            b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"dev"}
+                200 @2 after 0 s 
+            b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"prod"}
+                200 @3 after 0 s 
+            a: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"test"}
+                200 @4 after 0 s 
+            entries: 3
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_is_asked_the_leader_answers() {
     check(
         r#"b: PUT /v1/namespace {"Name":"dev"}

@@ -283,7 +283,7 @@ async fn what_a_provider_says_wrong_ends_the_login() {
 }
 
 #[tokio::test]
-async fn a_login_comes_back_once_and_as_it_began() {
+async fn defect_25_a_login_comes_back_once_and_as_it_began() {
     let (server, provider) = corp(oidc());
     let mut out = String::new();
     let mut tell = |what: &str, answer: String| out.push_str(&format!("{what}\n    {answer}\n"));

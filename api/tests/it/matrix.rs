@@ -1,30 +1,25 @@
-//! Every route, asked by callers with nothing, with too little, and with each single capability, against a table of what each route needs.
+//! Every route, asked by callers with nothing, with too little, and with each single capability, against a table of what each route needs;
+//! and asked by somebody who may do everything in one of two namespaces.
+
+mod table;
+mod websocket;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use songline_api::{Server, routes_text};
-use songline_commands::{ApplyPlan, RegisterNode, UpsertAclPolicies, UpsertAclTokens};
 use songline_lang::acl::NamespaceCapability;
-use songline_model::{
-    AccessorId, AclPolicy, AclToken, AclTokenKind, AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, Node, NodeId,
-    Secret, SecretId, Str, Time,
-};
+use songline_model::AclTokenKind;
+use songline_projections::State;
 use uuid::Uuid;
 
-use crate::server::{Memory, answer, text};
-
-/// The table, in which a person can look a route up.
-const TABLE: &str = include_str!("../capabilities.txt");
-const MANAGEMENT: Uuid = Uuid::from_bytes([0xee; 16]);
-const OF_NODE: Uuid = Uuid::from_bytes([0xdd; 16]);
-const UNKNOWN: Uuid = Uuid::from_bytes([0xcc; 16]);
-const ALLOC: AllocId = AllocId::from_bytes([2; 16]);
-const NODE: NodeId = NodeId::from_bytes([1; 16]);
-const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([3; 16]);
-const JOB: &str = r#"{"ID": "web", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Count": 1, "Scaling": {"Enabled": true, "Min": 1, "Max": 3}, "Tasks": [{"Name": "t", "Driver": "d"}]}]}"#;
-const VOLUME: &str = r#"{"ID": "v", "Name": "v", "PluginID": "p", "RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]}"#;
+use crate::server::Memory;
+use crate::world::{
+    ALLOC, DEPLOYMENT, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, MARKS, NODE, OF_API, OF_NODE, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, UNKNOWN,
+    VOLUME, ask, bound_policy, identity, job, policy, rules, token, token_with, world,
+};
+use table::{Caller, Row, Where, is_namespaced};
 
 /// What is not a capability of namespaces.
 const OTHERS: [&str; 18] = [
@@ -48,205 +43,130 @@ const OTHERS: [&str; 18] = [
     "variables:destroy",
 ];
 
-/// A line of the table.
-struct Row<'a> {
-    route: &'a str,
-    needs: Vec<BTreeSet<&'a str>>,
-    request: &'a str,
-    hidden: bool,
-}
-
-impl<'a> Row<'a> {
-    fn parse(line: &'a str) -> Self {
-        let mut parts = line.splitn(3, " = ");
-        let mut part = || parts.next().expect("a row has three parts");
-        let (route, needs, request) = (part(), part(), part());
-        let (request, hidden) = request.strip_suffix(" hidden").map_or((request, false), |request| (request, true));
-        let needs = needs.split(", ").map(|all| all.split('+').collect()).collect();
-        Self { route, needs, request, hidden }
-    }
-
-    fn all() -> Vec<Self> {
-        TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(Self::parse).collect()
-    }
-
-    fn needs(&self, word: &str) -> bool {
-        self.needs.iter().any(|all| all.contains(word))
-    }
-
-    /// Whether the caller is to be let in; `None`: the table does not say.
-    fn admits(&self, caller: &Caller) -> Option<bool> {
-        if self.needs("anyone") {
-            return Some(true);
-        }
-        match caller {
-            Caller::Unknown if self.needs("own") => None,
-            Caller::Unknown => Some(self.needs("unknown")),
-            Caller::Node if self.needs("known") || self.needs("own") => None,
-            Caller::Node => Some(self.needs("node")),
-            Caller::Management => Some(true),
-            _ if self.needs("known") => Some(true),
-            _ if self.needs("own") => None,
-            Caller::Nobody | Caller::Powerless => Some(false),
-            Caller::Having(words) => Some(self.needs.iter().any(|all| all.iter().all(|need| have(words, need)))),
-        }
-    }
-}
-
-/// Whether these words include another.
-fn have(words: &BTreeSet<&str>, need: &str) -> bool {
-    let includes = |word: &&str| match (*word, need) {
-        (word, need) if word == need => true,
-        (word, "any-of-namespace") => !word.contains(':'),
-        ("plugin:read", "plugin:list") | ("variables:read", "variables:list") => true,
-        (word, need) => {
-            word.strip_suffix(":write").zip(need.strip_suffix(":read")).is_some_and(|(a, b)| a == b && !["pool", "variables"].contains(&a))
-        }
-    };
-    words.iter().any(includes)
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Caller {
-    /// Shows nothing.
-    Nobody,
-    /// Has a token for another namespace.
-    Powerless,
-    /// Shows a secret that is nobody's.
-    Unknown,
-    /// Shows the secret of a node.
-    Node,
-    Management,
-    /// Has a token with these.
-    Having(BTreeSet<&'static str>),
-}
-
-fn one(word: &'static str) -> Caller {
-    Caller::Having([word].into())
-}
-
-/// The policy that gives a word.
-fn rules(word: &str) -> String {
-    match word.split_once(':') {
-        None => format!("namespace \"default\" {{ capabilities = [\"{word}\"] }}"),
-        Some(("pool", word)) => format!("node_pool \"*\" {{ capabilities = [\"{word}\"] }}"),
-        Some(("host_volume", word)) => format!("host_volume \"*\" {{ capabilities = [\"{word}\"] }}"),
-        Some(("variables", word)) => {
-            format!("namespace \"default\" {{ variables {{ path \"*\" {{ capabilities = [\"{word}\"] }} }} }}")
-        }
-        Some((block, word)) => format!("{block} {{ policy = \"{word}\" }}"),
-    }
-}
-
-/// A server with one of everything, and the secret of each caller.
-async fn world(callers: &BTreeSet<Caller>) -> (Arc<Memory>, BTreeMap<Caller, String>) {
-    let server = Memory::guarded();
-    token(&server, MANAGEMENT, AclTokenKind::Management, &[]);
+/// The secret of each caller.
+fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, String> {
+    // What the policies of the job `web` give its tasks; the job `api` has none.
+    bound_policy(server, "of-web", &rules("read-job", "default"), Some(("default", "web")));
     let mut secrets = BTreeMap::new();
     for (nth, caller) in callers.iter().enumerate() {
-        let nth = u128::try_from(nth).expect("few callers") + 1;
-        let words: Vec<&str> = match caller {
-            Caller::Nobody => vec![],
-            Caller::Unknown => vec![],
-            Caller::Node => vec![],
-            Caller::Management => vec![],
-            Caller::Powerless => vec!["elsewhere"],
-            Caller::Having(words) => words.iter().copied().collect(),
+        let id = Uuid::from_u128((nth as u128 + 1) << 64 | 0x4000_8000_0000_0000_0000);
+        let client = |words: &BTreeSet<&str>, namespace: &str| {
+            let named = words.iter().map(|word| {
+                let name = format!("{namespace}-{}", word.replace([':', '_'], "-"));
+                // There is no capability of this name: each is one.
+                let word = if *word == "any-of-namespace" { "read-job" } else { word };
+                policy(server, &name, &rules(word, namespace));
+                name
+            });
+            let names: Vec<String> = named.collect();
+            token(server, id, AclTokenKind::Client, &names)
         };
         let secret = match caller {
             Caller::Nobody => String::new(),
             Caller::Unknown => UNKNOWN.to_string(),
             Caller::Node => OF_NODE.to_string(),
             Caller::Management => MANAGEMENT.to_string(),
-            Caller::Powerless | Caller::Having(_) => {
-                for word in &words {
-                    let rules =
-                        if *word == "elsewhere" { "namespace \"elsewhere\" { policy = \"write\" }".to_owned() } else { rules(word) };
-                    policy(&server, word, &rules);
-                }
-                let id = Uuid::from_u128(nth << 64 | 0x4000_8000_0000_0000_0000);
-                token(&server, id, AclTokenKind::Client, &words);
-                id.to_string()
-            }
+            Caller::Powerless => client(&["read-job", "submit-job"].into(), "nowhere"),
+            Caller::Having(words) => client(words, "default"),
+            Caller::Elsewhere(words) => client(words, "other"),
+            Caller::Task(words) => identity(server, if words.is_empty() { OF_API } else { ALLOC }),
+            Caller::Over => identity(server, OVER),
         };
         secrets.insert(caller.clone(), secret);
     }
-    let plugin = CsiInfo {
-        plugin_id: "p".into(),
-        alloc_id: ALLOC.to_string().into(),
-        healthy: true,
-        provider: "org.x".into(),
-        node_info: Some(CsiNodeInfo::default()),
-        ..CsiInfo::default()
-    };
-    let node = Node {
-        id: NODE,
-        secret_id: Secret::new(OF_NODE.to_string()),
-        datacenter: "dc1".into(),
-        csi_node_plugins: Some(BTreeMap::from([(Str::new("p"), plugin)])),
-        ..Node::default()
-    };
-    server.run(RegisterNode { node, create_node_pool: true });
-    let all = MANAGEMENT.to_string();
-    for line in [
-        format!("PUT /v1/jobs {{\"Job\": {JOB}}}"),
-        "PUT /v1/operator/keyring/rotate".to_owned(),
-        "PUT /v1/var/a {\"Items\": {\"k\": \"v\"}}".to_owned(),
-        format!("PUT /v1/volumes {{\"Volumes\": [{VOLUME}]}}"),
-    ] {
-        let response = ask(&server, &all, &line).await;
-        assert!(response.0.is_success(), "{line}: {response:?}");
-    }
-    let view = server.view();
-    let job = view.job("default", "web").cloned();
-    let of_job = |id| Allocation { id, namespace: "default".into(), job_id: "web".into(), task_group: "g".into(), ..Allocation::default() };
-    let alloc = Allocation { name: "web.g[0]".into(), node_id: Some(NODE), ..of_job(ALLOC) };
-    let deployment = Deployment {
-        id: DEPLOYMENT,
-        namespace: "default".into(),
-        job_id: "web".into(),
-        status: songline_model::DeploymentStatus::Running,
-        ..Deployment::default()
-    };
-    server.run(ApplyPlan { job, updated: vec![alloc.into()], deployment: Some(deployment), ..ApplyPlan::default() });
-    (server, secrets)
-}
-
-fn policy(server: &Memory, name: &str, rules: &str) {
-    let mut policy = AclPolicy { name: name.replace([':', '_'], "-").into(), rules: rules.into(), ..AclPolicy::default() };
-    policy.hash = Some(policy.compute_hash());
-    server.run(UpsertAclPolicies { policies: vec![policy] });
-}
-
-fn token(server: &Memory, id: Uuid, kind: AclTokenKind, policies: &[&str]) {
-    let mut token = AclToken {
-        accessor_id: AccessorId::from(id),
-        secret_id: SecretId::from(id),
-        kind,
-        policies: Some(policies.iter().map(|name| name.replace([':', '_'], "-").into()).collect()),
-        create_time: Time::from_secs(1),
-        ..AclToken::default()
-    };
-    token.hash = Some(token.compute_hash());
-    server.run(UpsertAclTokens { tokens: vec![token] });
-}
-
-async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {
-    let mut words = line.splitn(3, ' ');
-    let mut word = || words.next().unwrap_or_default();
-    let (method, path, body) = (word(), word(), word());
-    let token = if secret.is_empty() { String::new() } else { format!("[x-nomad-token: {secret}] ") };
-    let response = answer(server, &format!("{method} {path} {token}{body}")).await;
-    let status = response.status();
-    // What is a success may stream for ever.
-    let body = if status.is_success() { String::new() } else { text(response).await };
-    (status, body)
+    secrets
 }
 
 /// The served routes as the table writes them.
 fn served() -> BTreeSet<String> {
     let of_line = |line: &str| line.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ");
     routes_text::<Memory>().lines().map(of_line).collect()
+}
+
+/// The rows of routes that are served.
+fn rows() -> Vec<Row<'static>> {
+    let served = served();
+    Row::all().into_iter().filter(|row| served.contains(row.route)).collect()
+}
+
+/// What stands for the words in capitals of a request.
+struct Names(Vec<(&'static str, String)>);
+
+impl Names {
+    /// Objects of a namespace.
+    fn of(view: &State, namespace: &str) -> Self {
+        let here = namespace == "default";
+        let eval = view.evals_of_job(namespace, "web").next().map(|eval| eval.id.to_string()).unwrap_or_default();
+        let scaling = view.scaling_policies_of_job(namespace, "web").next().map(|row| row.id.to_string()).unwrap_or_default();
+        Names(vec![
+            ("ISOLATED", OF_API.to_string()),
+            ("ALLOC", if here { ALLOC } else { OTHER_ALLOC }.to_string()),
+            ("NODE", NODE.to_string()),
+            ("EVAL", eval),
+            ("DEPLOYMENT", if here { DEPLOYMENT } else { OTHER_DEPLOYMENT }.to_string()),
+            ("SCALING", scaling),
+            ("JOB", job("web", "web", "raw_exec")),
+            ("VOLUME", VOLUME.to_owned()),
+            ("/ID", format!("/{UNKNOWN}")),
+        ])
+    }
+
+    /// The same, except for what is deleted.
+    fn gone(view: &State) -> Self {
+        let mut names = Self::of(view, "other");
+        for (name, value) in &mut names.0 {
+            match *name {
+                "EVAL" => *value = GONE_EVAL.to_string(),
+                "DEPLOYMENT" => *value = GONE_DEPLOYMENT.to_string(),
+                _ => {}
+            }
+        }
+        names
+    }
+
+    fn put_into(&self, request: &str) -> String {
+        self.0.iter().fold(request.to_owned(), |text, (name, value)| text.replace(name, value))
+    }
+}
+
+/// The request with a namespace in its query.
+fn with_namespace(request: &str, namespace: &str) -> String {
+    if namespace.is_empty() {
+        return request.to_owned();
+    }
+    let mut words = request.splitn(3, ' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let joint = if path.contains('?') { '&' } else { '?' };
+    let body = words.next().map(|body| format!(" {body}")).unwrap_or_default();
+    format!("{method} {path}{joint}namespace={namespace}{body}")
+}
+
+/// The servers that are asked: whatever writes gets another one in the old state.
+struct Asked {
+    whole: Arc<Memory>,
+    server: Arc<Memory>,
+}
+
+impl Asked {
+    fn new(whole: &Arc<Memory>) -> Self {
+        Self { whole: Arc::clone(whole), server: whole.twin() }
+    }
+
+    async fn ask(&mut self, row: &Row<'_>, secret: &str, request: &str) -> (StatusCode, String) {
+        if self.server.view().applied_index() != self.whole.view().applied_index() {
+            self.server = self.whole.twin();
+        }
+        if row.has("websocket") { websocket::ask(&self.server, secret, request).await } else { ask(&self.server, secret, request).await }
+    }
+}
+
+/// Whether an answer refuses its caller.
+fn is_refusal(row: &Row<'_>, (status, body): &(StatusCode, String)) -> bool {
+    // The last of them is what tasks are told where tokens are looked up.
+    let texts = ["Permission denied", "ACL token not found", "allocation is terminal", "UUID must be 36 characters"];
+    let refusal = texts.iter().any(|text| body.ends_with(text));
+    let hidden = row.has("hidden") && body.starts_with("Unknown allocation");
+    hidden || refusal && *status != StatusCode::NOT_FOUND
 }
 
 #[test]
@@ -258,40 +178,186 @@ fn the_table_has_every_route() {
 
 #[tokio::test]
 async fn every_route_lets_in_whom_the_table_names_and_nobody_else() {
-    let served = served();
-    let rows: Vec<Row<'_>> = Row::all().into_iter().filter(|row| served.contains(row.route)).collect();
-    let single = NamespaceCapability::ALL.iter().map(|capability| capability.as_str()).chain(OTHERS).map(one);
-    let mut callers: BTreeSet<Caller> = single.collect();
+    let rows = rows();
+    let single = NamespaceCapability::ALL.iter().map(|capability| capability.as_str()).chain(OTHERS);
+    let mut callers: BTreeSet<Caller> = single.map(|word| Caller::Having([word].into())).collect();
     callers.extend([Caller::Nobody, Caller::Powerless, Caller::Unknown, Caller::Node, Caller::Management]);
+    callers.extend([Caller::Task(["read-job"].into()), Caller::Task([].into()), Caller::Over]);
     // Where several are needed, none of them alone is enough.
     callers.extend(rows.iter().flat_map(|row| &row.needs).filter(|all| all.len() > 1).cloned().map(Caller::Having));
-    let (whole, secrets) = world(&callers).await;
-    let view = whole.view();
-    let eval = view.evals().next().expect("the job has an evaluation").id.to_string();
-    let scaling = view.scaling_policies().next().expect("the job has a scaling policy").id.to_string();
+    let whole = world().await;
+    let secrets = secrets(&whole, &callers);
+    let names = Names::of(&whole.view(), "default");
     let (mut asked, mut wrong) = (0, Vec::new());
-    let mut server = whole.twin();
+    let mut server = Asked::new(&whole);
     for row in &rows {
-        let names =
-            [("ALLOC", ALLOC.to_string()), ("NODE", NODE.to_string()), ("EVAL", eval.clone()), ("DEPLOYMENT", DEPLOYMENT.to_string())];
-        let others = [("SCALING", scaling.clone()), ("JOB", JOB.to_owned()), ("VOLUME", VOLUME.to_owned()), ("/ID", format!("/{UNKNOWN}"))];
-        let request = names.iter().chain(&others).fold(row.request.to_owned(), |text, (name, value)| text.replace(name, value));
+        let request = names.put_into(row.request);
         for caller in &callers {
             let Some(admitted) = row.admits(caller) else { continue };
-            if server.view().applied_index() != view.applied_index() {
-                server = whole.twin();
-            }
-            let (status, body) = ask(&server, &secrets[caller], &request).await;
-            let refusal = ["Permission denied", "ACL token not found"].iter().any(|text| body.ends_with(text));
-            let hidden = row.hidden && body.starts_with("Unknown allocation");
-            let refused = hidden || refusal && status != StatusCode::NOT_FOUND;
+            let answer = server.ask(row, &secrets[caller], &request).await;
             asked += 1;
-            if refused == admitted {
+            if is_refusal(row, &answer) == admitted {
                 let word = if admitted { "is to be let in" } else { "is to be refused" };
-                wrong.push(format!("{}: {caller:?} {word}: {} {}", row.request, status.as_u16(), body.trim_end()));
+                wrong.push(format!("{}: {caller:?} {word}: {} {}", row.request, answer.0.as_u16(), answer.1.trim_end()));
             }
         }
     }
     assert!(wrong.is_empty(), "{} of {asked} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(asked > 5000, "all were asked: {asked}");
+}
+
+#[tokio::test]
+async fn a_right_counts_in_the_namespace_that_the_table_says() {
+    let rows = rows();
+    let namespaced = |all: &&BTreeSet<&'static str>| all.iter().any(|word| is_namespaced(word));
+    let of_row = |row: &Row<'static>| row.needs.iter().filter(namespaced).cloned().collect::<Vec<_>>();
+    let alternatives = || rows.iter().flat_map(of_row);
+    let mut callers: BTreeSet<Caller> = alternatives().map(Caller::Having).collect();
+    callers.extend(alternatives().map(Caller::Elsewhere));
+    let whole = world().await;
+    let secrets = secrets(&whole, &callers);
+    let (here, there) = (Names::of(&whole.view(), "default"), Names::of(&whole.view(), "other"));
+    let (mut asked, mut wrong) = (0, Vec::new());
+    let mut server = Asked::new(&whole);
+    for row in &rows {
+        for all in of_row(row) {
+            let (own, foreign) = (Caller::Having(all.clone()), Caller::Elsewhere(all));
+            let place = row.namespace();
+            // The objects, the request's namespace, the caller, and whether that caller is let in.
+            let cases = [
+                (&here, "other", &own, place == Where::Object),
+                (&here, "other", &foreign, place == Where::Query),
+                (&here, "default", &foreign, false),
+                (&there, "other", &own, false),
+                (&there, "other", &foreign, true),
+            ];
+            for (names, namespace, caller, admitted) in cases {
+                // A name that both namespaces have is never that of an object in another one.
+                let request = with_namespace(&names.put_into(row.request), namespace);
+                let of_path = row.has("object") && names.put_into(row.request) == here.put_into(row.request);
+                if of_path && std::ptr::eq(names, &there) {
+                    continue;
+                }
+                let answer = server.ask(row, &secrets[caller], &request).await;
+                asked += 1;
+                if is_refusal(row, &answer) == admitted {
+                    let word = if admitted { "is to be let in" } else { "is to be refused" };
+                    wrong.push(format!("{request}: {caller:?} {word}: {} {}", answer.0.as_u16(), answer.1.trim_end()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {asked} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(asked > 450, "all were asked: {asked}");
+}
+
+/// Everything that is not about a namespace, and all that there is in `default`.
+fn everything_here() -> String {
+    let words: Vec<String> = NamespaceCapability::ALL.iter().map(|capability| format!("\"{}\"", capability.as_str())).collect();
+    let of_variables = "variables { path \"*\" { capabilities = [\"list\", \"read\", \"write\", \"destroy\"] } }";
+    let namespace = format!("namespace \"default\" {{ capabilities = [{}] {of_variables} }}", words.join(", "));
+    let others = ["node", "agent", "operator", "quota"].map(|block| format!("{block} {{ policy = \"write\" }}"));
+    let pools = "node_pool \"*\" { policy = \"write\" } host_volume \"*\" { policy = \"write\" } plugin { policy = \"read\" }";
+    format!("{namespace} {} {pools}", others.join(" "))
+}
+
+/// What there is in `other`, evaluations aside: whoever may write nodes makes some for all that runs on them.
+fn rows_there(view: &State) -> String {
+    let jobs: Vec<_> = view.jobs_in("other").collect();
+    let allocs: Vec<_> = view.allocs().filter(|row| row.namespace == "other").collect();
+    let deployments: Vec<_> = view.deployments().filter(|row| row.namespace == "other").collect();
+    let variables: Vec<_> = view.variables_in("other", "").map(|row| &row.meta).collect();
+    let volumes: Vec<_> = view.csi_volumes_in("other").collect();
+    let services: Vec<_> = view.service_registrations().filter(|row| row.namespace == "other").collect();
+    let policies: Vec<_> = view.scaling_policies_of_job("other", "web").collect();
+    let events = view.scaling_events("other", "web");
+    format!(
+        "{jobs:?} {allocs:?} {deployments:?} {variables:?} {volumes:?} {services:?} {policies:?} {events:?} {:?}",
+        view.namespace("other")
+    )
+}
+
+/// Requests beside those of the table: everything that can be searched for, and lists by filter and prefix.
+fn searches() -> Vec<String> {
+    const CONTEXTS: [&str; 12] = [
+        "allocs",
+        "jobs",
+        "nodes",
+        "node_pools",
+        "evals",
+        "deployment",
+        "plugins",
+        "volumes",
+        "scaling_policy",
+        "vars",
+        "namespaces",
+        "all",
+    ];
+    let searched = CONTEXTS.iter().flat_map(|context| {
+        let prefix = ["", "a2", "a3", "zebra"].map(|text| format!("PUT /v1/search {{\"Prefix\": \"{text}\", \"Context\": \"{context}\"}}"));
+        let fuzzy = ["zebra", "web"].map(|text| format!("PUT /v1/search/fuzzy {{\"Text\": \"{text}\", \"Context\": \"{context}\"}}"));
+        prefix.into_iter().chain(fuzzy)
+    });
+    let filtered = [
+        "GET /v1/allocations?prefix=a2",
+        "GET /v1/allocations?filter=Namespace==other",
+        "GET /v1/allocations?filter=EvalID==a4a4a4a4-a4a4-a4a4-a4a4-a4a4a4a4a4a4",
+        "GET /v1/allocations?filter=DeploymentID==a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5",
+        "GET /v1/allocations?per_page=1&next_token=a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2",
+        "GET /v1/evaluations?filter=Namespace==other",
+        "GET /v1/evaluations?job=web",
+        "GET /v1/deployments?prefix=a3",
+        "GET /v1/jobs?prefix=web&meta=true",
+        "GET /v1/evaluation/EVAL?related=true",
+        "GET /v1/vars?prefix=z",
+        "GET /v1/volumes?type=csi&plugin_id=p",
+        "GET /v1/volumes?type=csi&node_id=NODE",
+        "GET /v1/scaling/policies?job=web",
+        "GET /v1/service/web?choose=2|a",
+        "GET /v1/namespaces?prefix=o",
+        "GET /v1/namespace/other",
+        "GET /v1/history/namespace/other",
+    ];
+    searched.chain(filtered.map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_another() {
+    let whole = world().await;
+    let secret = token_with(&whole, 7, &everything_here());
+    let view = whole.view();
+    let names = [Names::of(&view, "default"), Names::of(&view, "other"), Names::gone(&view)];
+    let before = rows_there(&view);
+    let ids = view.evals_of_job("other", "web").map(|row| row.id.to_string());
+    let ids = ids.chain(view.scaling_policies_of_job("other", "web").map(|row| row.id.to_string()));
+    let marks: Vec<String> = MARKS.iter().map(|mark| (*mark).to_owned()).chain(["\"Namespace\":\"other\"".to_owned()]).chain(ids).collect();
+    let searches = searches();
+    let extra: Vec<Row<'_>> = searches.iter().map(|request| Row::plain(request)).collect();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    let mut server = Asked::new(&whole);
+    for row in rows().iter().chain(&extra) {
+        let mut requests = BTreeSet::new();
+        for names in &names {
+            let plain = names.put_into(row.request);
+            // In the body, too: around an object, and in it.
+            let named =
+                plain.replacen(" {\"", " {\"Namespace\": \"other\", \"", 1).replace("{\"ID\": ", "{\"Namespace\": \"other\", \"ID\": ");
+            for namespace in ["", "other", "*"] {
+                requests.extend([with_namespace(&plain, namespace), with_namespace(&named, namespace)]);
+            }
+        }
+        for request in &requests {
+            let (status, body) = server.ask(row, &secret, request).await;
+            asked += 1;
+            let seen: Vec<_> = marks.iter().filter(|mark| body.contains(*mark) && !request.contains(*mark)).collect();
+            if !seen.is_empty() {
+                wrong.push(format!("{request} shows {seen:?}: {} {}", status.as_u16(), body.trim_end()));
+            }
+            if rows_there(&server.server.view()) != before {
+                wrong.push(format!("{request} changes the other namespace: {} {}", status.as_u16(), body.trim_end()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {asked} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(asked > 1200, "all were asked: {asked}");
 }

@@ -18,10 +18,10 @@ use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError,
-    RestoreError, RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, Past, PlannedJob, Proposal,
+    ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
-use songline_commands::{Actor, Command, Envelope, UpsertRootKey};
+use songline_commands::{Actor, Cause, Command, Envelope, UpsertRootKey};
 use songline_model::{
     AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Secret,
     Str, Time, VariableData, WrappedKey,
@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::place::Place;
+use crate::record::Record;
 use crate::shapes::Document;
 
 /// Nobody can be asked.
@@ -158,6 +159,9 @@ pub struct Memory {
     clock: AtomicU64,
     ids: AtomicU64,
     bootstrap_reset: AtomicU64,
+    past: Option<Arc<Record>>,
+    /// Whether its own writes are part of that past.
+    keeps_past: bool,
     shutdown: CancellationToken,
 }
 
@@ -210,8 +214,18 @@ impl Memory {
             clock: AtomicU64::new(1_700_000_000_000_000_000),
             ids: AtomicU64::new(0),
             bootstrap_reset: AtomicU64::new(0),
+            past: None,
+            keeps_past: false,
             shutdown: CancellationToken::new(),
         })
+    }
+
+    /// The same from here on with a past that can be asked for.
+    pub fn remembering(self: Arc<Self>) -> Arc<Self> {
+        let mut own = Arc::into_inner(self).expect("nobody else has it");
+        own.past = Some(Record::from(own.view()));
+        own.keeps_past = true;
+        Arc::new(own)
     }
 
     /// Lets a bootstrap happen once more, for who names the index of the last.
@@ -224,7 +238,7 @@ impl Memory {
         self.clock.fetch_add(minutes * 60_000_000_000, Ordering::Relaxed);
     }
 
-    /// Another server like this one, in the same state.
+    /// Another server like this one, in the same state. Its past is that of this one: what it writes itself is not in it.
     pub fn twin(&self) -> Arc<Self> {
         let state = self.view();
         let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
@@ -240,6 +254,8 @@ impl Memory {
             clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
             ids: AtomicU64::new(self.ids.load(Ordering::Relaxed)),
             bootstrap_reset: AtomicU64::new(0),
+            past: self.past.clone(),
+            keeps_past: false,
             shutdown: CancellationToken::new(),
         })
     }
@@ -255,6 +271,11 @@ impl Memory {
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
+    }
+
+    /// Applies a command in somebody's name.
+    pub fn run_as(&self, actor: Actor, cause: Option<Cause>, command: Command) -> u64 {
+        self.apply(Proposal { actor, cause, idempotency: None, command }).expect("is applied").index
     }
 
     /// What was counted: endpoint, operation and identity of each request.
@@ -281,6 +302,9 @@ impl Memory {
         let applied = apply(&mut state, index, &envelope);
         let applied_index = state.applied_index();
         *view = Arc::new(state);
+        if let Some(past) = self.past.as_ref().filter(|_| self.keeps_past) {
+            past.keep(Arc::clone(&view), envelope, &applied);
+        }
         self.watches.wake(&applied.changes);
         self.events.publish(applied_index, kind, Arc::new(applied.changes));
         Ok(Written { index: applied.index, outcome: applied.result? })
@@ -292,6 +316,9 @@ impl Server for Memory {
 
     fn view(&self) -> Arc<State> {
         Arc::clone(&self.state.lock())
+    }
+    fn past(&self) -> Option<&dyn Past> {
+        self.past.as_deref().map(|past| past as &dyn Past)
     }
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         self.place.propose(|| self.apply(proposal))

@@ -29,7 +29,7 @@ fn a_policy_keeps_its_create_index_and_may_be_deleted_twice() {
 }
 
 #[test]
-fn a_workload_has_the_policies_of_its_job_by_the_whole_id() {
+fn defect_2_a_workload_has_the_policies_of_its_job_by_the_whole_id() {
     check(
         "acl policy tokens-only rules=r
          acl policy job ns=default job=web

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Serialize;
-use songline_commands::{Actor, Command, Kind};
+use songline_commands::{Command, Kind};
 use songline_model::{AllocId, Allocation, EvalId, Evaluation, JobKey, NodeId, Time};
 use songline_projections::State;
 
-use super::words;
+use super::words::{self, Words};
 use crate::http::history::{command_at, touches_of};
+use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
 
@@ -44,7 +45,7 @@ pub(super) struct Step {
     /// Id or name of what it is about.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Kind of the entry.
+    /// Kind of the entry. Empty: the caller is not shown it.
     pub command: &'static str,
     pub actor: Option<String>,
     /// Index of the entry that led to it.
@@ -66,7 +67,7 @@ enum Todo {
 
 pub(super) struct Chain<'a> {
     past: &'a dyn Past,
-    view: Arc<State>,
+    words: Words,
     until: u64,
     steps: BTreeMap<(u64, About, String), Step>,
     todo: VecDeque<Todo>,
@@ -77,12 +78,12 @@ pub(super) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// A chain of what had happened when the state was `view`.
-    pub(super) fn new(past: &'a dyn Past, view: Arc<State>) -> Self {
+    /// A chain of what had happened when the state was `view`, told to somebody who is shown so much.
+    pub(super) fn new(past: &'a dyn Past, view: Arc<State>, shown: Shown) -> Self {
         let until = view.applied_index();
         Self {
             past,
-            view,
+            words: Words { view, shown },
             until,
             steps: BTreeMap::new(),
             todo: VecDeque::new(),
@@ -94,7 +95,7 @@ impl<'a> Chain<'a> {
 
     /// An allocation's row, as it was last if it has been dropped since.
     pub(super) async fn allocation(&self, id: AllocId) -> Result<Option<Arc<Allocation>>, PastError> {
-        if let Some(row) = self.view.alloc(id) {
+        if let Some(row) = self.words.view.alloc(id) {
             return Ok(Some(Arc::clone(row)));
         }
         let object = Object::new(ObjectKind::Allocation, id);
@@ -156,8 +157,8 @@ impl<'a> Chain<'a> {
             time: entry.map(|(_, at)| *at),
             about,
             id: id.clone(),
-            command: kind.name(),
-            actor: entry.map(|(command, _)| command.envelope.actor.to_string()),
+            command: self.words.shown.command(kind),
+            actor: entry.map(|(command, _)| self.words.shown.actor(&command.envelope.actor.to_string()).to_owned()),
             caused_by: entry.and_then(|(command, _)| command.envelope.cause).map(|cause| cause.index),
             text: String::new(),
         };
@@ -169,16 +170,23 @@ impl<'a> Chain<'a> {
         }
     }
 
+    /// Adds a step about something that the caller may not read: when it happened, and no more than `text`.
+    fn hint(&mut self, index: u64, entry: &Option<(LoggedCommand, Time)>, about: About, id: String, text: String) {
+        let time = entry.as_ref().map(|(_, at)| *at);
+        let step = Step { index, time, about, id: id.clone(), command: "", actor: None, caused_by: None, text };
+        self.steps.insert((index, about, id), step);
+    }
+
     async fn follow_alloc(&mut self, id: AllocId, wanted: fn(&Touch) -> bool) -> Result<(), PastError> {
         let touches = self.touches(ObjectKind::Allocation, id).await?;
         for touch in touches.into_iter().filter(wanted) {
             let entry = self.command(touch.index).await?;
-            let what = words::alloc(&self.view, id);
+            let what = self.words.alloc(id);
             let (fields, is_new) = match &touch.change {
                 TouchChange::Created(fields) => (fields.as_slice(), true),
                 TouchChange::Updated(fields) => (fields.as_slice(), false),
                 TouchChange::Deleted => {
-                    let who = entry.as_ref().map_or_else(|| "it".to_owned(), |(command, _)| words::actor(&command.envelope.actor));
+                    let who = entry.as_ref().map_or_else(|| "it".to_owned(), |(command, _)| self.words.actor(&command.envelope.actor));
                     let text = format!("{who} dropped the row of {what}: nobody needed it any more");
                     self.tell(touch.index, touch.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                     continue;
@@ -201,7 +209,7 @@ impl<'a> Chain<'a> {
                 found => {
                     let by = entry.as_ref().map(|(command, _)| command.envelope.actor.clone()).unwrap_or_default();
                     let asked = matches!(found, Some(Command::AllocUpdateDesiredTransition(_)));
-                    if let Some(text) = update_text(&what, &by, fields) {
+                    if let Some(text) = update_text(&what, &self.words.actor(&by), fields) {
                         self.tell(touch.index, touch.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                     }
                     if asked && let Some(cause) = entry.as_ref().and_then(|(command, _)| command.envelope.cause) {
@@ -223,7 +231,7 @@ impl<'a> Chain<'a> {
     fn plan_parts(&self, what: &str, fields: &[FieldChange], is_new: bool) -> Vec<String> {
         if is_new {
             let replaces = id_field(fields, "PreviousAllocation").map(AllocId::from);
-            let replaces = replaces.map(|id| format!(" in the place of {}", words::alloc(&self.view, id))).unwrap_or_default();
+            let replaces = replaces.map(|id| format!(" in the place of {}", self.words.alloc(id))).unwrap_or_default();
             return vec![format!("placed {what}{}{replaces}", self.on_node(fields))];
         }
         let mut parts = Vec::new();
@@ -245,7 +253,7 @@ impl<'a> Chain<'a> {
     }
 
     fn on_node(&self, fields: &[FieldChange]) -> String {
-        id_field(fields, "NodeID").map(|id| format!(" on {}", words::node(&self.view, NodeId::from(id)))).unwrap_or_default()
+        id_field(fields, "NodeID").map(|id| format!(" on {}", self.words.node(NodeId::from(id)))).unwrap_or_default()
     }
 
     async fn follow_eval(&mut self, id: EvalId) -> Result<(), PastError> {
@@ -256,6 +264,11 @@ impl<'a> Chain<'a> {
         let Some(Touch { index, kind, change: TouchChange::Created(fields), .. }) = touches.into_iter().next() else { return Ok(()) };
         let Some(eval) = evaluation(fields) else { return Ok(()) };
         let entry = self.command(index).await?;
+        if !self.words.shown.jobs_in(&eval.namespace) {
+            // It preempted for a job of another namespace, and what led to it is none of the caller's.
+            self.hint(index, &entry, About::Evaluation, id.to_string(), words::hidden_evaluation(id));
+            return Ok(());
+        }
         self.tell(index, kind, entry.as_ref(), About::Evaluation, id.to_string(), words::made_evaluation(&eval));
         if kind != Kind::EvalUpdate {
             self.todo.push_back(Todo::Entry(index));
@@ -274,7 +287,11 @@ impl<'a> Chain<'a> {
     async fn tell_entry(&mut self, index: u64) -> Result<(), PastError> {
         let Some(entry) = self.command(index).await? else { return Ok(()) };
         let envelope = &entry.0.envelope;
-        let (about, id, text) = words::command(&self.view, &self.job, &envelope.actor, &envelope.command);
+        if let Some((about, text)) = self.words.hidden(&envelope.command) {
+            self.hint(index, &Some(entry), about, String::new(), text.to_owned());
+            return Ok(());
+        }
+        let (about, id, text) = self.words.command(&self.job, &envelope.actor, &envelope.command);
         let kind = envelope.command.kind();
         self.tell(index, kind, Some(&entry), about, id, text);
         Ok(())
@@ -291,21 +308,21 @@ fn is_end(touch: &Touch) -> bool {
 }
 
 /// What a change outside of plans says; `None`: nothing that explains anything.
-fn update_text(what: &str, by: &Actor, fields: &[FieldChange]) -> Option<String> {
+fn update_text(what: &str, by: &str, fields: &[FieldChange]) -> Option<String> {
     let mut parts = Vec::new();
     let asks = |word: &str| {
         let nested = field(fields, &format!("DesiredTransition.{word}")).is_some_and(|field| field.new == true);
         nested || field(fields, "DesiredTransition").is_some_and(|field| field.new[word] == true)
     };
     if asks("Migrate") {
-        parts.push(format!("{} asked to move {what}", words::actor(by)));
+        parts.push(format!("{by} asked to move {what}"));
     }
     if asks("Reschedule") || asks("ForceReschedule") {
-        parts.push(format!("{} asked to replace {what}", words::actor(by)));
+        parts.push(format!("{by} asked to replace {what}"));
     }
     if let Some(status) = text_field(fields, "ClientStatus") {
         let note = text_field(fields, "ClientDescription").map(|note| format!(" ({note})")).unwrap_or_default();
-        parts.push(format!("{} reported that {what} is {status}{note}", words::actor(by)));
+        parts.push(format!("{by} reported that {what} is {status}{note}"));
     }
     let healthy = field(fields, "DeploymentStatus.Healthy").map(|field| &field.new);
     let healthy = healthy.or_else(|| field(fields, "DeploymentStatus").map(|field| &field.new["Healthy"]));

@@ -1,4 +1,6 @@
-//! The words of an explanation. What is said, and in which order, is decided in `chain`.
+//! The words of an explanation, and which of them a caller is not told. What is said, and in which order, is decided in `chain`.
+
+use std::sync::Arc;
 
 use songline_commands::{Actor, Command};
 use songline_model::{
@@ -7,6 +9,12 @@ use songline_model::{
 use songline_projections::State;
 
 use super::chain::{About, Step};
+use crate::http::shown::Shown;
+
+/// What stands in the place of something that happened to a node, for callers who may not read nodes.
+const HIDDEN_NODE: &str = "a node changed (shown to callers with node:read)";
+/// The same for jobs of namespaces that the caller may not read.
+const HIDDEN_JOB: &str = "a job of another namespace changed (shown to callers with read-job there)";
 
 /// The beginning of an id, as listings show it.
 pub(super) fn short(id: impl std::fmt::Display) -> String {
@@ -22,10 +30,14 @@ pub(super) fn sentence(step: &Step) -> String {
 }
 
 /// How an allocation is.
-pub(super) fn summary(alloc: &Allocation, is_there: bool) -> String {
+pub(super) fn summary(alloc: &Allocation, is_there: bool, shown: &Shown) -> String {
+    let node = match alloc.node_id {
+        Some(id) if !shown.nodes() => short(id),
+        Some(_) | None => alloc.node_name.to_string(),
+    };
     let what = format!("alloc {} ({}) of job {}", short(alloc.id), alloc.name, alloc.job_id.as_str());
     if !is_there {
-        return format!("{what} is gone; it was last {} on node {}.", alloc.client_status, alloc.node_name);
+        return format!("{what} is gone; it was last {} on node {node}.", alloc.client_status);
     }
     let how = match (alloc.desired_status, alloc.client_status) {
         (AllocDesiredStatus::Run, AllocClientStatus::Running) => "is running".to_owned(),
@@ -37,39 +49,132 @@ pub(super) fn summary(alloc: &Allocation, is_there: bool) -> String {
         },
     };
     let replaced = alloc.next_allocation.map(|next| format!("; alloc {} replaces it", short(next))).unwrap_or_default();
-    format!("{what} {how} on node {}{replaced}.", alloc.node_name)
+    format!("{what} {how} on node {node}{replaced}.")
 }
 
-/// Who did it.
-pub(super) fn actor(actor: &Actor) -> String {
-    match actor {
-        Actor::Anonymous => "somebody without a token".to_owned(),
-        Actor::Accessor(id) => format!("the holder of token {id}"),
-        Actor::Node(id) => format!("node {}", short(id)),
-        Actor::Workload(name) => format!("workload {name}"),
-        Actor::Leader(name) => format!("the leader ({name})"),
+/// Names things for one caller, by one state.
+pub(super) struct Words {
+    /// The state that names are taken from.
+    pub(super) view: Arc<State>,
+    /// What the caller is shown.
+    pub(super) shown: Shown,
+}
+
+impl Words {
+    /// Who did it.
+    pub(super) fn actor(&self, actor: &Actor) -> String {
+        match actor {
+            Actor::Anonymous => "somebody without a token".to_owned(),
+            Actor::Accessor(id) if !self.shown.token(id) => "the holder of a token".to_owned(),
+            Actor::Accessor(id) => format!("the holder of token {id}"),
+            Actor::Node(id) => format!("node {}", short(id)),
+            Actor::Workload(name) => format!("workload {name}"),
+            Actor::Leader(name) => format!("the leader ({name})"),
+        }
     }
-}
 
-/// A node by name, if the state knows it.
-pub(super) fn node(view: &State, id: NodeId) -> String {
-    match view.node(id) {
-        Some(node) => format!("node {} ({})", node.name, short(id)),
-        None => format!("node {}", short(id)),
+    /// A node, by name if the state knows it and the caller may.
+    pub(super) fn node(&self, id: NodeId) -> String {
+        match self.view.node(id).filter(|_| self.shown.nodes()) {
+            Some(node) => format!("node {} ({})", node.name, short(id)),
+            None => format!("node {}", short(id)),
+        }
     }
-}
 
-/// An allocation by name, if the state knows it.
-pub(super) fn alloc(view: &State, id: AllocId) -> String {
-    match view.alloc(id) {
-        Some(alloc) => format!("alloc {} ({})", short(id), alloc.name),
-        None => format!("alloc {}", short(id)),
+    /// An allocation by name, if the state knows it.
+    pub(super) fn alloc(&self, id: AllocId) -> String {
+        match self.view.alloc(id) {
+            Some(alloc) => format!("alloc {} ({})", short(id), alloc.name),
+            None => format!("alloc {}", short(id)),
+        }
+    }
+
+    /// What is told instead of a command that is about something the caller may not read. `None`: the caller may.
+    pub(super) fn hidden(&self, command: &Command) -> Option<(About, &'static str)> {
+        if self.shown.command(command.kind()).is_empty() {
+            return Some((About::Node, HIDDEN_NODE));
+        }
+        let job = match command {
+            Command::JobRegister(cmd) => cmd.job.key(),
+            Command::JobDeregister(cmd) => cmd.job.clone(),
+            _ => return None,
+        };
+        (!self.shown.jobs_in(&job.namespace)).then_some((About::Job, HIDDEN_JOB))
+    }
+
+    /// What an entry did that led to evaluations of a job: what it is about, that thing's id, and a sentence.
+    pub(super) fn command(&self, job: &JobKey, by: &Actor, command: &Command) -> (About, String, String) {
+        let who = self.actor(by);
+        match command {
+            Command::NodeUpdateStatus(cmd) => {
+                let what = self.node(cmd.node_id);
+                let missed = matches!(by, Actor::Leader(_)) && matches!(cmd.status, NodeStatus::Down | NodeStatus::Disconnected);
+                let note = cmd.event.as_ref().map(|event| format!(" ({})", event.message)).unwrap_or_default();
+                let text = if missed {
+                    format!("{what} missed its heartbeat and was marked {}", cmd.status)
+                } else {
+                    format!("{what} became {}{note}", cmd.status)
+                };
+                (About::Node, cmd.node_id.to_string(), text)
+            }
+            Command::NodeRegister(cmd) => {
+                (About::Node, cmd.node.id.to_string(), format!("node {} ({}) registered", cmd.node.name, short(cmd.node.id)))
+            }
+            Command::NodeUpdateDrain(cmd) => {
+                let verb = if cmd.drain_strategy.is_some() { "began to drain" } else { "called off the drain of" };
+                (About::Node, cmd.node_id.to_string(), format!("{who} {verb} {}", self.node(cmd.node_id)))
+            }
+            Command::NodeUpdateEligibility(cmd) => {
+                (About::Node, cmd.node_id.to_string(), format!("{who} made {} {}", self.node(cmd.node_id), cmd.eligibility))
+            }
+            Command::NodeDeregister(cmd) => (About::Node, cmd.node_id.to_string(), format!("{who} removed {}", self.node(cmd.node_id))),
+            Command::JobRegister(cmd) => (
+                About::Job,
+                cmd.job.id.to_string(),
+                format!("{who} registered job {} in namespace {}", cmd.job.id.as_str(), cmd.job.namespace.as_str()),
+            ),
+            Command::JobDeregister(cmd) => {
+                let verb = if cmd.purge { "purged" } else { "stopped" };
+                (About::Job, cmd.job.id.to_string(), format!("{who} {verb} job {}", cmd.job.id.as_str()))
+            }
+            Command::AllocUpdateDesiredTransition(cmd) => {
+                let moved: Vec<AllocId> = cmd.allocs.keys().copied().filter(|id| self.is_of(*id, job)).collect();
+                let named: Vec<String> = moved.iter().take(LISTED_MAX).map(|id| self.alloc(*id)).collect();
+                let more = if moved.len() > LISTED_MAX { format!(" and {} more", moved.len() - LISTED_MAX) } else { String::new() };
+                (About::Allocation, String::new(), format!("{who} asked to move or replace {}{more}", named.join(", ")))
+            }
+            Command::AllocClientUpdate(cmd) => {
+                let over = cmd.allocs.iter().filter(|update| update.client_status.is_terminal() && self.is_of(update.id, job));
+                let over: Vec<String> =
+                    over.take(LISTED_MAX).map(|update| format!("{} is {}", self.alloc(update.id), update.client_status)).collect();
+                let text = match over.as_slice() {
+                    [] => "nodes reported how their allocs fare".to_owned(),
+                    over => format!("nodes reported that {}", over.join(", ")),
+                };
+                (About::Allocation, String::new(), text)
+            }
+            Command::DeploymentStatusUpdate(cmd) => {
+                let id = cmd.update.deployment_id;
+                let text = format!("deployment {} became {} ({})", short(id), cmd.update.status, cmd.update.status_description);
+                (About::Deployment, id.to_string(), text)
+            }
+            other => (About::Command, String::new(), format!("{who} wrote {}", other.kind().name())),
+        }
+    }
+
+    fn is_of(&self, id: AllocId, job: &JobKey) -> bool {
+        self.view.alloc(id).is_some_and(|alloc| alloc.job_id == job.id && alloc.namespace == job.namespace)
     }
 }
 
 /// An evaluation that was made.
 pub(super) fn made_evaluation(eval: &Evaluation) -> String {
     format!("evaluation {} ({}) of job {} was made {}", short(eval.id), eval.triggered_by, eval.job_id.as_str(), why(eval.triggered_by))
+}
+
+/// An evaluation of a job that the caller may not read.
+pub(super) fn hidden_evaluation(id: EvalId) -> String {
+    format!("evaluation {} is of a job of another namespace (shown to callers with read-job there)", short(id))
 }
 
 fn why(trigger: EvalTrigger) -> &'static str {
@@ -92,70 +197,6 @@ fn why(trigger: EvalTrigger) -> &'static str {
         EvalTrigger::MaxDisconnectTimeout => "because a node was away for too long",
         EvalTrigger::Reconnect => "because a node came back",
     }
-}
-
-/// What an entry did that led to evaluations of a job.
-pub(super) fn command(view: &State, job: &JobKey, by: &Actor, command: &Command) -> (About, String, String) {
-    let who = actor(by);
-    match command {
-        Command::NodeUpdateStatus(cmd) => {
-            let what = node(view, cmd.node_id);
-            let missed = matches!(by, Actor::Leader(_)) && matches!(cmd.status, NodeStatus::Down | NodeStatus::Disconnected);
-            let note = cmd.event.as_ref().map(|event| format!(" ({})", event.message)).unwrap_or_default();
-            let text = if missed {
-                format!("{what} missed its heartbeat and was marked {}", cmd.status)
-            } else {
-                format!("{what} became {}{note}", cmd.status)
-            };
-            (About::Node, cmd.node_id.to_string(), text)
-        }
-        Command::NodeRegister(cmd) => {
-            (About::Node, cmd.node.id.to_string(), format!("node {} ({}) registered", cmd.node.name, short(cmd.node.id)))
-        }
-        Command::NodeUpdateDrain(cmd) => {
-            let verb = if cmd.drain_strategy.is_some() { "began to drain" } else { "called off the drain of" };
-            (About::Node, cmd.node_id.to_string(), format!("{who} {verb} {}", node(view, cmd.node_id)))
-        }
-        Command::NodeUpdateEligibility(cmd) => {
-            (About::Node, cmd.node_id.to_string(), format!("{who} made {} {}", node(view, cmd.node_id), cmd.eligibility))
-        }
-        Command::NodeDeregister(cmd) => (About::Node, cmd.node_id.to_string(), format!("{who} removed {}", node(view, cmd.node_id))),
-        Command::JobRegister(cmd) => (
-            About::Job,
-            cmd.job.id.to_string(),
-            format!("{who} registered job {} in namespace {}", cmd.job.id.as_str(), cmd.job.namespace.as_str()),
-        ),
-        Command::JobDeregister(cmd) => {
-            let verb = if cmd.purge { "purged" } else { "stopped" };
-            (About::Job, cmd.job.id.to_string(), format!("{who} {verb} job {}", cmd.job.id.as_str()))
-        }
-        Command::AllocUpdateDesiredTransition(cmd) => {
-            let moved: Vec<AllocId> = cmd.allocs.keys().copied().filter(|id| is_of(view, *id, job)).collect();
-            let named: Vec<String> = moved.iter().take(LISTED_MAX).map(|id| alloc(view, *id)).collect();
-            let more = if moved.len() > LISTED_MAX { format!(" and {} more", moved.len() - LISTED_MAX) } else { String::new() };
-            (About::Allocation, String::new(), format!("{who} asked to move or replace {}{more}", named.join(", ")))
-        }
-        Command::AllocClientUpdate(cmd) => {
-            let over = cmd.allocs.iter().filter(|update| update.client_status.is_terminal() && is_of(view, update.id, job));
-            let over: Vec<String> =
-                over.take(LISTED_MAX).map(|update| format!("{} is {}", alloc(view, update.id), update.client_status)).collect();
-            let text = match over.as_slice() {
-                [] => "nodes reported how their allocs fare".to_owned(),
-                over => format!("nodes reported that {}", over.join(", ")),
-            };
-            (About::Allocation, String::new(), text)
-        }
-        Command::DeploymentStatusUpdate(cmd) => {
-            let id = cmd.update.deployment_id;
-            let text = format!("deployment {} became {} ({})", short(id), cmd.update.status, cmd.update.status_description);
-            (About::Deployment, id.to_string(), text)
-        }
-        other => (About::Command, String::new(), format!("{who} wrote {}", other.kind().name())),
-    }
-}
-
-fn is_of(view: &State, id: AllocId, job: &JobKey) -> bool {
-    view.alloc(id).is_some_and(|alloc| alloc.job_id == job.id && alloc.namespace == job.namespace)
 }
 
 /// How many allocations a sentence names.

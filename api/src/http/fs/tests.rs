@@ -1,5 +1,7 @@
 //! Frames, plain bytes, heartbeats and errors of file streams.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +10,7 @@ use songline_rpc::{RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{HEARTBEAT, frame_stream, media_type};
+use super::{HEARTBEAT, RECHECK, frame_stream, media_type};
 
 fn piece(text: &'static str, offset: i64) -> StreamFrame {
     StreamFrame { offset, data: Bytes::from_static(text.as_bytes()), file: "alloc/logs/t.stdout.0".into(), ..StreamFrame::default() }
@@ -21,7 +23,7 @@ async fn body(frames: Vec<Result<StreamFrame, RpcError>>, plain: bool) -> String
         to.send(frame).await.expect("has room");
     }
     drop(to);
-    let pieces = frame_stream(from, plain, CancellationToken::new()).map(|piece| piece.expect("never fails"));
+    let pieces = frame_stream(from, plain, CancellationToken::new(), || true).map(|piece| piece.expect("never fails"));
     pieces.fold(String::new(), async |text, piece| text + &String::from_utf8_lossy(&piece)).await
 }
 
@@ -50,8 +52,26 @@ async fn a_quiet_stream_beats_unless_it_is_plain() {
             tokio::time::sleep(2 * HEARTBEAT + Duration::from_millis(1)).await;
             end.cancel();
         });
-        let seen: Vec<Bytes> = frame_stream(from, plain, shutdown).map(|piece| piece.expect("never fails")).collect().await;
+        let seen: Vec<Bytes> = frame_stream(from, plain, shutdown, || true).map(|piece| piece.expect("never fails")).collect().await;
         assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
+    for plain in [false, true] {
+        let (to, from) = mpsc::channel(8);
+        to.send(Ok(piece("one", 3))).await.expect("has room");
+        let may = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&may);
+        let mut pieces = Box::pin(frame_stream(from, plain, CancellationToken::new(), move || asked.load(Ordering::Relaxed)));
+        assert!(pieces.next().await.is_some());
+        may.store(false, Ordering::Relaxed);
+        let began = tokio::time::Instant::now();
+        // Frames go on coming.
+        to.send(Ok(piece("two", 6))).await.expect("has room");
+        while pieces.next().await.is_some() {}
+        assert!(began.elapsed() <= RECHECK, "{:?}", began.elapsed());
     }
 }
 

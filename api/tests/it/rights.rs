@@ -1,0 +1,384 @@
+//! Rights that hold when the object by which something is asked for is gone, and what answers about the past tell to whom.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use expect_test::{Expect, expect};
+use serde_json::Value;
+use songline_api::Server;
+use songline_commands::{
+    Actor, ApplyPlan, Cause, Command, DeleteEvals, EvalChoice, ReapEvals, RegisterJob, SetDesiredTransitions, SetSchedulerConfig, Slice,
+    UpdateEvals, UpdateNodeStatus,
+};
+use songline_model::{
+    AllocClientStatus, AllocId, Allocation, DesiredTransition, EvalId, EvalTrigger, Evaluation, NodeEvent, NodeStatus, PreemptAlloc,
+    SchedulerConfiguration, StopAlloc,
+};
+
+use crate::server::{Memory, answer, text};
+use crate::world::{
+    ALLOC, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, NODE, OF_API, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, ask, identity, token_with, told,
+    world,
+};
+
+const READS: &str = "namespace \"default\" { policy = \"read\" }";
+const READS_BOTH: &str = "namespace \"default\" { policy = \"read\" } namespace \"other\" { policy = \"read\" }";
+
+/// The ids of the rows of an answer.
+async fn ids(server: &Arc<Memory>, secret: &str, target: &str) -> String {
+    let (status, body) = ask(server, secret, &format!("GET {target}")).await;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap_or_default();
+    let ids: Vec<&str> = rows.iter().filter_map(|row| row["ID"].as_str()).map(|id| &id[..8]).collect();
+    if status.is_success() { format!("200 {}", ids.join(" ")) } else { format!("{} {body}", status.as_u16()) }
+}
+
+#[tokio::test]
+async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_own_namespace() {
+    let server = world().await;
+    let (here, both) = (token_with(&server, 7, READS), token_with(&server, 8, READS_BOTH));
+    for target in [format!("/v1/evaluation/{GONE_EVAL}/allocations"), format!("/v1/deployment/allocations/{GONE_DEPLOYMENT}")] {
+        for namespace in ["default", "*"] {
+            let target = format!("{target}?namespace={namespace}");
+            assert_eq!(ids(&server, &here, &target).await, "200 ", "{target}");
+            assert_eq!(ids(&server, &both, &target).await, "200 a2a2a2a2", "{target}");
+        }
+        assert_eq!(ids(&server, &here, &format!("{target}?namespace=other")).await, "403 Permission denied");
+    }
+    // While it is there, it says itself whose they are.
+    let target = format!("/v1/deployment/allocations/{OTHER_DEPLOYMENT}");
+    assert_eq!(ids(&server, &here, &target).await, "403 Permission denied");
+}
+
+#[tokio::test]
+async fn a_query_that_waits_for_allocations_shows_nothing_more_when_their_evaluation_goes() {
+    let server = world().await;
+    let here = token_with(&server, 7, READS);
+    let view = server.view();
+    let eval = view.evals_of_job("default", "web").next().expect("is there").id;
+    let index = view.table_index(songline_projections::Table::Allocs);
+    let before = server.watches().waiting();
+    let (other, secret) = (Arc::clone(&server), here.clone());
+    let target = format!("/v1/evaluation/{eval}/allocations?index={index}");
+    let query = tokio::spawn(async move { ids(&other, &secret, &target).await });
+    while server.watches().waiting() == before {
+        tokio::task::yield_now().await;
+    }
+    server.run(ReapEvals { evals: vec![eval], ..ReapEvals::default() });
+    // An alloc of another namespace that says to be of the evaluation: that is gone, so nothing but the alloc tells whose it is.
+    let stray = Allocation { eval_id: Some(eval), ..Allocation::clone(view.alloc(OTHER_ALLOC).expect("is there")) };
+    server.run(ApplyPlan { updated: vec![stray.into()], ..ApplyPlan::default() });
+    assert_eq!(query.await.expect("answers"), "200 02020202 05050505");
+}
+
+#[tokio::test]
+async fn history_and_explanations_of_what_is_deleted_stay_in_its_namespace() {
+    let server = world().await;
+    server.run(ReapEvals { allocs: vec![OTHER_ALLOC], ..ReapEvals::default() });
+    let (here, both) = (token_with(&server, 7, READS), token_with(&server, 8, READS_BOTH));
+    let targets = [
+        format!("/v1/history/evaluation/{GONE_EVAL}"),
+        format!("/v1/history/deployment/{GONE_DEPLOYMENT}"),
+        format!("/v1/history/allocation/{OTHER_ALLOC}"),
+        format!("/v1/explain/allocation/{OTHER_ALLOC}"),
+    ];
+    for target in targets {
+        for namespace in ["default", "*"] {
+            let status = ask(&server, &here, &format!("GET {target}?namespace={namespace}")).await.0;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{target}");
+        }
+        assert_eq!(ask(&server, &both, &format!("GET {target}?namespace=*")).await.0, StatusCode::OK, "{target}");
+    }
+}
+
+/// The holder of a token registers the job; its node falls silent, so its alloc is to move; then a job of the other namespace preempts it.
+fn eventful(server: &Memory, accessor: &str) {
+    let (leader, holder) = (Actor::Leader("test".into()), Actor::Accessor(accessor.into()));
+    let job = server.view().job("default", "web").cloned().expect("is there");
+    let eval = |id: u8, namespace: &str, triggered_by| Evaluation {
+        id: EvalId::from_bytes([id; 16]),
+        namespace: namespace.into(),
+        job_id: "web".into(),
+        triggered_by,
+        ..Evaluation::default()
+    };
+    let act = |actor: &Actor, cause: Option<Cause>, command: Command| {
+        let kind = command.kind().number();
+        Some(Cause { index: server.run_as(actor.clone(), cause, command), kind })
+    };
+    let by = |eval: u8| ApplyPlan { eval_id: EvalId::from_bytes([eval; 16]), ..ApplyPlan::default() };
+    let registered = Some(eval(0x11, "default", EvalTrigger::JobRegister));
+    act(&holder, None, RegisterJob { job: Arc::clone(&job), eval: registered, ..RegisterJob::default() }.into());
+    let placed = Allocation { eval_id: Some(EvalId::from_bytes([0x11; 16])), job: Some(job), ..alloc(server, ALLOC) };
+    act(&leader, None, ApplyPlan { updated: vec![Allocation { id: PLACED, ..placed }.into()], ..by(0x11) }.into());
+    let event = Some(NodeEvent { message: "disk is on fire".into(), ..NodeEvent::default() });
+    let silent = act(&holder, None, UpdateNodeStatus { node_id: NODE, status: NodeStatus::Down, event, updated_at: 1 }.into());
+    let noticed = act(&leader, silent, UpdateEvals { evals: vec![eval(0x12, "default", EvalTrigger::NodeUpdate)] }.into());
+    let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
+    act(&holder, silent, SetDesiredTransitions { allocs: [(PLACED, migrate)].into(), evals: Vec::new() }.into());
+    let lost = StopAlloc { id: PLACED, client_status: Some(AllocClientStatus::Lost), ..StopAlloc::default() };
+    act(&leader, noticed, ApplyPlan { stopped: vec![lost], ..by(0x12) }.into());
+    act(&holder, None, UpdateEvals { evals: vec![eval(0x13, "other", EvalTrigger::JobRegister)] }.into());
+    let preempted = PreemptAlloc { id: PLACED, preempted_by: OTHER_ALLOC, modify_time: 1 };
+    act(&leader, None, ApplyPlan { preempted: vec![preempted], ..by(0x13) }.into());
+}
+
+/// The alloc that all this happens to.
+const PLACED: AllocId = AllocId::from_bytes([6; 16]);
+
+fn alloc(server: &Memory, id: AllocId) -> Allocation {
+    Allocation::clone(server.view().alloc(id).expect("is there"))
+}
+
+async fn json(server: &Arc<Memory>, secret: &str, target: &str) -> Value {
+    let (status, body) = ask(server, secret, &format!("GET {target}")).await;
+    assert_eq!(status, StatusCode::OK, "{target}: {body}");
+    serde_json::from_str(&body).expect("is JSON")
+}
+
+/// An explanation: its summary, and each step with its sentence, without times and indexes.
+async fn explained(server: &Arc<Memory>, secret: &str, expected: Expect) {
+    let answer = json(server, secret, &format!("/v1/explain/allocation/{PLACED}")).await;
+    let mut shown = format!("{} NodeName {}\n", answer["Summary"].as_str().unwrap_or_default(), answer["NodeName"]);
+    let said = answer["Sentences"].as_array().into_iter().flatten().filter_map(|line| line.as_str()?.split_once("): "));
+    for (step, (_, said)) in answer["Steps"].as_array().into_iter().flatten().zip(said) {
+        assert!(said.trim_end_matches('.') == step["Text"], "{step} {said}");
+        let id: String = step["ID"].as_str().unwrap_or_default().chars().take(8).collect();
+        shown.push_str(&format!("{} {id:?} {} {}: {said}\n", step["About"], step["Command"], step["Actor"]));
+    }
+    expected.assert_eq(&shown.replace('"', ""));
+}
+
+#[tokio::test]
+async fn an_explanation_names_nodes_tokens_and_other_namespaces_to_callers_who_may_read_them() {
+    let server = world().await;
+    let here = token_with(&server, 7, READS);
+    let nodes = token_with(&server, 8, &format!("{READS_BOTH} node {{ policy = \"read\" }}"));
+    eventful(&server, &nodes);
+    explained(&server, &here, expect![[r#"
+        alloc 06060606 (web.g[0]) of job web was stopped (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2) and is lost on node 01010101. NodeName 
+        job web JobRegister token: the holder of a token registered job web in namespace default.
+        evaluation 11111111 JobRegister token: evaluation 11111111 (job-register) of job web was made because the job was registered.
+        plan 11111111 ApplyPlanResults leader:test: the plan of evaluation 11111111 placed alloc 06060606 (web.g[0]) on node 01010101.
+        node   null: a node changed (shown to callers with node:read).
+        evaluation 12121212 EvalUpdate leader:test: evaluation 12121212 (node-update) of job web was made because a node changed.
+        allocation 06060606 AllocUpdateDesiredTransition token: the holder of a token asked to move alloc 06060606 (web.g[0]).
+        plan 12121212 ApplyPlanResults leader:test: the plan of evaluation 12121212 stopped alloc 06060606 (web.g[0]) and took it for lost.
+        evaluation 13131313  null: evaluation 13131313 is of a job of another namespace (shown to callers with read-job there).
+        plan 13131313 ApplyPlanResults leader:test: the plan of evaluation 13131313 stopped alloc 06060606 (web.g[0]) (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2).
+    "#]]).await;
+    // Whose token it was knows that anyhow.
+    explained(&server, &nodes, expect![[r#"
+        alloc 06060606 (web.g[0]) of job web was stopped (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2) and is lost on node stable. NodeName stable
+        job web JobRegister token:08080808-0808-0808-0808-080808080808: the holder of token 08080808-0808-0808-0808-080808080808 registered job web in namespace default.
+        evaluation 11111111 JobRegister token:08080808-0808-0808-0808-080808080808: evaluation 11111111 (job-register) of job web was made because the job was registered.
+        plan 11111111 ApplyPlanResults leader:test: the plan of evaluation 11111111 placed alloc 06060606 (web.g[0]) on node stable (01010101).
+        node 01010101 NodeUpdateStatus token:08080808-0808-0808-0808-080808080808: node stable (01010101) became down (disk is on fire).
+        evaluation 12121212 EvalUpdate leader:test: evaluation 12121212 (node-update) of job web was made because a node changed.
+        allocation 06060606 AllocUpdateDesiredTransition token:08080808-0808-0808-0808-080808080808: the holder of token 08080808-0808-0808-0808-080808080808 asked to move alloc 06060606 (web.g[0]).
+        plan 12121212 ApplyPlanResults leader:test: the plan of evaluation 12121212 stopped alloc 06060606 (web.g[0]) and took it for lost.
+        evaluation 13131313 EvalUpdate token:08080808-0808-0808-0808-080808080808: evaluation 13131313 (job-register) of job web was made because the job was registered.
+        plan 13131313 ApplyPlanResults leader:test: the plan of evaluation 13131313 stopped alloc 06060606 (web.g[0]) (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2).
+    "#]]).await;
+    let all = MANAGEMENT.to_string();
+    let (of_owner, of_all) = (
+        json(&server, &nodes, &format!("/v1/explain/allocation/{PLACED}")).await,
+        json(&server, &all, &format!("/v1/explain/allocation/{PLACED}")).await,
+    );
+    assert_eq!(of_owner, of_all);
+}
+
+/// The history of an object: each change with its command, actor and cause, and the fields about nodes.
+async fn history(server: &Arc<Memory>, secret: &str, object: &str) -> String {
+    let changes = json(server, secret, &format!("/v1/history/{object}?order=oldest")).await;
+    let mut shown = String::new();
+    for change in changes.as_array().into_iter().flatten() {
+        let named = change["Diff"].as_array().into_iter().flatten().filter(|field| field["Path"] == "NodeName");
+        let named: String = named.map(|field| format!(" NodeName {}", field["New"])).collect();
+        shown.push_str(&format!("{} by {} for {}{named}\n", change["Command"], change["Actor"], change["Cause"]["Command"]));
+    }
+    shown.replace('"', "")
+}
+
+#[tokio::test]
+async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
+    let server = world().await;
+    let here = token_with(&server, 7, READS);
+    let nodes = token_with(&server, 8, &format!("{READS} node {{ policy = \"read\" }}"));
+    let all = MANAGEMENT.to_string();
+    eventful(&server, &nodes);
+    let mut shown = String::new();
+    for object in [format!("allocation/{PLACED}"), "evaluation/12121212-1212-1212-1212-121212121212".to_owned(), "job/web".to_owned()] {
+        for (who, secret) in [("who reads jobs", &here), ("who reads nodes", &nodes), ("management", &all)] {
+            shown.push_str(&format!("{object} for {who}\n{}", history(&server, secret, &object).await));
+        }
+    }
+    expect![[r#"
+        allocation/06060606-0606-0606-0606-060606060606 for who reads jobs
+        ApplyPlanResults by leader:test for null
+        AllocUpdateDesiredTransition by token for 
+        ApplyPlanResults by leader:test for EvalUpdate
+        ApplyPlanResults by leader:test for null
+        allocation/06060606-0606-0606-0606-060606060606 for who reads nodes
+        ApplyPlanResults by leader:test for null NodeName stable
+        AllocUpdateDesiredTransition by token:08080808-0808-0808-0808-080808080808 for NodeUpdateStatus
+        ApplyPlanResults by leader:test for EvalUpdate
+        ApplyPlanResults by leader:test for null
+        allocation/06060606-0606-0606-0606-060606060606 for management
+        ApplyPlanResults by leader:test for null NodeName stable
+        AllocUpdateDesiredTransition by token:08080808-0808-0808-0808-080808080808 for NodeUpdateStatus
+        ApplyPlanResults by leader:test for EvalUpdate
+        ApplyPlanResults by leader:test for null
+        evaluation/12121212-1212-1212-1212-121212121212 for who reads jobs
+        EvalUpdate by leader:test for 
+        evaluation/12121212-1212-1212-1212-121212121212 for who reads nodes
+        EvalUpdate by leader:test for NodeUpdateStatus
+        evaluation/12121212-1212-1212-1212-121212121212 for management
+        EvalUpdate by leader:test for NodeUpdateStatus
+        job/web for who reads jobs
+        JobRegister by token for null
+        ApplyPlanResults by leader:test for null
+        JobRegister by token for null
+        job/web for who reads nodes
+        JobRegister by token for null
+        ApplyPlanResults by leader:test for null
+        JobRegister by token:08080808-0808-0808-0808-080808080808 for null
+        job/web for management
+        JobRegister by token:eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee for null
+        ApplyPlanResults by leader:test for null
+        JobRegister by token:08080808-0808-0808-0808-080808080808 for null
+    "#]]
+    .assert_eq(&shown);
+    // A node's own history is for who may read nodes, and tokens are not named in it either.
+    let of_node = format!("node/{NODE}");
+    assert_eq!(told(&server, &here, &format!("GET /v1/history/{of_node}")).await, "403 Permission denied");
+    let reads_nodes = token_with(&server, 9, "node { policy = \"read\" }");
+    expect![[r#"
+        NodeRegister by leader:test for null
+        AllocClientUpdate by leader:test for null
+        NodeUpdateStatus by token for null
+    "#]]
+    .assert_eq(&history(&server, &reads_nodes, &of_node).await);
+}
+
+#[tokio::test]
+async fn the_audit_is_for_management_tokens_alone() {
+    let server = world().await;
+    eventful(&server, &MANAGEMENT.to_string());
+    let everything =
+        "namespace \"*\" { policy = \"write\" } node { policy = \"write\" } agent { policy = \"write\" } operator { policy = \"write\" }";
+    let strong = token_with(&server, 7, everything);
+    assert_eq!(told(&server, &strong, "GET /v1/audit").await, "403 Permission denied");
+    let rows = json(&server, &MANAGEMENT.to_string(), "/v1/audit?filter=Command==NodeUpdateStatus").await;
+    assert_eq!(rows[0]["Actor"], format!("token:{MANAGEMENT}"));
+}
+
+#[tokio::test]
+async fn long_work_names_tokens_to_callers_who_may_read_them() {
+    let server = world().await;
+    let holder = Actor::Accessor("3c9f1e00-0000-4000-8000-000000000001".into());
+    let config = SchedulerConfiguration { pause_eval_broker: true, ..SchedulerConfiguration::default() };
+    server.run(SetSchedulerConfig { config, cas: None });
+    let choice = EvalChoice::Filter("Status == none".into());
+    server.run_as(holder, None, DeleteEvals { choice, slice: Slice::of_rows(1) }.into());
+    let operator = token_with(&server, 7, "operator { policy = \"read\" }");
+    let all = MANAGEMENT.to_string();
+    let actors = [&operator, &all].map(|secret| json(&server, secret, "/v1/operator/pending-work"));
+    let [seen, whole] = actors;
+    assert_eq!(seen.await[0]["Actor"], "token");
+    assert_eq!(whole.await[0]["Actor"], "token:3c9f1e00-0000-4000-8000-000000000001");
+}
+
+#[tokio::test]
+async fn the_identity_of_a_task_opens_its_own_variables_until_its_allocation_is_over() {
+    let server = world().await;
+    let all = MANAGEMENT.to_string();
+    for path in ["nomad/jobs/web", "nomad/jobs/api"] {
+        let answer = told(&server, &all, &format!("PUT /v1/var/{path} {{\"Items\": {{\"k\": \"v\"}}}}")).await;
+        assert!(answer.starts_with("200 "), "{answer}");
+    }
+    let mut shown = String::new();
+    for (who, alloc) in [("web", ALLOC), ("api", OF_API), ("over", OVER), ("other", OTHER_ALLOC)] {
+        let secret = identity(&server, alloc);
+        for target in ["/v1/var/nomad/jobs/web", "/v1/var/nomad/jobs/web?namespace=other", "/v1/var/nomad/jobs/api", "/v1/services"] {
+            let status = ask(&server, &secret, &format!("GET {target}")).await.0;
+            shown.push_str(&format!("{who} GET {target} {}\n", status.as_u16()));
+        }
+    }
+    expect![[r#"
+        web GET /v1/var/nomad/jobs/web 200
+        web GET /v1/var/nomad/jobs/web?namespace=other 403
+        web GET /v1/var/nomad/jobs/api 403
+        web GET /v1/services 200
+        api GET /v1/var/nomad/jobs/web 403
+        api GET /v1/var/nomad/jobs/web?namespace=other 403
+        api GET /v1/var/nomad/jobs/api 200
+        api GET /v1/services 200
+        over GET /v1/var/nomad/jobs/web 403
+        over GET /v1/var/nomad/jobs/web?namespace=other 403
+        over GET /v1/var/nomad/jobs/api 403
+        over GET /v1/services 403
+        other GET /v1/var/nomad/jobs/web 403
+        other GET /v1/var/nomad/jobs/web?namespace=other 404
+        other GET /v1/var/nomad/jobs/api 403
+        other GET /v1/services 200
+    "#]]
+    .assert_eq(&shown);
+}
+
+/// A request with an idempotency key.
+async fn keyed(server: &Arc<Memory>, secret: &str, method_and_path: &str, body: &str) -> (u16, Value) {
+    let token = if secret.is_empty() { String::new() } else { format!("[x-nomad-token: {secret}] ") };
+    let response = answer(server, &format!("{method_and_path} {token}[idempotency-key: deploy-1] {body}")).await;
+    let status = response.status().as_u16();
+    let body = text(response).await;
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+#[tokio::test]
+async fn an_idempotency_key_of_another_caller_does_not_give_his_one_time_token() {
+    let server = world().await;
+    let (all, weak) = (MANAGEMENT.to_string(), token_with(&server, 7, READS));
+    let (status, made) = keyed(&server, &all, "PUT /v1/acl/token/onetime", "").await;
+    assert_eq!(status, 200, "{made}");
+    let (again, repeated) = keyed(&server, &all, "PUT /v1/acl/token/onetime", "").await;
+    assert_eq!((again, &repeated), (200, &made), "a retry gets the first answer");
+    let (status, stolen) = keyed(&server, &weak, "PUT /v1/acl/token/onetime", "").await;
+    assert_eq!(status, 409, "{stolen}");
+}
+
+#[tokio::test]
+async fn a_one_time_token_is_exchanged_once_whatever_key_comes_with_it() {
+    let server = world().await;
+    let (_, made) = keyed(&server, &MANAGEMENT.to_string(), "PUT /v1/acl/token/onetime", "").await;
+    let body = format!("{{\"OneTimeSecretID\": {}}}", made["OneTimeToken"]["OneTimeSecretID"]);
+    let (status, token) = keyed(&server, "", "POST /v1/acl/token/onetime/exchange", &body).await;
+    assert_eq!((status, &token["Token"]["SecretID"]), (200, &Value::String(MANAGEMENT.to_string())));
+    assert_eq!(keyed(&server, "", "POST /v1/acl/token/onetime/exchange", &body).await, (403, "Permission denied".into()));
+}
+
+#[tokio::test]
+async fn a_bootstrap_that_is_repeated_under_its_key_does_not_tell_the_secret_again() {
+    let server = Memory::guarded().remembering();
+    let (status, first) = keyed(&server, "", "PUT /v1/acl/bootstrap", "").await;
+    assert_eq!(status, 200, "{first}");
+    let (status, again) = keyed(&server, "", "PUT /v1/acl/bootstrap", "").await;
+    assert_eq!((status, again), (400, "ACL bootstrap already done (reset index: 2)".into()));
+}
+
+#[tokio::test]
+async fn a_tokens_secret_is_not_made_of_the_idempotency_key() {
+    let body = "{\"Name\": \"ci\", \"Type\": \"management\"}";
+    let mut secrets = Vec::new();
+    for others in 0..2 {
+        let server = world().await;
+        // Two clusters whose random ids differ.
+        for _ in 0..others {
+            server.fresh_uuid();
+        }
+        let (status, made) = keyed(&server, &MANAGEMENT.to_string(), "POST /v1/acl/token", body).await;
+        assert_eq!(status, 200, "{made}");
+        assert_eq!(keyed(&server, &MANAGEMENT.to_string(), "POST /v1/acl/token", body).await.1, made, "a retry gets the first answer");
+        secrets.push(made["SecretID"].clone());
+    }
+    assert_ne!(secrets[0], secrets[1], "who knows key and request could make the secret himself");
+}
