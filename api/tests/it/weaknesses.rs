@@ -1,12 +1,18 @@
-//! What the reference lets through and we do not, each under a name of its own. Some are shown elsewhere: nodes' secrets and streams in
-//! `callers`, secrets of volumes in `csi`, of auth methods and logins in their files, and what routes need in `matrix`.
+//! What the reference lets through and we do not, each test under the number that the weakness has in `tests/tidy/defects.txt`. Some are shown
+//! elsewhere: nodes' secrets and streams in `callers`, auth methods and logins in their files, and what routes need in `matrix`.
 
+use std::sync::Arc;
+
+use axum::http::StatusCode;
 use expect_test::expect;
+use songline_api::Server;
 
-use crate::acl::{check, guarded};
+use crate::acl::{ALL, check, guarded};
+use crate::server::{Memory, answer, text};
+use crate::world::{ALLOC, MANAGEMENT, OF_API, OTHER_ALLOC, VOLUME, ask, bound_policy, identity, rules, token_with, told, world};
 
 #[tokio::test]
-async fn an_update_of_a_token_keeps_its_end() {
+async fn defect_19_an_update_of_a_token_keeps_its_end() {
     let server = guarded().await;
     let update =
         r##"all PUT /v1/acl/token/#2 {"AccessorID": "#2", "Name": "b", "Type": "client", "Policies": ["x"], "ExpirationTTL": "1h0m0s"}"##;
@@ -40,7 +46,7 @@ async fn an_update_of_a_token_keeps_its_end() {
 }
 
 #[tokio::test]
-async fn an_expired_token_neither_reads_itself_nor_makes_one_time_tokens_nor_is_exchanged() {
+async fn defect_20_an_expired_token_neither_reads_itself_nor_makes_one_time_tokens_nor_is_exchanged() {
     let server = guarded().await;
     check(
         &server,
@@ -76,7 +82,7 @@ async fn an_expired_token_neither_reads_itself_nor_makes_one_time_tokens_nor_is_
 }
 
 #[tokio::test]
-async fn bodies_with_null_where_an_object_should_be_are_refused_and_the_connection_lives() {
+async fn defect_22_bodies_with_null_where_an_object_should_be_are_refused() {
     check(
         &guarded().await,
         r##"all POST /v1/acl/token {"Type": "client", "Roles": [null]}
@@ -99,7 +105,7 @@ async fn bodies_with_null_where_an_object_should_be_are_refused_and_the_connecti
 }
 
 #[tokio::test]
-async fn a_policy_of_a_namespace_is_one_of_all_its_workloads() {
+async fn defect_16_a_policy_of_a_namespace_is_one_of_all_its_workloads() {
     check(
         &guarded().await,
         r##"all PUT /v1/acl/policy/all {"Name": "all", "JobACL": {"Namespace": "default"}}
@@ -115,7 +121,7 @@ async fn a_policy_of_a_namespace_is_one_of_all_its_workloads() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_for_management_tokens_alone() {
+async fn defect_23_keys_are_listed_for_management_tokens_alone() {
     check(
         &guarded().await,
         "- GET /v1/operator/keyring/keys
@@ -131,7 +137,7 @@ async fn keys_are_listed_for_management_tokens_alone() {
 }
 
 #[tokio::test]
-async fn joining_needs_the_right_to_change_the_agent() {
+async fn defect_8_joining_needs_the_right_to_change_the_agent() {
     check(
         &guarded().await,
         "- PUT /v1/agent/join?address=127.0.0.1:1
@@ -147,7 +153,7 @@ async fn joining_needs_the_right_to_change_the_agent() {
 }
 
 #[tokio::test]
-async fn a_refused_restore_is_refused_whatever_its_body() {
+async fn defect_24_a_refused_restore_is_refused_whatever_its_body() {
     check(
         &guarded().await,
         "- PUT /v1/operator/snapshot no archive",
@@ -160,7 +166,7 @@ async fn a_refused_restore_is_refused_whatever_its_body() {
 }
 
 #[tokio::test]
-async fn a_volume_is_checked_in_its_own_namespace() {
+async fn defect_5_a_volume_is_checked_in_its_own_namespace() {
     check(
         &guarded().await,
         r##"all PUT /v1/namespace {"Name": "dev"}
@@ -184,51 +190,113 @@ async fn a_volume_is_checked_in_its_own_namespace() {
     .await;
 }
 
+/// A server with a variable, a job and its evaluation in `default`, and the same in `dev`, and a token that reads `dev`.
+async fn two_namespaces() -> (Arc<Memory>, String) {
+    let server = guarded().await;
+    let group = r#""TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]"#;
+    let rules = r#"namespace \"dev\" { policy = \"read\" variables { path \"web/s*\" { capabilities = [\"list\"] } } }"#;
+    for line in [
+        r#"PUT /v1/namespace {"Name": "dev"}"#.to_owned(),
+        "PUT /v1/operator/keyring/rotate".to_owned(),
+        r#"PUT /v1/var/web/secret {"Items": {"k": "v"}}"#.to_owned(),
+        r#"PUT /v1/var/web/shared?namespace=dev {"Items": {"k": "v"}}"#.to_owned(),
+        r#"PUT /v1/var/web/hidden?namespace=dev {"Items": {"k": "v"}}"#.to_owned(),
+        format!(r#"PUT /v1/jobs {{"Job": {{"ID": "web-here", {group}}}}}"#),
+        format!(r#"PUT /v1/jobs {{"Job": {{"ID": "web-dev", "Namespace": "dev", {group}}}}}"#),
+        format!(r#"PUT /v1/acl/policy/dev {{"Name": "dev", "Rules": "{rules}"}}"#),
+    ] {
+        let answer = ask(&server, ALL, &line).await;
+        assert!(answer.0.is_success(), "{line}: {answer:?}");
+    }
+    let token = ask(&server, ALL, r#"POST /v1/acl/token {"Type": "client", "Policies": ["dev"]}"#).await.1;
+    let token: serde_json::Value = serde_json::from_str(&token).expect("a token");
+    (server, token["SecretID"].as_str().expect("a secret").to_owned())
+}
+
+/// What a search finds.
+async fn found(server: &Arc<Memory>, secret: &str, route: &str, body: &str) -> String {
+    let (status, answer) = ask(server, secret, &format!("PUT {route} {body}")).await;
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or(answer.into());
+    format!("{} {}", status.as_u16(), answer["Matches"])
+}
+
 #[tokio::test]
-async fn a_search_over_all_namespaces_finds_what_the_caller_may_read() {
-    check(
-        &guarded().await,
-        r##"all PUT /v1/namespace {"Name": "dev"}
-        all PUT /v1/operator/keyring/rotate
-        all PUT /v1/var/web/secret {"Items": {"k": "v"}}
-        all PUT /v1/var/web/shared?namespace=dev {"Items": {"k": "v"}}
-        all PUT /v1/jobs {"Job": {"ID": "web-here", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}
-        all PUT /v1/jobs {"Job": {"ID": "web-dev", "Namespace": "dev", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}
-        all PUT /v1/acl/policy/dev {"Name": "dev", "Rules": "namespace \"dev\" { policy = \"read\" variables { path \"web/s*\" { capabilities = [\"list\"] } } }"}
-        all POST /v1/acl/token {"Type": "client", "Policies": ["dev"]}
-        #5 PUT /v1/search?namespace=* {"Prefix": "web", "Context": "jobs"}
-        #5 PUT /v1/search?namespace=* {"Prefix": "web", "Context": "vars"}
-        #5 PUT /v1/search?namespace=default {"Prefix": "web", "Context": "vars"}
-        #5 PUT /v1/search/fuzzy?namespace=* {"Text": "web", "Context": "jobs"}
-        #5 PUT /v1/search?namespace=* {"Prefix": "", "Context": "evals"}"##,
-        expect![[r##"
-            all PUT /v1/namespace {"Name": "dev"}
-                200 
-            all PUT /v1/operator/keyring/rotate
-                200 {"Key":{"KeyID":"09090909-0909-0909-0909-090909090909","Algorithm":"aes256-gcm","CreateTime":1,"CreateIndex":0,"ModifyIndex":0,"State":"active"},"Index":4}
-            all PUT /v1/var/web/secret {"Items": {"k": "v"}}
-                200 {"Namespace":"default","Path":"web/secret","CreateIndex":5,"CreateTime":1700000007000000000,"ModifyIndex":5,"ModifyTime":1700000007000000000,"Items":{"k":"v"}}
-            all PUT /v1/var/web/shared?namespace=dev {"Items": {"k": "v"}}
-                200 {"Namespace":"dev","Path":"web/shared","CreateIndex":6,"CreateTime":1700000010000000000,"ModifyIndex":6,"ModifyTime":1700000010000000000,"Items":{"k":"v"}}
-            all PUT /v1/jobs {"Job": {"ID": "web-here", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}
-                200 {"EvalID":"#2","EvalCreateIndex":7,"JobModifyIndex":7,"Warnings":"","Index":7,"LastContact":0,"KnownLeader":false,"NextToken":""}
-            all PUT /v1/jobs {"Job": {"ID": "web-dev", "Namespace": "dev", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}
-                200 {"EvalID":"#3","EvalCreateIndex":8,"JobModifyIndex":8,"Warnings":"","Index":8,"LastContact":0,"KnownLeader":false,"NextToken":""}
-            all PUT /v1/acl/policy/dev {"Name": "dev", "Rules": "namespace \"dev\" { policy = \"read\" variables { path \"web/s*\" { capabilities = [\"list\"] } } }"}
-                200 
-            all POST /v1/acl/token {"Type": "client", "Policies": ["dev"]}
-                200 {"ExpirationTTL":"","AccessorID":"#4","SecretID":"#5","Name":"","Type":"client","Policies":["dev"],"Roles":null,"Global":false,"Hash":"ON0asRYaz5a7RmTnn4R1p4lud8xfD1XyhH1JxQn2qxE=","CreateTime":"2023-11-14T22:13:43Z","ExpirationTime":null,"CreateIndex":10,"ModifyIndex":10}
-            #5 PUT /v1/search?namespace=* {"Prefix": "web", "Context": "jobs"}
-                200 {"Matches":{"jobs":["web-dev"]},"Truncations":{"jobs":false},"Index":8,"LastContact":0,"KnownLeader":true,"NextToken":""}
-            #5 PUT /v1/search?namespace=* {"Prefix": "web", "Context": "vars"}
-                200 {"Matches":{"vars":["web/shared"]},"Truncations":{"vars":false},"Index":6,"LastContact":0,"KnownLeader":true,"NextToken":""}
-            #5 PUT /v1/search?namespace=default {"Prefix": "web", "Context": "vars"}
-                200 {"Matches":{"vars":["web/shared"]},"Truncations":{"vars":false},"Index":6,"LastContact":0,"KnownLeader":true,"NextToken":""}
-            #5 PUT /v1/search/fuzzy?namespace=* {"Text": "web", "Context": "jobs"}
-                200 {"Matches":{"jobs":[{"ID":"web-dev","Scope":["dev","web-dev"]}]},"Truncations":{"jobs":false},"Index":8,"LastContact":0,"KnownLeader":true,"NextToken":""}
-            #5 PUT /v1/search?namespace=* {"Prefix": "", "Context": "evals"}
-                200 {"Matches":{"evals":["#3"]},"Truncations":{"evals":false},"Index":8,"LastContact":0,"KnownLeader":true,"NextToken":""}
-        "##]],
-    )
-    .await;
+async fn defect_15_a_search_finds_the_variables_that_the_caller_may_list() {
+    let (server, dev) = two_namespaces().await;
+    let body = r#"{"Prefix": "web", "Context": "vars"}"#;
+    for namespace in ["*", "dev", "default", "de"] {
+        let route = format!("/v1/search?namespace={namespace}");
+        assert_eq!(found(&server, &dev, &route, body).await, r#"200 {"vars":["web/shared"]}"#, "{namespace}");
+    }
+    let all = r#"200 {"vars":["web/hidden","web/secret","web/shared"]}"#;
+    assert_eq!(found(&server, ALL, "/v1/search?namespace=*", body).await, all);
+}
+
+#[tokio::test]
+async fn defect_18_a_search_over_all_namespaces_finds_what_the_caller_may_read() {
+    let (server, dev) = two_namespaces().await;
+    let eval = server.view().evals_of_job("dev", "web-dev").next().expect("is there").id;
+    let evals = format!(r#"200 {{"evals":["{eval}"]}}"#);
+    for (route, body, expected) in [
+        ("/v1/search", r#"{"Prefix": "web", "Context": "jobs"}"#, r#"200 {"jobs":["web-dev"]}"#),
+        ("/v1/search", r#"{"Prefix": "", "Context": "evals"}"#, &evals),
+        ("/v1/search/fuzzy", r#"{"Text": "web", "Context": "jobs"}"#, r#"200 {"jobs":[{"ID":"web-dev","Scope":["dev","web-dev"]}]}"#),
+    ] {
+        assert_eq!(found(&server, &dev, &format!("{route}?namespace=*"), body).await, expected, "{route} {body}");
+        assert_eq!(found(&server, &dev, route, &body.replacen('{', "{\"Namespace\": \"*\", ", 1)).await, expected, "{route} {body}");
+    }
+}
+
+#[tokio::test]
+async fn defect_16_a_policy_of_a_namespace_reaches_its_workloads_and_no_others() {
+    let server = world().await;
+    bound_policy(&server, "all", &rules("read-job", "default"), Some(("default", "")));
+    for (alloc, expected) in [(ALLOC, "200 "), (OF_API, "200 "), (OTHER_ALLOC, "403 Permission denied")] {
+        let told = told(&server, &identity(&server, alloc), "GET /v1/allocations").await;
+        assert!(told.starts_with(expected), "{alloc}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn defect_21_a_refusal_to_show_a_file_is_no_file() {
+    let server = world().await;
+    let weak = token_with(&server, 7, &rules("read-job", "default"));
+    for route in ["cat", "readat"] {
+        let line = format!("GET /v1/client/fs/{route}/{ALLOC}?path=a&offset=0&limit=1");
+        for secret in [&weak, ""] {
+            assert_eq!(told(&server, secret, &line).await, "403 Permission denied", "{route}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn defect_6_showing_a_volume_leaves_its_stored_secrets_and_mount_flags() {
+    let server = world().await;
+    let all = MANAGEMENT.to_string();
+    let secret = r#""Secrets": {"key": "s3cret"}, "MountOptions": {"FSType": "ext4", "MountFlags": ["pass=s3cret"]}"#;
+    let volume = VOLUME.replacen('{', &format!("{{{secret}, "), 1);
+    assert_eq!(ask(&server, &all, &format!("PUT /v1/volumes {{\"Volumes\": [{volume}]}}")).await.0, StatusCode::OK);
+    for target in ["/v1/volume/csi/v", "/v1/volumes?type=csi"] {
+        let shown = told(&server, &all, &format!("GET {target}")).await;
+        assert!(shown.starts_with("200 ") && !shown.contains("s3cret"), "{shown}");
+    }
+    let view = server.view();
+    let stored = view.csi_volume("default", "v").expect("is there");
+    let mount = stored.mount_options.as_ref().and_then(|options| options.mount_flags.reveal());
+    assert_eq!(stored.secrets.reveal().and_then(|secrets| secrets.get("key")).map(|value| value.as_str()), Some("s3cret"));
+    assert_eq!(format!("{mount:?}"), r#"Some(["pass=s3cret"])"#);
+}
+
+#[tokio::test]
+async fn defect_7_a_refused_stream_says_so_and_ends() {
+    let server = world().await;
+    let weak = token_with(&server, 7, &rules("list-jobs", "default"));
+    for secret in [&*weak, "", "5f7d9a52-0000-4000-8000-00000000dead"] {
+        let token = if secret.is_empty() { String::new() } else { format!(" [x-nomad-token: {secret}]") };
+        let refused = answer(&server, &format!("GET /v1/event/stream?topic=Job{token}")).await;
+        assert!(refused.status().is_server_error() || refused.status() == StatusCode::FORBIDDEN, "{}", refused.status());
+        // All of the body comes, so nothing streams behind the refusal.
+        let body = text(refused).await;
+        assert!(body.trim_end().ends_with("Permission denied") && body.lines().count() == 1, "{body}");
+    }
 }

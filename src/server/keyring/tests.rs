@@ -69,7 +69,24 @@ fn all_tasks_are_signed_once_and_never_those_that_have_ended() {
 }
 
 #[test]
-fn tokens_of_others_and_changed_ones_are_refused() {
+fn defect_11_what_is_signed_has_a_whole_token_and_without_a_key_nothing_is_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let keyring = Keyring::new(dir.path().to_owned());
+    let mut state = State::new();
+    assert!(matches!(keyring.signer(&state), Err(KeyringError::NotInitialized)));
+    let command = keyring.fresh_key(&state, 5, false).unwrap();
+    keyring.follow(&add(&mut state, command));
+    let mut row = alloc();
+    keyring.signer(&state).unwrap().sign(&mut row);
+    for task in ["web", "log"] {
+        let token = row.identity_token(task).unwrap();
+        let key = |_| keyring.material(state.active_root_key().unwrap());
+        assert_eq!(material::verify(token.reveal(), 1_700_000_001, key).unwrap().task, *task);
+    }
+}
+
+#[test]
+fn defect_22_tokens_of_others_and_odd_ones_are_refused_in_words() {
     let mut row = alloc();
     Signer { key: known_id(), material: Arc::new(known_key()) }.sign(&mut row);
     let token = row.identity_token("web").unwrap();

@@ -1,5 +1,7 @@
 //! Stories of the node RPC with a server of its own: what is refused how, and nodes that are called back. Who may what is in `matrix.rs`.
 
+mod defects;
+
 use std::path::Path;
 use std::sync::Arc;
 

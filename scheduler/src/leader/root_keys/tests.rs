@@ -57,7 +57,7 @@ fn an_old_key_goes_when_nothing_needs_it_any_more() {
 }
 
 #[test]
-fn a_rekeyed_key_gives_its_variables_away_then_retires_then_goes() {
+fn defect_10_a_rekeyed_key_gives_its_variables_away_then_retires_then_goes() {
     let mut state = State::new();
     add(&mut state, 1, 0, false);
     use_key(&mut state, 1, "a");
