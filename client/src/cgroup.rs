@@ -1,6 +1,7 @@
 //! The cgroups of a task: made with their limits, joined, read, emptied and removed. Where on the machine they lie, and in which of the
 //! kernel's two layouts, is [`hierarchy`]'s; this is the same for both. Nothing here knows of allocations or drivers.
 
+mod devices;
 pub mod hierarchy;
 mod usage;
 
@@ -52,6 +53,9 @@ pub struct NewCgroups {
     pub at: Cgroups,
     /// Its limits, in the order in which they are written.
     pub settings: Vec<Setting>,
+    /// The devices that it may use where no settings say so, in the unified layout; empty is all.
+    #[serde(default)]
+    pub devices: Vec<String>,
 }
 
 impl NewCgroups {
@@ -69,6 +73,9 @@ impl NewCgroups {
             if let (Err(error), true) = (written, needed) {
                 return Err(io::Error::new(error.kind(), format!("writing {value} to {}: {error}", file.display())));
             }
+        }
+        if let (Cgroups::Unified(dir), false) = (&self.at, self.devices.is_empty()) {
+            devices::allow_only(dir, &self.devices)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ pub struct Limits<'a> {
     pub cpu_shares: i64,
     /// Processors of its own; empty is any.
     pub cores: &'a [u64],
-    /// Devices that it may use, in the words of the kernel's device cgroup; empty is all. Without effect in the unified layout.
+    /// Devices that it may use, in the words of the kernel's device cgroup; empty is all.
     pub devices: &'a [&'a str],
 }
 
@@ -81,10 +81,10 @@ impl Hierarchy {
         }
     }
 
-    /// Whether it keeps tasks from devices. The unified layout has no controller for that.
+    /// Whether it keeps tasks from devices.
     pub fn limits_devices(&self) -> bool {
         match &self.layout {
-            Layout::Unified(_) => false,
+            Layout::Unified(_) => true,
             Layout::PerController(at) => at.contains_key("devices"),
         }
     }
@@ -123,7 +123,7 @@ impl Hierarchy {
             Layout::Unified(mount) => Cgroups::Unified(mount.join(&self.parent).join(name)),
             Layout::PerController(at) => Cgroups::PerController(self.dirs(at, &["freezer"], name)),
         };
-        NewCgroups { at, settings: Vec::new() }
+        NewCgroups { at, settings: Vec::new(), devices: Vec::new() }
     }
 
     /// Cgroups with limits. Name: the task's on this machine.
@@ -131,12 +131,13 @@ impl Hierarchy {
         match &self.layout {
             Layout::Unified(mount) => {
                 let dir = mount.join(&self.parent).join(name);
-                NewCgroups { settings: unified_settings(&dir, limits), at: Cgroups::Unified(dir) }
+                let devices = limits.devices.iter().map(|device| (*device).to_owned()).collect();
+                NewCgroups { settings: unified_settings(&dir, limits), at: Cgroups::Unified(dir), devices }
             }
             Layout::PerController(at) => {
                 let pinned: &[&str] = if limits.cores.is_empty() { &[] } else { &["cpuset"] };
                 let dirs = self.dirs(at, &[&USED, pinned].concat(), name);
-                NewCgroups { settings: self.settings(at, &dirs, limits), at: Cgroups::PerController(dirs) }
+                NewCgroups { settings: self.settings(at, &dirs, limits), at: Cgroups::PerController(dirs), devices: Vec::new() }
             }
         }
     }

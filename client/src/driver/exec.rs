@@ -98,6 +98,9 @@ impl Driver for Exec {
         if let Err(error) = &self.allowed {
             return Fingerprint::unhealthy(error);
         }
+        if !can_mount(&rustix::system::uname().release().to_string_lossy()) {
+            return Fingerprint::unhealthy("Linux 5.12 or newer is needed to isolate tasks");
+        }
         let Some(cgroups) = &self.cgroups else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
         match cgroups.lacks() {
             None => Fingerprint::healthy("exec"),
@@ -156,6 +159,12 @@ impl Driver for Exec {
     }
 }
 
+/// Whether a kernel of this release has `mount_setattr`, which makes whole trees of mounts read-only.
+fn can_mount(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().ok());
+    matches!((numbers.next().flatten(), numbers.next().flatten()), (Some(major), Some(minor)) if (major, minor) >= (5, 12))
+}
+
 /// What of the machine a task sees. A job's own mounts come last, over the others.
 fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
     let exists = |path: &&&str| Path::new(path).exists();
@@ -208,6 +217,12 @@ fn limits(task: &TaskConfig) -> Limits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_before_5_12_do_not_isolate() {
+        let can = ["4.18.0-553.el8.x86_64", "5.4.0-200-generic", "5.12", "5.15.0-1", "6.18.44-fc", "7.0-rc1", "odd"].map(can_mount);
+        assert_eq!(can, [false, false, true, true, true, true, false]);
+    }
 
     #[test]
     fn mount_destinations_stay_in_the_root_and_off_what_the_driver_mounts() {

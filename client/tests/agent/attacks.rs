@@ -173,7 +173,7 @@ async fn attack_secrets_of_others_and_files_of_root_cannot_be_read() {
     let stage = Stage::new().await;
     let keeper = Task { name: "keeper".into(), ..exec("umask 077; echo hidden > /secrets/key; echo > /alloc/data/up; exec sleep 86400") };
     let script = "while [ ! -e /alloc/data/up ] || [ ! -e /alloc/data/of-root ]; do sleep 0.02; done; \
-                  for file in /alloc/../keeper/secrets/key /keeper/secrets/key /proc/*/root/secrets/key /alloc/data/of-root /etc/shadow; \
+                  for file in /alloc/../keeper/secrets/key /keeper/secrets/key /proc/*/roo[t]/secrets/key /alloc/data/of-root /etc/shadow; \
                   do cat $file 2>/dev/null && echo read $file; done; echo done";
     let id = stage.servers.place(alloc(JobType::Batch, vec![keeper, exec(script)]));
     crate::fake::until("the directory", || stage.alloc_dir(id).join("alloc/data").is_dir().then_some(())).await;

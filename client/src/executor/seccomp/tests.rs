@@ -1,3 +1,5 @@
+//! What the filter allows and refuses by capability, and that it fits into the kernel.
+
 use super::*;
 
 fn numbers(bounding: Set) -> Vec<c_long> {
