@@ -266,54 +266,6 @@ async fn link_of_an_archive_is_made_only_when_it_stays_below_the_destination() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn destination_that_a_sibling_swaps_for_a_link_leads_nowhere_else() {
-    const FETCHES: usize = 100;
-    let base = serve(BTreeMap::from([("/tree.tgz", tar_gz(&[("bin/tool", "tool"), ("doc", "doc")]))]));
-    let dir = tempfile::tempdir().expect("a directory");
-    let dirs = Dirs { alloc: dir.path().join("alloc-id"), task: dir.path().join("alloc-id/web") };
-    let (shared, out) = (dirs.alloc.join("alloc"), dir.path().join("out"));
-    for made in [&dirs.task.join(PRIVATE), &shared.join("to"), &out] {
-        fs::create_dir_all(made).expect("makes");
-    }
-    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let sibling = std::thread::spawn({
-        let (over, out) = (std::sync::Arc::clone(&over), out.clone());
-        move || {
-            let to = shared.join("to");
-            for round in 0_u64.. {
-                if over.load(std::sync::atomic::Ordering::Relaxed) {
-                    return;
-                }
-                // Whatever the agent has made meanwhile may be in the way: the next round goes on from there.
-                let aside = shared.join(format!("aside-{round}"));
-                let _ = fs::rename(&to, &aside).and_then(|()| std::os::unix::fs::symlink(&out, &to));
-                std::thread::yield_now();
-                let _ = fs::remove_file(&to).and_then(|()| fs::rename(&aside, &to));
-                (0..100).for_each(|_| std::thread::yield_now());
-            }
-        }
-    });
-    let (mut fetched, mut refused) = (0, String::new());
-    for at in 0..FETCHES {
-        let artifact = TaskArtifact {
-            getter_source: format!("{base}/tree.tgz").into(),
-            getter_mode: "any".into(),
-            relative_dest: format!("../alloc/to/{at}").into(),
-            ..TaskArtifact::default()
-        };
-        let missing = missing([Wanted { named: "tree".to_owned(), artifact }].into_iter(), &dirs);
-        match fetch_all(missing, &dirs).await {
-            Ok(()) => fetched += 1,
-            Err(error) => refused = error,
-        }
-    }
-    over.store(true, std::sync::atomic::Ordering::Relaxed);
-    sibling.join().expect("ends");
-    assert_eq!(fs::read_dir(&out).expect("lists").count(), 0, "something came outside");
-    assert!(fetched > 0, "the destination was never there: {refused}");
-}
-
 #[tokio::test]
 async fn what_is_not_as_wanted_is_refused() {
     check(

@@ -68,7 +68,7 @@ impl Tree {
         }
         let path = inside(&entry.path().map_err(doing("unpacking"))?)?;
         let mode = entry.header().mode().unwrap_or(0o644) & 0o777;
-        if kind.is_dir() {
+        if kind == EntryType::Directory {
             // The fetching process must be able to fill it.
             self.dir.make_dirs(&path, mode | 0o700).map_err(doing("unpacking a directory"))?;
             return Ok(0);
