@@ -4,8 +4,6 @@
 //! is a member, and where, is decided in the log alone.
 
 mod archives;
-#[cfg(test)]
-mod attacks;
 pub(crate) mod autopilot;
 pub(crate) mod kek;
 mod leave;
@@ -576,3 +574,6 @@ fn encode<T: Serialize>(value: &T) -> Bytes {
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(bytes).map_err(|error| format!("not what servers say to each other: {error}"))
 }
+
+#[cfg(test)]
+mod attacks;

@@ -3,8 +3,6 @@
 mod anynode;
 mod dispatch;
 mod events;
-#[cfg(test)]
-mod matrix;
 mod methods;
 mod more;
 mod reads;

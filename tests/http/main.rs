@@ -36,3 +36,4 @@ mod snapshots;
 mod story;
 mod task_api;
 mod tls;
+mod trust;

@@ -262,3 +262,31 @@ async fn with_a_key_nobody_reads_what_servers_say_to_each_other() {
     let all = ["the key-encryption key", "a token of HTTP", "a token of the RPC"];
     assert_eq!(read_on_the_way(None).await, all);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_log_has_members_elsewhere_does_not_start_without_a_key() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let mut agents = Vec::new();
+    let mut first: Option<String> = None;
+    for own in 0..2 {
+        let mut config = config(dir.path(), own);
+        let server = config.server.as_mut().expect("a dev agent has a server");
+        server.bootstrap_expect = 2;
+        server.join.retry_join = first.iter().cloned().collect();
+        agents.push(Agent::start(config).await.expect("a server starts without the other"));
+        first.get_or_insert_with(|| core(&agents[0]).cluster().address().to_owned());
+    }
+    until("both are members", || agents.iter().all(|agent| core(agent).other_servers().len() == 1).then_some(())).await;
+    for agent in agents {
+        agent.stop().await;
+    }
+    // It was told of no other server, and knows one all the same.
+    let alone = config(dir.path(), 1);
+    let agent = Agent::start(alone.clone()).await.expect("members at loopback addresses need no key");
+    agent.stop().await;
+    let mut moved = alone;
+    moved.advertise.rpc = Some("192.0.2.1:4647".to_owned());
+    let refused = Agent::start(moved).await.map(|_| ()).expect_err("strangers could pass themselves off as the other").to_string();
+    assert!(refused.contains("192.0.2.1:4647 is not a loopback address"), "{refused}");
+    assert!(refused.contains("songline operator gossip keyring generate"), "{refused}");
+}

@@ -1,4 +1,6 @@
-//! Stories of the node RPC with a server of its own: what is refused how, and nodes that are called back. Who may what is in `matrix.rs`.
+//! Stories of the node RPC with a server of its own: what is refused how, and nodes that are called back. Who may what is in `tests/matrix.rs`.
+
+mod matrix;
 
 mod defects;
 

@@ -14,8 +14,8 @@ use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_rpc::net::{self, Channel, Dispatch, OnSession, Pool, PoolLimits, Refusal};
 use uuid::Uuid;
 
-use super::methods::{By, CALLS, STREAMS};
-use super::tests::{core, pool, start_with_key};
+use super::super::methods::{By, CALLS, STREAMS};
+use super::{core, pool, start_with_key};
 use crate::agent::Agent;
 use crate::server::Core;
 
@@ -318,7 +318,7 @@ fn the_table_has_every_method() {
     let rows: Vec<_> = Row::all().iter().map(|row| row.method.to_owned()).collect();
     let served: BTreeSet<_> = CALLS.iter().map(|(name, _)| *name).chain(STREAMS.iter().map(|(name, _)| *name)).collect();
     let missing: Vec<_> = served.iter().chain(&[EventStream::METHOD]).filter(|name| !rows.iter().any(|row| row == *name)).collect();
-    assert!(missing.is_empty(), "methods without a row in src/server/rpc/methods.txt: {missing:?}");
+    assert!(missing.is_empty(), "methods without a row in src/server/rpc/tests/methods.txt: {missing:?}");
     let unknown: Vec<_> = rows.iter().filter(|row| !served.contains(row.as_str()) && **row != EventStream::METHOD).collect();
     assert!(unknown.is_empty(), "rows of methods that are not served: {unknown:?}");
     // Who may ask a node is looked at once, whoever asks.
