@@ -32,6 +32,7 @@ pub(crate) mod monitor;
 mod mux;
 mod namespaces;
 mod nodes;
+mod off_worker;
 mod once;
 mod openapi;
 mod operator;

@@ -68,7 +68,7 @@ impl State {
     }
 
     /// The deployments whose id begins so, by id.
-    pub fn deployments_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+    pub fn deployments_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Deployment>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.deployment.range(DeploymentId::from_bytes(low)..=DeploymentId::from_bytes(high))
     }

@@ -74,7 +74,7 @@ impl State {
     }
 
     /// The nodes whose id begins so, by id.
-    pub fn nodes_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<Node>> {
+    pub fn nodes_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Node>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.nodes.range(NodeId::from_bytes(low)..=NodeId::from_bytes(high))
     }

@@ -8,7 +8,6 @@ use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
 use songline_projections::{EvalList, State, Table, is_safe_to_delete};
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::ApiError;
 use crate::http::allocs::{readable, stubs};
@@ -16,6 +15,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::off_worker::off_the_worker;
 use crate::http::paging::{self, Page, Token};
 use crate::http::params::ReadParams;
 use crate::http::work;
@@ -103,14 +103,6 @@ fn page(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiErro
         if view.table_len(Table::Evals) > WALKED_AT_ONCE { off_the_worker(|| view.list_evals(&list)) } else { view.list_evals(&list) };
     let rows = rows.map_err(|error| paging::read_failed(&error))?;
     Ok(paging::cut(params, rows, |eval| Token::Indexed(eval.create_index, eval.id.to_string())))
-}
-
-/// Runs what takes long where no other request waits behind it.
-fn off_the_worker<T>(run: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
-        Ok(_) | Err(_) => run(),
-    }
 }
 
 fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiError> {

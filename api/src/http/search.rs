@@ -1,16 +1,15 @@
-//! Search: ids by how they begin, in all kinds of things at once. Search in names is in `fuzzy`.
+//! Search: ids by how they begin, in all kinds of things at once. Search in names is in `fuzzy`, bounds on the work are in `clock`.
 
+mod clock;
 mod fuzzy;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::sync::Arc;
 
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use songline_lang::acl::{Access, Acl, NamespaceCapability, NodePoolCapability, VariableCapability};
-use songline_model::{NamespaceName, NodePoolName, Str, Variable};
-use songline_projections::{State, Table};
+use songline_model::Str;
+use songline_projections::{IdPrefix, State, Table};
 
 use crate::caller::denied;
 use crate::error::ApiError;
@@ -18,12 +17,15 @@ use crate::http::call::{Call, Meta};
 use crate::http::gate;
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::off_worker::off_the_worker;
 use crate::http::params::{ReadParams, quote};
 use crate::server::Server;
 use crate::wire::responses::QueryMeta;
 
-/// Rows of one context that are looked at by id. Rows are counted before the last digit of an odd prefix is compared.
-const SCANNED_ROWS_MAX: usize = 20;
+use clock::Clock;
+
+/// Ids of one context in an answer. Rows that are looked at are bounded by the time of `Clock` alone.
+const MATCHES_MAX: usize = 20;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/search", "", Capability::Filtered, |call| Box::pin(search(call)));
@@ -188,16 +190,20 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
+    let wanted = Wanted { begins: &request.prefix, scanned: &request.prefix };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
-    for context in &contexts {
-        let scanned = if *context == Context::Jobs { &request.prefix } else { even(&request.prefix) };
-        let Some((found, truncated)) = by_prefix(sight, *context, scanned, &request.prefix) else {
-            continue;
-        };
-        // Nothing found is null.
-        matches.insert(context.as_str(), Some(found).filter(|found| !found.is_empty()));
-        truncations.insert(context.as_str(), truncated);
-    }
+    off_the_worker(|| {
+        let mut clock = Clock::start();
+        for (nth, context) in contexts.iter().enumerate() {
+            clock.share(contexts.len() - nth);
+            let Some((found, truncated)) = by_prefix(sight, *context, wanted, &mut clock) else {
+                continue;
+            };
+            // Nothing found is null.
+            matches.insert(context.as_str(), Some(found).filter(|found| !found.is_empty()));
+            truncations.insert(context.as_str(), truncated);
+        }
+    });
     respond(&call, &view, &contexts, matches, truncations)
 }
 
@@ -210,7 +216,33 @@ fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiE
     Ok(params)
 }
 
-/// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes.
+/// How an id must begin.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    begins: &'a str,
+    /// The prefix that the reference walks its index with. Whether a context of UUIDs is in the answer depends on it.
+    scanned: &'a str,
+}
+
+impl Wanted<'_> {
+    /// The UUIDs that can begin so. `None`: the scanned prefix is not one of UUIDs, so the context is left out of the answer.
+    fn uuids(self) -> Option<Uuids> {
+        ids::prefix(even(self.scanned)).ok()?;
+        Some(Uuids(IdPrefix::parse(&self.begins.replace('-', "")).ok()))
+    }
+}
+
+/// A range of UUIDs; `None`: no UUID begins with the wanted text.
+struct Uuids(Option<IdPrefix>);
+
+impl Uuids {
+    fn rows<'r, T, I: Iterator<Item = T> + 'r>(self, rows: impl Fn(&IdPrefix) -> I + 'r) -> impl Iterator<Item = T> + 'r {
+        self.0.into_iter().flat_map(move |prefix| rows(&prefix))
+    }
+}
+
+/// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes, so it is this much of a
+/// prefix that must be hexadecimal.
 fn even(prefix: &str) -> &str {
     let digits = prefix.len() - prefix.matches('-').count();
     match prefix.char_indices().next_back() {
@@ -219,67 +251,78 @@ fn even(prefix: &str) -> &str {
     }
 }
 
-/// The ids that begin with `wanted` among the first that begin with `scanned`, and whether more begin so.
-/// `None`: no id of this kind can begin so.
-fn by_prefix(sight: Sight<'_>, context: Context, scanned: &str, wanted: &str) -> Option<(Vec<String>, bool)> {
+/// The first ids that begin as wanted, and whether there are more or not all rows were looked at.
+/// `None`: this kind of things is left out of the answer.
+fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut Clock) -> Option<(Vec<String>, bool)> {
     let Sight { view, params, acl } = sight;
-    let begins = |name: &str| name.starts_with(scanned);
-    let id_prefix = || ids::prefix(scanned).ok();
+    let begins = wanted.begins;
+    let mut first = First { wanted, clock };
     Some(match context {
         Context::Allocs => {
-            let prefix = id_prefix()?;
-            let rows = view.allocs_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
-            starting_with(rows.map(|row| row.id), wanted)
+            let rows = wanted.uuids()?.rows(|prefix| view.allocs_with_prefix(prefix));
+            first.of(rows, |row| sight.sees_jobs(&row.namespace).then(|| row.id.to_string()))
         }
         Context::Evals => {
-            let prefix = id_prefix()?;
-            let rows = view.evals_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
-            starting_with(rows.map(|row| row.id), wanted)
+            let rows = wanted.uuids()?.rows(|prefix| view.evals_with_prefix(prefix));
+            first.of(rows, |row| sight.sees_jobs(&row.namespace).then(|| row.id.to_string()))
         }
         Context::Deployment => {
-            let prefix = id_prefix()?;
-            let rows = view.deployments_with_prefix(&prefix).filter(|row| sight.sees_jobs(&row.namespace));
-            starting_with(rows.map(|row| row.id), wanted)
+            let rows = wanted.uuids()?.rows(|prefix| view.deployments_with_prefix(prefix));
+            first.of(rows, |row| sight.sees_jobs(&row.namespace).then(|| row.id.to_string()))
         }
-        Context::Nodes => starting_with(view.nodes_with_prefix(&id_prefix()?).map(|row| row.id), wanted),
+        Context::Nodes => first.of(wanted.uuids()?.rows(|prefix| view.nodes_with_prefix(prefix)), |row| Some(row.id.to_string())),
         Context::Jobs if params.all_namespaces() => {
-            let rows = view.jobs().filter(|row| begins(&row.id) && sight.sees_jobs(&row.namespace));
-            starting_with(rows.map(|row| &row.id), wanted)
+            first.of(view.jobs(), |row| (row.id.starts_with(begins) && sight.sees_jobs(&row.namespace)).then(|| row.id.to_string()))
         }
-        Context::Jobs => starting_with(view.jobs_with_prefix(&params.namespace, scanned).map(|row| &row.id), wanted),
-        Context::NodePools => {
-            let shown = |name: &&NodePoolName| begins(name.as_str()) && acl.node_pool(name, NodePoolCapability::Read);
-            starting_with(view.node_pools().map(|row| &row.name).filter(shown), wanted)
-        }
-        Context::Namespaces => {
-            let shown = |name: &&NamespaceName| begins(name.as_str()) && acl.any_in_namespace(name);
-            starting_with(view.namespaces().map(|row| &row.name).filter(shown), wanted)
-        }
-        Context::Plugins => starting_with(view.csi_plugins().map(|row| &row.id).filter(|id| begins(id)), wanted),
-        Context::Volumes => {
-            let rows = view.csi_volumes().filter(|row| begins(&row.id) && sight.sees(&row.namespace, SEES_VOLUMES));
-            starting_with(rows.map(|row| &row.id), wanted)
-        }
+        Context::Jobs => first.of(view.jobs_with_prefix(&params.namespace, begins), |row| Some(row.id.to_string())),
+        Context::NodePools => first.of(view.node_pools(), |row| {
+            let shown = row.name.as_str().starts_with(begins) && acl.node_pool(&row.name, NodePoolCapability::Read);
+            shown.then(|| row.name.to_string())
+        }),
+        Context::Namespaces => first.of(view.namespaces(), |row| {
+            let shown = row.name.as_str().starts_with(begins) && acl.any_in_namespace(&row.name);
+            shown.then(|| row.name.to_string())
+        }),
+        Context::Plugins => first.of(view.csi_plugins(), |row| row.id.starts_with(begins).then(|| row.id.to_string())),
+        Context::Volumes => first.of(view.csi_volumes(), |row| {
+            (row.id.starts_with(begins) && sight.sees(&row.namespace, SEES_VOLUMES)).then(|| row.id.to_string())
+        }),
         // Of every namespace, whatever the request says; of those, what the caller may list.
-        Context::Vars => {
-            let shown = |row: &&Arc<Variable>| acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
-            starting_with(view.variables_with_prefix(scanned).filter(shown).map(|row| &row.meta.path), wanted)
-        }
-        Context::ScalingPolicy => {
-            let rows = view.scaling_policies_with_prefix(scanned).filter(|row| {
-                let sees = &[NamespaceCapability::ReadJob, NamespaceCapability::ListScalingPolicies];
-                sight.sees(&row.target_key().job.namespace, sees)
-            });
-            starting_with(rows.map(|row| &row.id), wanted)
-        }
+        Context::Vars => first.of(view.variables_with_prefix(begins), |row| {
+            let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+            may.then(|| row.meta.path.to_string())
+        }),
+        Context::ScalingPolicy => first.of(view.scaling_policies_with_prefix(begins), |row| {
+            let sees = &[NamespaceCapability::ReadJob, NamespaceCapability::ListScalingPolicies];
+            sight.sees(&row.target_key().job.namespace, sees).then(|| row.id.to_string())
+        }),
     })
 }
 
-/// Those of the first ids that begin so, and whether there are more to look at.
-fn starting_with(ids: impl Iterator<Item = impl Display>, prefix: &str) -> (Vec<String>, bool) {
-    let mut ids = ids.map(|id| id.to_string());
-    let found = ids.by_ref().take(SCANNED_ROWS_MAX).filter(|id| id.starts_with(prefix)).collect();
-    (found, ids.next().is_some())
+/// Takes the first matches out of rows.
+struct First<'a> {
+    wanted: Wanted<'a>,
+    clock: &'a mut Clock,
+}
+
+impl First<'_> {
+    /// The first matching ids, and whether there are more or the time ran out. `id` is `None` for a row that the caller may not see.
+    fn of<T>(&mut self, rows: impl Iterator<Item = T>, id: impl Fn(&T) -> Option<String>) -> (Vec<String>, bool) {
+        let Wanted { begins, scanned } = self.wanted;
+        let mut found = Vec::new();
+        for row in rows {
+            if self.clock.is_over() {
+                return (found, true);
+            }
+            let matching = id(&row).filter(|id| id.starts_with(begins) && id.starts_with(even(scanned)));
+            let Some(id) = matching else { continue };
+            if found.len() == MATCHES_MAX {
+                return (found, true);
+            }
+            found.push(id);
+        }
+        (found, false)
+    }
 }
 
 fn respond<S: Server, M: Serialize>(
@@ -295,7 +338,13 @@ fn respond<S: Server, M: Serialize>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Context, even, starting_with};
+    use std::time::Duration;
+
+    use super::{Clock, Context, First, MATCHES_MAX, Wanted, even};
+
+    fn first(ids: impl Iterator<Item = String>, begins: &str, clock: &mut Clock) -> (Vec<String>, bool) {
+        First { wanted: Wanted { begins, scanned: begins }, clock }.of(ids, |id| Some(id.clone()))
+    }
 
     #[test]
     fn prefixes_lose_the_last_digit_of_an_odd_number() {
@@ -307,12 +356,25 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_rows_are_looked_at() {
-        let ids = |count: usize| (0..count).map(|n| if n % 2 == 0 { format!("ab{n}") } else { format!("ac{n}") });
-        assert_eq!(starting_with(ids(20), "ab").0.len(), 10);
-        assert!(!starting_with(ids(20), "ab").1);
-        assert_eq!(starting_with(ids(21), "ab").0.len(), 10);
-        assert!(starting_with(ids(21), "ab").1);
+    fn a_match_is_found_however_many_other_rows_are_before_it() {
+        let ids = (0..100_000).map(|n| format!("ac{n:05}")).chain(["ad".to_owned()]);
+        assert_eq!(first(ids, "ad", &mut Clock::of(Duration::from_secs(60))), (vec!["ad".to_owned()], false));
+    }
+
+    #[test]
+    fn an_answer_has_at_most_20_matches_of_a_context_and_says_when_there_are_more() {
+        let ids = |count: usize| (0..count).map(|n| format!("ab{n:02}"));
+        let mut clock = Clock::of(Duration::from_secs(60));
+        let (found, truncated) = first(ids(MATCHES_MAX), "ab", &mut clock);
+        assert_eq!((found.len(), truncated), (20, false));
+        let (found, truncated) = first(ids(MATCHES_MAX + 1), "ab", &mut clock);
+        assert_eq!((found.len(), truncated), (20, true));
+    }
+
+    #[test]
+    fn a_search_whose_time_ran_out_says_that_it_is_truncated() {
+        let ids = (0..100_000).map(|n| format!("ac{n}"));
+        assert_eq!(first(ids, "ad", &mut Clock::of(Duration::ZERO)), (Vec::new(), true));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Things without a name are found by the beginning of their id.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -10,16 +11,16 @@ use songline_lang::acl::{NodePoolCapability, VariableCapability};
 use songline_model::{Job, Service, Str, Task, TaskGroup};
 use songline_projections::IdPrefix;
 
-use super::{Context, Sight, by_prefix, even, params, respond};
+use super::clock::Clock;
+use super::{Context, Sight, Wanted, by_prefix, params, respond};
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::off_worker::off_the_worker;
 use crate::server::Server;
 
 /// Shortest text, in bytes.
 const TERM_BYTES_MIN: usize = 2;
-/// Rows of one context that are looked at.
-const SCANNED_ROWS_MAX: usize = 20;
-/// Matches of one context in an answer.
+/// Matches of one context in an answer: the best of those that were found.
 const MATCHES_MAX: usize = 100;
 
 /// `FuzzySearchRequest` of the wire.
@@ -53,23 +54,28 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
+    // The reference looks for the text only behind the body's prefix, so ids have to begin with both.
+    let wanted = Wanted { begins: &request.text, scanned: &request.prefix };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
-    for context in &contexts {
-        if by_id(*context) {
-            let scanned = even(&request.prefix);
-            let Some((found, truncated)) = by_prefix(sight, *context, scanned, &request.text) else {
+    off_the_worker(|| {
+        let mut clock = Clock::start();
+        for (nth, context) in contexts.iter().enumerate() {
+            clock.share(contexts.len() - nth);
+            if by_id(*context) {
+                let Some((found, truncated)) = by_prefix(sight, *context, wanted, &mut clock) else {
+                    continue;
+                };
+                matches.insert(context.as_str(), found.into_iter().map(|id| FuzzyMatch { id, scope: Vec::new() }).collect());
+                truncations.insert(context.as_str(), truncated);
                 continue;
-            };
-            matches.insert(context.as_str(), found.into_iter().map(|id| FuzzyMatch { id, scope: Vec::new() }).collect());
-            truncations.insert(context.as_str(), truncated);
-            continue;
+            }
+            let mut found = Found::new(&request.text);
+            let looked_at_all = look(sight, *context, &mut found, &mut clock);
+            truncations.insert(context.as_str(), !looked_at_all);
+            truncations.extend(found.truncated.iter().map(|name| (*name, true)));
+            matches.extend(found.sorted());
         }
-        let mut found = Found::new(&request.text);
-        look(sight, *context, &mut found);
-        truncations.insert(context.as_str(), false);
-        truncations.extend(found.truncated.iter().map(|name| (*name, true)));
-        matches.extend(found.sorted());
-    }
+    });
     respond(&call, &view, &contexts, matches, truncations)
 }
 
@@ -82,38 +88,56 @@ fn by_id(context: Context) -> bool {
     }
 }
 
-fn look(sight: Sight<'_>, context: Context, found: &mut Found) {
+/// Offers all names of one kind that the caller may see. False: the time ran out before all rows were looked at.
+fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock) -> bool {
     let Sight { view, params, acl } = sight;
-    let one = |found: &mut Found, name: &str, scope: &[&dyn std::fmt::Display]| found.offer(context.as_str(), name, scope);
+    let one = |found: &mut Found, name: &str, scope: &[&dyn Display]| found.offer(context.as_str(), name, scope);
     match context {
-        Context::Jobs if params.all_namespaces() => {
-            found.scan(view.jobs().filter(|job| sight.sees_jobs(&job.namespace)), |found, job| offer_job(found, job));
-        }
-        Context::Jobs => found.scan(view.jobs_in(&params.namespace), |found, job| offer_job(found, job)),
+        Context::Jobs if params.all_namespaces() => scan(clock, view.jobs(), |job| {
+            if sight.sees_jobs(&job.namespace) {
+                offer_job(found, job);
+            }
+        }),
+        Context::Jobs => scan(clock, view.jobs_in(&params.namespace), |job| offer_job(found, job)),
         Context::Allocs => {
             let every = IdPrefix::parse("").expect("no digits are a prefix");
-            let rows = view.allocs_with_prefix(&every).filter(|row| sight.sees_jobs(&row.namespace));
-            found.scan(rows, |found, row| one(found, &row.name, &[&row.namespace, &row.id]));
+            scan(clock, view.allocs_with_prefix(&every), |row| {
+                if sight.sees_jobs(&row.namespace) {
+                    one(found, &row.name, &[&row.namespace, &row.id]);
+                }
+            })
         }
-        Context::Nodes => found.scan(view.nodes(), |found, row| one(found, &row.name, &[&row.id])),
-        Context::NodePools => {
-            let rows = view.node_pools().filter(|row| acl.node_pool(&row.name, NodePoolCapability::Read));
-            found.scan(rows, |found, row| one(found, row.name.as_str(), &[&row.name]));
-        }
-        Context::Namespaces => {
-            let rows = view.namespaces().filter(|row| acl.any_in_namespace(&row.name));
-            found.scan(rows, |found, row| one(found, row.name.as_str(), &[]));
-        }
-        Context::Plugins => found.scan(view.csi_plugins(), |found, row| one(found, row.id.as_str(), &[])),
-        Context::Vars => {
-            let rows = view.variables().filter(|row| {
-                let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
-                may && params.in_namespace(&row.meta.namespace)
-            });
-            found.scan(rows, |found, row| one(found, &row.meta.path, &[&row.meta.namespace, &row.meta.path]));
-        }
-        Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => {}
+        Context::Nodes => scan(clock, view.nodes(), |row| one(found, &row.name, &[&row.id])),
+        Context::NodePools => scan(clock, view.node_pools(), |row| {
+            if acl.node_pool(&row.name, NodePoolCapability::Read) {
+                one(found, row.name.as_str(), &[&row.name]);
+            }
+        }),
+        Context::Namespaces => scan(clock, view.namespaces(), |row| {
+            if acl.any_in_namespace(&row.name) {
+                one(found, row.name.as_str(), &[]);
+            }
+        }),
+        Context::Plugins => scan(clock, view.csi_plugins(), |row| one(found, row.id.as_str(), &[])),
+        Context::Vars => scan(clock, view.variables(), |row| {
+            let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+            if may && params.in_namespace(&row.meta.namespace) {
+                one(found, &row.meta.path, &[&row.meta.namespace, &row.meta.path]);
+            }
+        }),
+        Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => true,
     }
+}
+
+/// Offers rows until the time runs out; false when it did.
+fn scan<T>(clock: &mut Clock, rows: impl Iterator<Item = T>, mut offer: impl FnMut(T)) -> bool {
+    for row in rows {
+        if clock.is_over() {
+            return false;
+        }
+        offer(row);
+    }
+    true
 }
 
 /// Offers the names of a job and of all that is in it.
@@ -129,7 +153,7 @@ fn offer_job(found: &mut Found, job: &Job) {
 }
 
 fn offer_task(found: &mut Found, job: &Job, group: &TaskGroup, task: &Task) {
-    let scope: [&dyn std::fmt::Display; 4] = [&job.namespace, &job.id, &group.name, &task.name];
+    let scope: [&dyn Display; 4] = [&job.namespace, &job.id, &group.name, &task.name];
     found.offer("tasks", &task.name, &scope[..3]);
     offer_services(found, &task.services, &scope);
     let (context, param) = match task.driver.as_str() {
@@ -143,7 +167,7 @@ fn offer_task(found: &mut Found, job: &Job, group: &TaskGroup, task: &Task) {
     }
 }
 
-fn offer_services(found: &mut Found, services: &Option<Vec<Service>>, scope: &[&dyn std::fmt::Display]) {
+fn offer_services(found: &mut Found, services: &Option<Vec<Service>>, scope: &[&dyn Display]) {
     for service in services.iter().flatten() {
         found.offer("services", &service.name, scope);
     }
@@ -153,64 +177,66 @@ fn offer_services(found: &mut Found, services: &Option<Vec<Service>>, scope: &[&
 struct Found {
     /// In lower case.
     text: String,
-    /// By context, each with the place of the match.
+    /// By context, each with the place of the match. Now and then cut to the best.
     matches: BTreeMap<&'static str, Vec<(usize, FuzzyMatch)>>,
-    /// Contexts in which not all was looked at or shown.
+    /// Contexts of which not all matches are shown.
     truncated: BTreeSet<&'static str>,
-    /// Whether the row that is being looked at is the last one although there are more.
-    limited: bool,
 }
 
 impl Found {
     fn new(text: &str) -> Self {
-        Self { text: text.to_lowercase(), matches: BTreeMap::new(), truncated: BTreeSet::new(), limited: false }
-    }
-
-    /// Looks at the first rows.
-    fn scan<T>(&mut self, rows: impl Iterator<Item = T>, offer: impl Fn(&mut Self, T)) {
-        let mut rows = rows.peekable();
-        for nth in 1..=SCANNED_ROWS_MAX {
-            let Some(row) = rows.next() else {
-                break;
-            };
-            self.limited = nth == SCANNED_ROWS_MAX && rows.peek().is_some();
-            offer(self, row);
-        }
+        Self { text: text.to_lowercase(), matches: BTreeMap::new(), truncated: BTreeSet::new() }
     }
 
     /// Takes a name if it has the text.
-    fn offer(&mut self, context: &'static str, name: &str, scope: &[&dyn std::fmt::Display]) {
-        let Some(place) = name.to_lowercase().find(&self.text) else {
+    fn offer(&mut self, context: &'static str, name: &str, scope: &[&dyn Display]) {
+        let Some(place) = place_of(name, &self.text) else {
             return;
         };
         let taken = self.matches.entry(context).or_default();
-        let full = taken.len() >= MATCHES_MAX;
-        if !full {
-            let scope = scope.iter().map(|part| part.to_string()).collect();
-            taken.push((place, FuzzyMatch { id: name.to_owned(), scope }));
-        }
-        // Rows that follow are told of only where the last row had something.
-        if full || self.limited {
+        let scope = scope.iter().map(|part| part.to_string()).collect();
+        taken.push((place, FuzzyMatch { id: name.to_owned(), scope }));
+        if taken.len() > MATCHES_MAX {
             self.truncated.insert(context);
+        }
+        if taken.len() >= 2 * MATCHES_MAX {
+            keep_best(taken);
         }
     }
 
     /// By place of the match, then the shorter, then the alphabet.
     fn sorted(self) -> impl Iterator<Item = (&'static str, Vec<FuzzyMatch>)> {
         self.matches.into_iter().map(|(context, mut matches)| {
-            matches.sort_by(|(a, one), (b, other)| (a, one.id.len(), &one.id).cmp(&(b, other.id.len(), &other.id)));
+            keep_best(&mut matches);
             (context, matches.into_iter().map(|(_, found)| found).collect())
         })
     }
 }
 
+/// Sorts matches, the best first, and drops those that an answer has no room for.
+fn keep_best(matches: &mut Vec<(usize, FuzzyMatch)>) {
+    matches.sort_by(|(a, one), (b, other)| (a, one.id.len(), &one.id).cmp(&(b, other.id.len(), &other.id)));
+    matches.truncate(MATCHES_MAX);
+}
+
+/// Where in `name`, in lower case, `text` begins, in bytes. `text` is in lower case.
+fn place_of(name: &str, text: &str) -> Option<usize> {
+    if name.is_ascii() {
+        // Almost all names, and they are compared without a copy.
+        return name.as_bytes().windows(text.len()).position(|part| part.eq_ignore_ascii_case(text.as_bytes()));
+    }
+    name.to_lowercase().find(text)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Found;
+    use std::time::Duration;
+
+    use super::{Clock, Found, MATCHES_MAX, place_of, scan};
 
     fn check(text: &str, names: &[&str], expected: &[&str]) {
         let mut found = Found::new(text);
-        found.scan(names.iter(), |found, name| found.offer("jobs", name, &[]));
+        names.iter().for_each(|name| found.offer("jobs", name, &[]));
         let matches: Vec<String> = found.sorted().flat_map(|(_, matches)| matches).map(|found| found.id).collect();
         assert_eq!(matches, expected);
     }
@@ -224,14 +250,32 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_last_row_is_told_only_if_that_row_matches() {
-        let truncated = |hit: usize, rows: usize| {
-            let mut found = Found::new("hit");
-            found.scan(0..rows, |found, nth| found.offer("jobs", if nth == hit { "hit" } else { "other" }, &[]));
-            !found.truncated.is_empty()
-        };
-        assert!(truncated(19, 21));
-        assert!(!truncated(19, 20));
-        assert!(!truncated(3, 21));
+    fn letter_case_does_not_count_in_any_alphabet() {
+        assert_eq!(place_of("ABC", "bc"), Some(1));
+        assert_eq!(place_of("\u{c4}BC", "\u{e4}b"), Some(0));
+        assert_eq!(place_of("ab", "abc"), None);
+        assert_eq!(place_of("abc", "\u{e4}"), None);
+    }
+
+    #[test]
+    fn every_row_is_looked_at_when_there_is_time() {
+        let mut found = Found::new("hit");
+        let mut clock = Clock::of(Duration::from_secs(60));
+        let all = scan(&mut clock, 0..100_000, |nth| found.offer("jobs", if nth == 99_999 { "a hit" } else { "other" }, &[]));
+        assert!(all && found.truncated.is_empty());
+        assert_eq!(found.sorted().count(), 1);
+        assert!(!scan(&mut Clock::of(Duration::ZERO), 0..100_000, |_| {}));
+    }
+
+    #[test]
+    fn an_answer_has_the_best_100_matches_of_a_context_and_says_when_there_are_more() {
+        let mut found = Found::new("hit");
+        (0..MATCHES_MAX).for_each(|nth| found.offer("jobs", &format!("later hit {nth}"), &[]));
+        assert!(found.truncated.is_empty());
+        (0..MATCHES_MAX).for_each(|nth| found.offer("jobs", &format!("hit {nth}"), &[]));
+        assert!(found.truncated.contains("jobs"));
+        let matches: Vec<String> = found.sorted().flat_map(|(_, matches)| matches).map(|found| found.id).collect();
+        assert_eq!(matches.len(), 100);
+        assert!(matches.iter().all(|id| id.starts_with("hit")), "{matches:?}");
     }
 }

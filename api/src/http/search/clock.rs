@@ -1,0 +1,75 @@
+//! How long a search may look at rows. All objects are looked at unless the time runs out, which the answer then says.
+
+use std::time::{Duration, Instant};
+
+/// How long one search may look, over all its contexts. About a million names are looked at in this time.
+const SEARCH_TIME: Duration = Duration::from_millis(100);
+/// How many rows are looked at between two looks at the clock.
+const ROWS_PER_LOOK: u32 = 256;
+
+/// The time of one search. Each context may take an equal share of what those before it have left, so that a long table does not
+/// keep the others from being looked at.
+pub(super) struct Clock {
+    /// When the whole search ends.
+    end: Instant,
+    /// When the search in the current context ends.
+    until: Instant,
+    /// Rows since the last look at the clock.
+    rows: u32,
+    over: bool,
+}
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self::of(SEARCH_TIME)
+    }
+
+    /// One with another time.
+    pub(super) fn of(time: Duration) -> Self {
+        let end = Instant::now() + time;
+        Self { end, until: end, rows: 0, over: false }
+    }
+
+    /// Begins the next of `contexts` that are still to be searched.
+    pub(super) fn share(&mut self, contexts: usize) {
+        let now = Instant::now();
+        let left = self.end.saturating_duration_since(now);
+        let contexts = u32::try_from(contexts.max(1)).unwrap_or(u32::MAX);
+        *self = Self { end: self.end, until: now + left / contexts, rows: 0, over: false };
+    }
+
+    /// Counts one row. True when no further row may be looked at.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_PER_LOOK) {
+            self.over = self.over || Instant::now() >= self.until;
+        }
+        self.over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Clock, ROWS_PER_LOOK};
+
+    #[test]
+    fn the_first_rows_of_every_context_are_looked_at_even_when_there_is_no_time() {
+        let mut clock = Clock::of(Duration::ZERO);
+        for _context in 0..3 {
+            clock.share(1);
+            let looked_at = (0..1000).take_while(|_| !clock.is_over()).count();
+            assert_eq!(looked_at, ROWS_PER_LOOK as usize - 1);
+        }
+    }
+
+    #[test]
+    fn a_context_leaves_time_to_those_behind_it() {
+        let mut clock = Clock::of(Duration::from_secs(60));
+        clock.share(2);
+        assert!(clock.until < clock.end);
+        clock.share(1);
+        assert!(clock.end - clock.until < Duration::from_secs(1));
+    }
+}
