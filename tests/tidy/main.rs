@@ -1,9 +1,11 @@
-//! What the compiler does not check about this tree: which folder imports which, that the core stays pure, and how files look.
+//! What the compiler does not check about this tree: which folder imports which, that the core stays pure, how files look, and that lists
+//! for people are those of the code.
 //! Not here: what the code does.
 
 mod defects;
 mod files;
 mod layers;
+mod lists;
 mod paths;
 mod purity;
 mod tree;

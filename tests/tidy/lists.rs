@@ -1,0 +1,26 @@
+//! Lists that people read are those of the code. Not here: the lists of the recorded conversations, which have tests of their own.
+
+use anyhow::{Context, Result};
+use songline_scheduler::unbuilt::FEATURES;
+
+use crate::tree;
+
+/// The features of the table in the README's part on what is missing, in its order.
+fn told() -> Result<Vec<String>> {
+    let readme = tree::files(&["README.md"])?.into_iter().find(|file| file.path == "README.md");
+    let readme = readme.context("there is a README.md")?.text;
+    let part = readme.split("\n## ").find(|part| part.starts_with("What is missing\n")).context("a part `What is missing`")?;
+    let names = part.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    Ok(names.map(|(name, _)| name.to_string()).collect())
+}
+
+#[test]
+fn the_readme_names_every_feature_that_is_not_built_and_no_other() -> Result<()> {
+    let told = told()?;
+    let built: Vec<&str> = FEATURES.iter().map(|feature| feature.name).collect();
+    let missing = built.iter().filter(|name| !told.iter().any(|told| told == *name));
+    let stale = told.iter().filter(|told| !built.contains(&told.as_str()));
+    let missing = missing.map(|name| format!("README.md does not say that `{name}` is missing"));
+    let stale = stale.map(|name| format!("README.md says that `{name}` is missing, but scheduler/src/unbuilt.rs does not"));
+    tree::no_complaints(missing.chain(stale).collect())
+}
