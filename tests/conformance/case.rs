@@ -74,6 +74,9 @@ pub struct Step {
     pub archive: bool,
     /// Seconds to wait before the step.
     pub sleep: Option<f64>,
+    /// The answer is meant to differ: it is read, and values are learned from it, but it is not judged.
+    #[serde(skip)]
+    pub masked: bool,
 }
 
 /// What an answer must be.

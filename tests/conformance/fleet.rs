@@ -18,7 +18,7 @@ use crate::http::{self, Request};
 use crate::player::{Outcome, Until, play};
 
 /// The management token that cases of profile `acl` expect.
-const TOKEN: &str = "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a";
+pub const TOKEN: &str = "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a";
 /// How long one case may take in all; the longest recorded takes about a minute.
 const CASE_WITHIN: Duration = Duration::from_secs(240);
 /// How long an agent that listens may take until its node is ready.
@@ -164,6 +164,16 @@ impl Seat {
         }
         Ok(())
     }
+}
+
+/// An agent of profile `dev`, or with ACLs of profile `acl`, for one test alone: bootstrapped, and its node is ready.
+pub fn agent(acl: bool) -> Result<Agent> {
+    let agent = Agent::start(&Setup { acl, ..Setup::dev() })?;
+    if acl {
+        bootstrap(agent.http)?;
+    }
+    wait_for_node(agent.http);
+    Ok(agent)
 }
 
 /// What `<env:NAME>` stands for: the management token, and all that the caller gives as CONFORM_NAME.

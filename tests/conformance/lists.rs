@@ -1,18 +1,22 @@
-//! The two lists beside the cases: `known.txt`, what does not pass yet, and `deliberate.txt`, what is meant to differ.
-//! Lines are `case: reason`; empty lines and lines that begin with `#` say nothing. Not here: running anything.
+//! The lists beside the cases: `known.txt`, what does not pass yet, `deliberate.txt`, the steps that are meant to differ, and `defects.txt`,
+//! defects whose recordings are not among the cases. Lines are `case: reason`, or `case steps [fields]: reason` for steps;
+//! empty lines and lines that begin with `#` say nothing. Not here: running anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
+use crate::case::{Case, Path as Field};
 use crate::text::shorten;
 
 /// The reason of a case that was listed before it was ever replayed; gives way to a better one.
 const UNTRIED: &str = "not replayed yet";
 /// Longest reason that is written by itself, in characters.
 const REASON_CHARS: usize = 160;
+/// How many cases may pass only at their second try, each on a new agent. More of them are a defect, of the cases or of the agent.
+const SECOND_TRIES_MAX: usize = 3;
 const KNOWN_HEAD: &str = "\
 # Recorded cases that do not pass yet: `case: the route or the part that is missing`.
 # A listed case that passes fails the test, so this list only shrinks. UPDATE_KNOWN=1 rewrites it and keeps the reasons.
@@ -42,6 +46,63 @@ pub fn parse(text: &str) -> Result<Reasons> {
     Ok(reasons)
 }
 
+/// Steps of a case that are meant to differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mask {
+    pub steps: Vec<usize>,
+    /// Only these values of the answer differ. Empty: the whole answer does.
+    pub fields: Vec<Field>,
+    pub reason: String,
+}
+
+/// Masks by case.
+pub type Masks = BTreeMap<String, Vec<Mask>>;
+
+pub fn read_masks(path: &Path) -> Result<Masks> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    parse_masks(&text)
+}
+
+pub fn parse_masks(text: &str) -> Result<Masks> {
+    let mut masks = Masks::new();
+    for (what, reason) in parse(text)? {
+        let mut words = what.split_whitespace();
+        let (Some(case), Some(steps)) = (words.next(), words.next()) else {
+            bail!("a line of the list is not `case steps [fields]: reason`: {what}");
+        };
+        let steps = steps.split(',').map(range).collect::<Result<Vec<_>>>().with_context(|| what.clone())?.concat();
+        let fields = words.map(Field::parse).collect();
+        masks.entry(case.to_string()).or_default().push(Mask { steps, fields, reason });
+    }
+    Ok(masks)
+}
+
+/// `3` or `3-5`, both ends included.
+fn range(text: &str) -> Result<Vec<usize>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last): (usize, usize) = (first.parse()?, last.parse()?);
+    ensure!(first <= last, "{text} is no range");
+    Ok((first..=last).collect())
+}
+
+/// Puts masks on the cases that they are about. Answers how many steps are masked.
+pub fn mask(cases: &mut [Case], masks: &Masks) -> Result<usize> {
+    let mut masked = BTreeSet::new();
+    for (name, masks) in masks {
+        let case = cases.iter_mut().find(|case| case.name == *name);
+        let case = case.with_context(|| format!("{name} is to be masked, but there is no such case"))?;
+        for mask in masks {
+            for nth in &mask.steps {
+                let step = case.steps.get_mut(*nth).with_context(|| format!("{name} has no step {nth} to be masked"))?;
+                step.masked |= mask.fields.is_empty();
+                step.ignore.extend(mask.fields.iter().cloned());
+                masked.insert((name, *nth));
+            }
+        }
+    }
+    Ok(masked.len())
+}
+
 /// The list that says what failed now: old reasons stay, new ones are the first difference.
 pub fn updated(old: &Reasons, failed: &BTreeMap<String, Vec<String>>) -> String {
     let mut text = KNOWN_HEAD.to_string();
@@ -57,9 +118,12 @@ pub fn updated(old: &Reasons, failed: &BTreeMap<String, Vec<String>>) -> String 
     text
 }
 
-/// What is wrong with a run, given what may fail; empty when all is as listed.
-pub fn complaints(known: &Reasons, failed: &BTreeMap<String, Vec<String>>, passed: &[String]) -> Vec<String> {
+/// What is wrong with a run, given what may fail; empty when all is as listed. `second` are those that passed at their second try.
+pub fn complaints(known: &Reasons, failed: &BTreeMap<String, Vec<String>>, passed: &[String], second: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
+    if second.len() > SECOND_TRIES_MAX {
+        complaints.push(format!("{} cases passed only at their second try: {}", second.len(), second.join(", ")));
+    }
     for (case, differences) in failed {
         if !known.contains_key(case) {
             complaints.push(format!("{case} differs:\n    {}", differences.join("\n    ")));

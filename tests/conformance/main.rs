@@ -1,8 +1,10 @@
 //! Replays recorded HTTP conversations against agents of the built binary and reports every difference.
 //!
 //! `cases/TOPIC/NAME.json` are the conversations, `known.txt` names those that do not pass yet and what they wait for, and
-//! `deliberate.txt` those that are meant to differ. `CONFORMANCE_ONLY=jobs,events/live` plays only what begins so, to its end,
-//! and shows every difference. `UPDATE_KNOWN=1` rewrites `known.txt`. Not here: conversations with a cluster of several servers.
+//! `deliberate.txt` the steps that are meant to differ; the other steps of such a case are judged like any. `defects.txt` names defects
+//! of the reference whose recordings are not among the cases. Each line of these two has a test of what it claims in `deliberate`.
+//! `CONFORMANCE_ONLY=jobs,events/live` plays only what begins so, to its end, and shows every difference. `UPDATE_KNOWN=1` rewrites
+//! `known.txt`. Not here: conversations with a cluster of several servers.
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -10,6 +12,7 @@ mod agent;
 mod answer;
 mod case;
 mod compare;
+mod deliberate;
 mod exchange;
 mod fleet;
 #[path = "../support/http.rs"]
@@ -43,40 +46,46 @@ use player::Until;
 fn recorded_conversations_go_as_recorded() -> Result<()> {
     let folder = folder();
     let known = lists::read(&folder.join("known.txt"))?;
-    let deliberate = lists::read(&folder.join("deliberate.txt"))?;
+    let masks = lists::read_masks(&folder.join("deliberate.txt"))?;
     let mut cases = case::load(&folder.join("cases"))?;
-    cases.retain(|case| !deliberate.contains_key(&case.name));
+    let masked = Masked { steps: lists::mask(&mut cases, &masks)?, cases: masks.len() };
     // Those that should pass come first, before agents have seen any that fail half-way.
     cases.sort_by_key(|case| (known.contains_key(&case.name), case.name.clone()));
     match std::env::var("CONFORMANCE_ONLY") {
         Ok(only) => play_some(cases, &only),
-        Err(_) => play_all(&cases, &known, &folder),
+        Err(_) => play_all(&cases, &known, masked, &folder),
     }
 }
 
-fn play_all(cases: &[Case], known: &Reasons, folder: &Path) -> Result<()> {
+/// How much is meant to differ.
+struct Masked {
+    steps: usize,
+    cases: usize,
+}
+
+fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path) -> Result<()> {
     let begun = Instant::now();
     let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name) };
     let verdicts = fleet::run(cases, &plan);
     let (passed, failed) = sorted(&verdicts);
     say(&totals(cases, &verdicts));
     say(&format!(
-        "{} of {} recorded cases pass, {} are known not to, in {:.0} s",
+        "{} of {} recorded cases pass, {} steps masked in {} cases, {} cases are known not to pass, in {:.0} s",
         passed.len(),
         cases.len(),
+        masked.steps,
+        masked.cases,
         known.len(),
         begun.elapsed().as_secs_f64()
     ));
-    for (case, verdict) in &verdicts {
-        if *verdict == Verdict::PassedAtSecondTry {
-            say(&format!("{case} passed only at the second try"));
-        }
-    }
+    let second = verdicts.iter().filter(|(_, verdict)| **verdict == Verdict::PassedAtSecondTry);
+    let second: Vec<&str> = second.map(|(case, _)| case.as_str()).collect();
+    second.iter().for_each(|case| say(&format!("{case} passed only at the second try")));
     if std::env::var_os("UPDATE_KNOWN").is_some() {
         let text = lists::updated(known, &failed);
         return std::fs::write(folder.join("known.txt"), text).context("writing known.txt");
     }
-    let complaints = lists::complaints(known, &failed, &passed);
+    let complaints = lists::complaints(known, &failed, &passed, &second);
     if complaints.is_empty() {
         return Ok(());
     }

@@ -67,8 +67,12 @@ impl Player<'_> {
         for (n, step) in self.case.steps.iter().enumerate() {
             let before = self.judge.differences.len();
             let req = self.judge.bindings.fill(&step.req);
-            // A dead or silent agent is a difference too.
-            if let Err(error) = self.step(step, &req) {
+            let played = self.step(step, &req);
+            if step.masked {
+                self.judge.differences.truncate(before);
+            }
+            // A dead or silent agent is a difference too, and never a deliberate one.
+            if let Err(error) = played {
                 self.judge.note(format!("$: {error:#}"));
             }
             let place = format!("step {n} {} {}", plain(&req["method"]), plain(&req["path"]));

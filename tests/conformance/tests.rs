@@ -190,7 +190,7 @@ fn requests_are_filled_with_what_is_known() {
 #[test]
 fn every_shared_case_can_be_read() -> anyhow::Result<()> {
     let cases = case::load(&crate::folder().join("cases"))?;
-    assert_eq!(cases.len(), 392);
+    assert_eq!(cases.len(), 471);
     Ok(())
 }
 
@@ -205,12 +205,39 @@ fn the_list_complains_of_what_fails_unlisted_and_of_what_passes_listed() -> anyh
             step 1: two
         jobs/a passes now: remove its line from known.txt
         jobs/gone is listed, but there is no such case"#]]
-    .assert_eq(&lists::complaints(&known, &failed, &passed).join("\n"));
+    .assert_eq(&lists::complaints(&known, &failed, &passed, &["a/a", "a/b", "a/c"]).join("\n"));
     let updated = lists::parse(&lists::updated(&known, &failed))?;
     assert_eq!(updated["jobs/b"], "step 0: one");
     assert_eq!(updated["jobs/c"], "step 1: two");
     assert_eq!(updated.len(), 2);
     Ok(())
+}
+
+#[test]
+fn more_than_three_cases_that_pass_only_at_their_second_try_fail_the_run() {
+    let complaints = lists::complaints(&BTreeMap::new(), &BTreeMap::new(), &[], &["a/a", "a/b", "a/c", "a/d"]);
+    expect!["4 cases passed only at their second try: a/a, a/b, a/c, a/d"].assert_eq(&complaints.join("\n"));
+}
+
+#[test]
+fn a_mask_names_steps_of_a_case_that_exists() {
+    let cases = || -> Vec<Case> {
+        let step = json!({"req": {}, "res": {"status": 200}});
+        vec![serde_json::from_value(json!({"name": "a/b", "about": "", "profile": "dev", "steps": [step, step, step]})).expect("a case")]
+    };
+    let check = |list: &str| {
+        let mut cases = cases();
+        let masked = lists::parse_masks(list).and_then(|masks| lists::mask(&mut cases, &masks));
+        let shown: Vec<String> = cases[0].steps.iter().map(|step| format!("{} {}", step.masked, step.ignore.len())).collect();
+        masked.map(|masked| format!("{masked}: {}", shown.join(", "))).unwrap_or_else(|error| format!("{error:#}"))
+    };
+    assert_eq!(check("a/b 0,2: both"), "2: true 0, false 0, true 0");
+    assert_eq!(check("a/b 1-2 $.x $.y: fields"), "2: false 0, false 2, false 2");
+    assert_eq!(check("a/b 1 $.x: one\na/b 0-1 $.y: more"), "2: false 1, false 2, false 0");
+    assert_eq!(check("a/b 3: too far"), "a/b has no step 3 to be masked");
+    assert_eq!(check("a/c 0: none"), "a/c is to be masked, but there is no such case");
+    assert_eq!(check("a/b: no steps"), "a line of the list is not `case steps [fields]: reason`: a/b");
+    assert_eq!(check("a/b 2-1: backwards"), "a/b 2-1: 2-1 is no range");
 }
 
 /// Answers each connection with the next of `answers`, each character of them one byte; keeps the last one for all that follow.
@@ -257,10 +284,17 @@ fn serve(stream: TcpStream, answer: &str) -> std::io::Result<()> {
 
 /// Plays steps against canned answers and shows the differences.
 fn check_play(steps: Value, answers: &[&str], expected: Expect) {
+    check_masked(steps, "", answers, expected);
+}
+
+/// The same with masks on some of the steps.
+fn check_masked(steps: Value, masks: &str, answers: &[&str], expected: Expect) {
     let case = json!({"name": "x/y", "about": "", "profile": "dev", "steps": steps});
-    let case: Case = serde_json::from_value(case).expect("the case of a test is well formed");
+    let mut cases: Vec<Case> = vec![serde_json::from_value(case).expect("the case of a test is well formed")];
+    lists::parse_masks(masks).and_then(|masks| lists::mask(&mut cases, &masks)).expect("the masks of a test fit");
+    let case = &cases[0];
     let server = Server { http: canned(answers).expect("a port of this machine"), deadline: Instant::now() + Duration::from_secs(30) };
-    let outcome = play(&case, server, &BTreeMap::new(), Until::End);
+    let outcome = play(case, server, &BTreeMap::new(), Until::End);
     // How long an answer took is the machine's to say.
     let took = regex::Regex::new(r"got it after [0-9.]+ s").expect("a pattern");
     expected.assert_eq(&took.replace_all(&outcome.differences.join("\n"), "got it sooner"));
@@ -279,6 +313,21 @@ fn status_headers_and_body_are_compared() {
             step 0 GET /v1/jobs $ header X-Gone: expected "a", got none
             step 0 GET /v1/jobs $ header X-None: expected none, got "x"
             step 0 GET /v1/jobs $: expected {"a": 1}, got "not found""#]],
+    );
+}
+
+#[test]
+fn a_masked_step_is_learned_from_but_not_judged_and_the_others_are() {
+    let step = |status: u16, body: Value| json!({"req": {"method": "GET", "path": "/v1/a"}, "res": {"status": status, "body": body}});
+    check_masked(
+        json!([
+            step(404, json!({"id": "<int:1>", "n": 2})),
+            step(200, json!({"id": "<int:1>", "n": 2})),
+            step(200, json!({"id": "<int:1>", "n": 3})),
+        ]),
+        "x/y 0: the status and a field\nx/y 1 $.n: a field",
+        &["HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{\"id\":7,\"n\":1}"],
+        expect!["step 2 GET /v1/a $.n: expected 3, got 1"],
     );
 }
 

@@ -10,6 +10,7 @@ mod cluster;
 #[path = "../../../fuzz/src/corpus.rs"]
 mod corpus;
 mod csi;
+mod deliberate;
 mod evals;
 mod every_list;
 mod forward;

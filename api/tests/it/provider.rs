@@ -29,6 +29,11 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).expect("a seed")
 }
 
+/// The bytes of the public part of a key.
+pub fn public_key(seed: u8) -> Vec<u8> {
+    pair(seed).public_key().as_ref().to_vec()
+}
+
 /// The public part of a key, as a set has it.
 pub fn jwk(seed: u8) -> Value {
     json!({"kty": "OKP", "crv": "Ed25519", "kid": format!("key-{seed}"), "x": URL_SAFE_NO_PAD.encode(pair(seed).public_key())})

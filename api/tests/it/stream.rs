@@ -74,7 +74,7 @@ async fn subscribe(server: &Arc<Memory>, query: &str) -> Reader {
 }
 
 /// Waits until everything published so far can be read.
-async fn settled(server: &Arc<Memory>) {
+pub(crate) async fn settled(server: &Arc<Memory>) {
     let index = server.view().applied_index();
     while server.events().settled() < index {
         tokio::task::yield_now().await;

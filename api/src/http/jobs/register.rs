@@ -19,6 +19,9 @@ use crate::server::Server;
 use crate::wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
 use crate::wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
+/// The warning about every job that should be launched at its times, until the leader does that.
+const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
+
 /// What of a registration is not the job itself.
 #[derive(Default)]
 struct Options {
@@ -105,6 +108,9 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
         eval(call, &job, priority, EvalTrigger::JobRegister)
     });
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
+    if job.is_periodic_active() {
+        warnings.push(NOT_LAUNCHED.to_owned());
+    }
     let submission = submission(call, options.submission, &job, &mut warnings);
     let warnings = songline_model::warnings_text(&warnings);
     if let Some(row) = existing.filter(|row| !row.spec_changed(&job)) {

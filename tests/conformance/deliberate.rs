@@ -1,0 +1,89 @@
+//! Differences from the reference that are meant, one test for each line of `deliberate.txt` and `defects.txt` that needs a node: it has the
+//! name of the line's case and shows what the line claims. Those that need none are in `api/tests/it/deliberate`.
+
+mod files;
+mod listed;
+mod tasks;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::fleet;
+use crate::http::{self, Request};
+
+/// How long anything may take that a test waits for.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// An agent and those who ask it.
+struct World {
+    agent: Agent,
+}
+
+impl World {
+    fn start(acl: bool) -> Result<World> {
+        Ok(World { agent: fleet::agent(acl)? })
+    }
+
+    /// The status, the index and the body; an answer that is not JSON is its text.
+    fn ask(&self, token: &str, line: &str, body: Value) -> Result<(u16, Option<u64>, Value)> {
+        let (method, target) = line.split_once(' ').context("a method and a target")?;
+        let mut request = Request::new(method, target).header("X-Nomad-Token", token);
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let answer = http::call(self.agent.http, &request, Instant::now() + WITHIN)?;
+        let said = answer.json().unwrap_or_else(|_| Value::String(answer.text()));
+        Ok((answer.head.status, answer.index(), said))
+    }
+
+    /// What the holder of the management token is answered, which is no refusal.
+    fn done(&self, line: &str, body: Value) -> Result<Value> {
+        let (status, _, said) = self.ask(fleet::TOKEN, line, body)?;
+        ensure!((200..300).contains(&status), "{line}: {status} {said}");
+        Ok(said)
+    }
+
+    /// Reads again whenever something has changed, until `wanted` finds what it looks for.
+    fn until<T>(&self, target: &str, wanted: impl Fn(&Value) -> Option<T>) -> Result<T> {
+        let (deadline, mut index) = (Instant::now() + WITHIN, 0);
+        let and = if target.contains('?') { '&' } else { '?' };
+        loop {
+            let (status, at, said) = self.ask(fleet::TOKEN, &format!("GET {target}{and}index={index}&wait=1s"), Value::Null)?;
+            ensure!(status == 200, "{target}: {status} {said}");
+            if let Some(found) = wanted(&said) {
+                return Ok(found);
+            }
+            if Instant::now() > deadline {
+                bail!("{target} never came to what was waited for, but to {said}");
+            }
+            index = at.context("a read that waits has an index")?;
+        }
+    }
+
+    /// Registers a job with one task, and answers the id of its evaluation.
+    fn run(&self, id: &str, kind: &str, group: Value, task: Value) -> Result<String> {
+        let mut group = group;
+        group["Name"] = json!("g");
+        let mut task = task;
+        task["Name"] = json!("t");
+        group["Tasks"] = json!([task]);
+        let said = self.done("PUT /v1/jobs", json!({"Job": {"ID": id, "Type": kind, "TaskGroups": [group]}}))?;
+        Ok(said["EvalID"].as_str().context("a registration has an evaluation")?.to_owned())
+    }
+
+    /// The id of the only allocation of a job, when it has come to this status.
+    fn alloc(&self, job: &str, status: &str) -> Result<String> {
+        self.until(&format!("/v1/job/{job}/allocations"), |allocs| {
+            let alloc = allocs.get(0).filter(|alloc| alloc["ClientStatus"] == status)?;
+            Some(alloc["ID"].as_str()?.to_owned())
+        })
+    }
+}
+
+/// A task that is a script.
+fn script(text: &str) -> Value {
+    json!({"Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", text]}})
+}

@@ -1,0 +1,92 @@
+//! Jobs that run, and what their tasks may ask.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::{World, script};
+
+#[test]
+fn jobs_stop() -> Result<()> {
+    let world = World::start(false)?;
+    let update = json!({"HealthCheck": "task_states", "MinHealthyTime": 10_000_000, "HealthyDeadline": 60_000_000_000u64,
+        "ProgressDeadline": 120_000_000_000u64});
+    world.run("stops", "service", json!({ "Update": update }), json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}}))?;
+    // The recording stops the job before this: there health is told later.
+    world.until("/v1/job/stops/deployment", |deployment| (deployment["Status"] == "successful").then_some(()))?;
+    world.until("/v1/job/stops", |job| (job["Stable"] == true).then_some(()))?;
+    world.done("DELETE /v1/job/stops", Value::Null)?;
+    let stopped = world.until("/v1/job/stops", |job| (job["Status"] == "dead").then(|| job.clone()))?;
+    ensure!(stopped["Version"] == 1 && stopped["Stop"] == true, "{stopped}");
+    ensure!(stopped["Stable"] == true, "the version that a stop makes is as stable as the one before it");
+    Ok(())
+}
+
+/// A job whose task shows its own identity, and what it showed.
+fn with_identity(world: &World, id: &str) -> Result<String> {
+    let mut task = script("echo \"$NOMAD_TOKEN\"; exec sleep 600");
+    task["Identity"] = json!({"Env": true});
+    world.run(id, "service", json!({}), task)?;
+    let alloc = world.alloc(id, "running")?;
+    let deadline = std::time::Instant::now() + super::WITHIN;
+    loop {
+        // The log is followed by asking again: the line comes a moment after the task runs.
+        let target = format!("GET /v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true");
+        let said = world.done(&target, Value::Null)?;
+        if let Some(token) = said.as_str().and_then(|text| text.strip_suffix('\n')) {
+            return Ok(token.to_owned());
+        }
+        ensure!(std::time::Instant::now() < deadline, "the task never showed its identity");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn attach(world: &World, job_acl: Value) -> Result<()> {
+    let policy = json!({"Name": "nodes", "Rules": "node { policy = \"read\" }", "JobACL": job_acl});
+    world.done("PUT /v1/acl/policy/nodes", policy).map(drop)
+}
+
+#[test]
+fn acl_enforce_workload_policy() -> Result<()> {
+    let world = World::start(true)?;
+    let token = with_identity(&world, "ex")?;
+    let may = || world.ask(&token, "GET /v1/nodes", Value::Null).map(|(status, _, _)| status);
+    attach(&world, json!({"Namespace": "default", "JobID": "example"}))?;
+    ensure!(may()? == 403, "a policy of job `example` is none of job `ex`");
+    attach(&world, json!({"Namespace": "default", "JobID": "ex"}))?;
+    ensure!(may()? == 200, "its own is");
+    Ok(())
+}
+
+#[test]
+fn acl_policy_job_acl() -> Result<()> {
+    let world = World::start(true)?;
+    world.done("PUT /v1/namespace", json!({"Name": "dev"}))?;
+    let token = with_identity(&world, "any")?;
+    let may = || world.ask(&token, "GET /v1/nodes", Value::Null).map(|(status, _, _)| status);
+    attach(&world, json!({"Namespace": "dev"}))?;
+    ensure!(may()? == 403, "a policy of another namespace");
+    attach(&world, json!({"Namespace": "default"}))?;
+    ensure!(may()? == 200, "a policy of a namespace is one of all its workloads");
+    let read = world.done("GET /v1/acl/policy/nodes", Value::Null)?;
+    ensure!(read["JobACL"] == json!({"Namespace": "default", "JobID": "", "Group": "", "Task": ""}), "{read}");
+    Ok(())
+}
+
+#[test]
+fn volumes_csi_wrong_mode() -> Result<()> {
+    let world = World::start(false)?;
+    let modes = json!([{"AccessMode": "single-node-reader-only", "AttachmentMode": "file-system"}]);
+    // A plugin is known as soon as a job says that it is one.
+    let plugin =
+        json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}, "CSIPluginConfig": {"ID": "p", "Type": "node", "MountDir": "/csi"}});
+    world.run("plugin", "service", json!({"Count": 0}), plugin)?;
+    world.done("PUT /v1/volumes", json!({"Volumes": [{"ID": "v", "PluginID": "p", "RequestedCapabilities": modes}]}))?;
+    let asked = json!({"Type": "csi", "Source": "v", "AccessMode": "single-node-writer", "AttachmentMode": "file-system"});
+    let eval = world.run("writer", "service", json!({"Volumes": {"v": asked}}), script("sleep 600"))?;
+    let done = world.until(&format!("/v1/evaluation/{eval}"), |eval| (eval["Status"] == "complete").then(|| eval.clone()))?;
+    let why = &done["FailedTGAllocs"]["g"]["ConstraintFiltered"];
+    let reasons = why.as_object().with_context(|| format!("the evaluation says why: {done}"))?;
+    ensure!(reasons.keys().any(|reason| reason.contains("volume")), "{why}");
+    ensure!(world.done("GET /v1/job/writer/allocations", Value::Null)? == json!([]), "and nothing is placed");
+    Ok(())
+}
