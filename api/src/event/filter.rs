@@ -82,10 +82,7 @@ impl Interest {
 
     /// Whether every event passes.
     pub fn is_everything(&self) -> bool {
-        self.readable.is_none()
-            && self.expression.is_none()
-            && self.namespace.is_none()
-            && self.keys("*").is_some_and(|keys| keys.contains("*"))
+        self.readable.is_none() && self.expression.is_none() && self.namespace.is_none() && self.keys("*").is_some_and(is_star)
     }
 
     /// Whether events of this topic can pass at all.
@@ -100,8 +97,15 @@ impl Interest {
         let readable = |acl: &Arc<Acl>| label.namespace.is_empty() || acl.namespace(&label.namespace, NamespaceCapability::ReadJob);
         in_namespace
             && self.readable.as_ref().is_none_or(readable)
-            && [self.keys("*"), self.keys(&label.topic)].into_iter().flatten().any(|keys| matches(keys, event))
+            && self.is_asked_for(event)
             && self.expression.as_ref().is_none_or(|expression| expression.matches(index, event))
+    }
+
+    /// Whether topic and key are asked for. A star stands for all keys only where it is alone: beside another key it is a key like any.
+    fn is_asked_for(&self, event: &EncodedEvent) -> bool {
+        let (every, own) = (self.keys("*"), self.keys(&event.label.topic));
+        let all = every.is_some_and(is_star) || every.is_none() && own.is_some_and(is_star);
+        all || [every, own].into_iter().flatten().any(|keys| has_key(keys, event))
     }
 
     fn keys(&self, topic: &str) -> Option<&BTreeSet<Str>> {
@@ -109,10 +113,15 @@ impl Interest {
     }
 }
 
+/// Whether every key is asked for.
+fn is_star(keys: &BTreeSet<Str>) -> bool {
+    keys.len() == 1 && keys.contains("*")
+}
+
 /// An empty key asks for nothing: an evaluation without a deployment is not what somebody means by it.
-fn matches(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
+fn has_key(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
     let label = &event.label;
-    keys.contains("*") || keys.contains(&label.key) || label.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))
+    keys.contains(&label.key) || label.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))
 }
 
 /// A filter over events.

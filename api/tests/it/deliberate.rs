@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use songline_api::Server;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpdateEvals};
 use songline_model::{
     AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiInfo, CsiNodeInfo, CsiVolumeClaim, CsiVolumeKey, EvalId,
@@ -132,7 +133,8 @@ async fn namespaces_delete_with_variable() {
     world.done("PUT /v1/operator/keyring/rotate", Value::Null).await;
     world.done("PUT /v1/var/a/b?namespace=dev", json!({"Items": {"k": "v"}})).await;
     let (status, said) = world.ask(ALL, "DELETE /v1/namespace/dev", Value::Null).await;
-    assert_eq!((status, said.as_str()), (500, Some("namespace \"dev\" has a variable")));
+    let holds = "namespace \"dev\" contains at least one variable. All variables in namespace must be deleted before it can be deleted";
+    assert_eq!((status, said.as_str()), (500, Some(holds)));
     world.done("GET /v1/namespace/dev", Value::Null).await;
     world.done("DELETE /v1/var/a/b?namespace=dev", Value::Null).await;
     world.done("DELETE /v1/namespace/dev", Value::Null).await;
@@ -156,7 +158,8 @@ async fn volumes_csi_detach() {
         node_id: Some(NODE),
         ..Allocation::default()
     };
-    world.server.run(ApplyPlan { updated: vec![alloc.into()], ..ApplyPlan::default() });
+    let job = world.server.view().job("default", "web").cloned();
+    world.server.run(ApplyPlan { job, updated: vec![alloc.into()], ..ApplyPlan::default() });
     let modes = json!([{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}]);
     let volume = json!({"ID": "v", "PluginID": "p", "RequestedCapabilities": modes});
     world.done("PUT /v1/volumes", json!({ "Volumes": [volume] })).await;

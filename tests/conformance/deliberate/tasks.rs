@@ -1,6 +1,6 @@
 //! Jobs that run, and what their tasks may ask.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{World, script};
@@ -69,24 +69,5 @@ fn acl_policy_job_acl() -> Result<()> {
     ensure!(may()? == 200, "a policy of a namespace is one of all its workloads");
     let read = world.done("GET /v1/acl/policy/nodes", Value::Null)?;
     ensure!(read["JobACL"] == json!({"Namespace": "default", "JobID": "", "Group": "", "Task": ""}), "{read}");
-    Ok(())
-}
-
-#[test]
-fn volumes_csi_wrong_mode() -> Result<()> {
-    let world = World::start(false)?;
-    let modes = json!([{"AccessMode": "single-node-reader-only", "AttachmentMode": "file-system"}]);
-    // A plugin is known as soon as a job says that it is one.
-    let plugin =
-        json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}, "CSIPluginConfig": {"ID": "p", "Type": "node", "MountDir": "/csi"}});
-    world.run("plugin", "service", json!({"Count": 0}), plugin)?;
-    world.done("PUT /v1/volumes", json!({"Volumes": [{"ID": "v", "PluginID": "p", "RequestedCapabilities": modes}]}))?;
-    let asked = json!({"Type": "csi", "Source": "v", "AccessMode": "single-node-writer", "AttachmentMode": "file-system"});
-    let eval = world.run("writer", "service", json!({"Volumes": {"v": asked}}), script("sleep 600"))?;
-    let done = world.until(&format!("/v1/evaluation/{eval}"), |eval| (eval["Status"] == "complete").then(|| eval.clone()))?;
-    let why = &done["FailedTGAllocs"]["g"]["ConstraintFiltered"];
-    let reasons = why.as_object().with_context(|| format!("the evaluation says why: {done}"))?;
-    ensure!(reasons.keys().any(|reason| reason.contains("volume")), "{why}");
-    ensure!(world.done("GET /v1/job/writer/allocations", Value::Null)? == json!([]), "and nothing is placed");
     Ok(())
 }

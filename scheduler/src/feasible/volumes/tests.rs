@@ -123,15 +123,21 @@ fn a_csi_volume_is_registered_and_its_plugin_runs_on_the_node() {
     cluster.says("j", &csi("v", WRITE), expect!["feasible"]);
     cluster.says("j", &csi("w", WRITE), expect!["missing CSI Volume w"]);
     cluster.says("j", &VolumeRequest { per_alloc: true, ..csi("v", WRITE) }, expect!["missing CSI Volume v[1]"]);
+    let elsewhere = Cluster::new(|_| ()).volume(WRITE, |volume| volume.plugin_id = "q".into());
+    elsewhere.says("j", &csi("v", WRITE), expect!["CSI plugin q is missing from client 01010101-0101-0101-0101-010101010101"]);
+    let ill = Cluster::new(|info| info.healthy = false).volume(WRITE, |_| ());
+    ill.says("j", &csi("v", WRITE), expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"]);
+}
+
+/// Named after the line of `tests/conformance/defects.txt` that it shows. What is said here is a reason in the evaluation.
+#[test]
+fn volumes_csi_wrong_mode() {
+    let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ());
     cluster.says(
         "j",
         &csi("v", "multi-node-multi-writer"),
         expect!["CSI volume v does not offer access mode multi-node-multi-writer with attachment mode file-system"],
     );
-    let elsewhere = Cluster::new(|_| ()).volume(WRITE, |volume| volume.plugin_id = "q".into());
-    elsewhere.says("j", &csi("v", WRITE), expect!["CSI plugin q is missing from client 01010101-0101-0101-0101-010101010101"]);
-    let ill = Cluster::new(|info| info.healthy = false).volume(WRITE, |_| ());
-    ill.says("j", &csi("v", WRITE), expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"]);
 }
 
 #[test]
