@@ -7,6 +7,8 @@ mod apply_times;
 mod archives;
 mod clock;
 pub mod cluster;
+#[cfg(debug_assertions)]
+pub mod defects;
 mod disk;
 mod endpoint;
 mod fence;
@@ -84,6 +86,7 @@ pub struct Core {
     history: Arc<FjallHistory>,
     touches: Arc<Touches>,
     past: past::PastStates,
+    refill: refill::Progress,
     read_archive: Mutex<Option<archives::ReadArchive>>,
     log: OnceLock<Log<Machine>>,
     applied: watch::Sender<u64>,
@@ -232,6 +235,7 @@ impl Core {
             history: Arc::new(history),
             touches,
             past: past::PastStates::default(),
+            refill: refill::Progress::default(),
             read_archive: Mutex::default(),
             log: OnceLock::new(),
             applied: watch::Sender::new(0),

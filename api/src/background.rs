@@ -11,7 +11,7 @@ const NICE: i32 = 10;
 const STORE_THREADS: &str = "fjall";
 
 /// Lowers the priority of the calling thread and of those it starts from now on: on Linux each thread has its own, and hands it down.
-pub(crate) fn give_way() {
+pub fn give_way() {
     lower(None);
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use songline_projections::Rejected;
+use songline_projections::{Refusal, Rejected};
 use songline_rpc::RpcError;
 
 use crate::keyring::KeyringError;
@@ -71,77 +71,12 @@ impl ApiError {
 /// Refusals of apply. Nearly all are 500 in the reference, and clients match on that.
 impl From<Rejected> for ApiError {
     fn from(rejected: Rejected) -> Self {
-        let code = match &rejected {
-            Rejected::NodePoolBuiltIn(_) => StatusCode::BAD_REQUEST,
-            // One key for two different writes: a mistake of the caller that the reference does not know.
-            Rejected::IdempotencyKeyReused(_) => StatusCode::CONFLICT,
-            Rejected::WorkNotUnderWay(_) => StatusCode::NOT_FOUND,
-            // Of two exchanges of one secret the second is one of an unknown secret.
-            Rejected::OneTimeTokenGone => StatusCode::FORBIDDEN,
-            Rejected::NodeNotFound(_)
-            | Rejected::NodeOfListNotFound(_)
-            | Rejected::NodeIdsMissing
-            | Rejected::NodeSecretMismatch(_)
-            | Rejected::NodeInAllPool
-            | Rejected::NodeDraining(_)
-            | Rejected::NodePoolDeleteBuiltIn(_)
-            | Rejected::NodePoolNotFound(_)
-            | Rejected::NamespaceQuotaUnknown { .. }
-            | Rejected::NamespaceDefault
-            | Rejected::NamespaceHasJob { .. }
-            | Rejected::NamespaceHasCsiVolume { .. }
-            | Rejected::CsiVolumeNamespaceUnknown { .. }
-            | Rejected::CsiVolumeUpdate(_)
-            | Rejected::CsiVolumeNotFound(_)
-            | Rejected::CsiVolumeInUse(_)
-            | Rejected::CsiVolumeClaim(_)
-            | Rejected::CsiPluginInUse
-            | Rejected::NamespaceHasVariable(_)
-            | Rejected::VariablesTooLarge
-            | Rejected::RootKeyUnknown(_)
-            | Rejected::RootKeyNotFound
-            | Rejected::RootKeyWithoutId
-            | Rejected::RootKeyWithoutAlgorithm
-            | Rejected::RootKeyWithoutMaterial
-            | Rejected::RootKeyAlgorithmChanged
-            | Rejected::RekeyWithoutRotation
-            | Rejected::RootKeyActive
-            | Rejected::RootKeyInUse(_)
-            | Rejected::JobNamespaceUnknown { .. }
-            | Rejected::JobNodePoolUnknown { .. }
-            | Rejected::JobExists
-            | Rejected::JobModifyIndexConflict { .. }
-            | Rejected::JobGone(_)
-            | Rejected::JobNotDeregisterable { .. }
-            | Rejected::JobNotFound
-            | Rejected::EvalNotFound(_)
-            | Rejected::EvalBrokerRunning
-            | Rejected::EvalFilterInvalid(_)
-            | Rejected::AllocNotFound(_)
-            | Rejected::AllocWithoutJob(_)
-            | Rejected::JobSummaryMissing { .. }
-            | Rejected::JobSummaryGroupMissing(_)
-            | Rejected::DeploymentNotFound(_)
-            | Rejected::DeploymentTerminal { .. }
-            | Rejected::DeploymentAllocUnknown(_)
-            | Rejected::DeploymentAllocForeign { .. }
-            | Rejected::AclIncomplete { .. }
-            | Rejected::AclTokenSecretTaken
-            | Rejected::AclBootstrapDone
-            | Rejected::AclBootstrapResetIndex
-            | Rejected::OneTimeTokenEndless
-            | Rejected::AclPolicyNotFound
-            | Rejected::AclRoleNameTaken(_)
-            | Rejected::AclRoleNotFound
-            | Rejected::AclAuthMethodDefaultTaken(_)
-            | Rejected::AclAuthMethodNotFound
-            | Rejected::AclBindingRuleMethodMissing
-            | Rejected::AclBindingRuleNotFound
-            | Rejected::PeriodicChildId(_)
-            | Rejected::DeploymentCanariesUnhealthy(_)
-            | Rejected::ServiceRegistrationNotFound
-            | Rejected::ClusterIdTaken { .. }
-            | Rejected::ArchiveUnreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        let code = match rejected.kind() {
+            Refusal::Invalid => StatusCode::BAD_REQUEST,
+            Refusal::Forbidden => StatusCode::FORBIDDEN,
+            Refusal::NotFound => StatusCode::NOT_FOUND,
+            Refusal::Conflict => StatusCode::CONFLICT,
+            Refusal::Failed => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(code, rejected.to_string())
     }

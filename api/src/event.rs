@@ -10,6 +10,8 @@ mod history;
 mod inbox;
 mod json;
 mod lens;
+#[cfg(feature = "simulation")]
+mod memory;
 mod permit;
 mod snapshot;
 mod subscription;
@@ -31,6 +33,8 @@ pub use batch::{Batch, Dialect, EncodedEvent, Format, Label};
 pub use block::Block;
 pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{FjallHistory, History, HistoryError};
+#[cfg(feature = "simulation")]
+pub use memory::MemoryHistory;
 pub use permit::Permit;
 pub use subscription::{CLOSED, Start, Subscription};
 
@@ -60,11 +64,20 @@ pub struct HubConfig {
     pub tail_bytes_max: usize,
     /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
     pub backlog_frames: usize,
+    /// Entries whose events are lost on purpose: the simulation shows with it that its checkers notice. No other build has this.
+    #[cfg(feature = "simulation")]
+    pub skips: Option<fn(u64) -> bool>,
 }
 
 impl Default for HubConfig {
     fn default() -> Self {
-        Self { tail_batches_max: 4096, tail_bytes_max: 64 << 20, backlog_frames: 100 }
+        Self {
+            tail_batches_max: 4096,
+            tail_bytes_max: 64 << 20,
+            backlog_frames: 100,
+            #[cfg(feature = "simulation")]
+            skips: None,
+        }
     }
 }
 
@@ -83,6 +96,9 @@ struct News {
 pub struct EventHub {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Of a hub without threads.
+    #[cfg(feature = "simulation")]
+    writer: Mutex<Writer>,
 }
 
 struct Shared {
@@ -108,38 +124,61 @@ impl EventHub {
         {
             history.lose(first_index)?;
         }
-        let applied = first_index.saturating_sub(1);
-        let shared = Arc::new(Shared {
-            config,
-            inbox: Inbox::new(applied),
-            tail: Mutex::new(Tail::new(applied)),
-            news: watch::Sender::new(News { index: applied, ..News::default() }),
-            unwritten: Inbox::new(applied),
-            floor: AtomicU64::new(0),
-            history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
-            lenses: Mutex::default(),
-            history,
-        });
+        let shared = Shared::new(config, history, first_index);
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
         if shared.history.is_some() {
             threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
         }
-        Ok(Arc::new(Self { shared, threads: Mutex::new(threads) }))
+        Ok(Arc::new(Self {
+            shared,
+            threads: Mutex::new(threads),
+            #[cfg(feature = "simulation")]
+            writer: Mutex::default(),
+        }))
+    }
+
+    /// The same without threads: whoever publishes calls [`Self::drive`], so that a run depends on nothing but its seed.
+    #[cfg(feature = "simulation")]
+    pub fn driven(config: HubConfig, history: Arc<dyn History>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
+        if history.last() + 1 < first_index {
+            history.lose(first_index)?;
+        }
+        let shared = Shared::new(config, Some(history), first_index);
+        Ok(Arc::new(Self { shared, threads: Mutex::default(), writer: Mutex::default() }))
+    }
+
+    /// Does what the threads of another hub would do now.
+    #[cfg(feature = "simulation")]
+    pub fn drive(&self) {
+        let shared = &self.shared;
+        let queued = |inbox: &Inbox| inbox.take(Duration::ZERO).unwrap_or_default();
+        shared.encode(queued(&shared.inbox));
+        let settled = shared.settled();
+        if let Some(history) = &shared.history {
+            self.writer.lock().write(shared, &**history, queued(&shared.unwritten), settled);
+        }
     }
 
     /// Takes over what an entry changed. Call it in the order of the entries, after its view is published; it neither encodes nor waits.
     pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
-        if kind != Kind::Restore && wire::event::is_silent(&changes) {
+        if crate::refill::restores(kind, &changes) {
+            self.begin_after(index);
+        } else if wire::event::is_silent(&changes) {
             self.shared.inbox.pass(index);
         } else {
             self.shared.inbox.push(index, Item::Entry { index, kind, changes });
         }
     }
 
+    /// Everything up to `index` was published: the last entries may have had no events.
+    pub fn pass(&self, index: u64) {
+        self.shared.inbox.pass(index);
+    }
+
     /// The state was replaced by another server's, as it was at `index`: what led there never comes here. Streams end, and who comes back
     /// with an index before it is told a gap.
     pub fn begin_after(&self, index: u64) {
-        self.shared.inbox.push(index, Item::Entry { index, kind: Kind::Restore, changes: Arc::default() });
+        self.shared.inbox.push(index, Item::Reset { index });
     }
 
     /// Index of the newest entry whose events, if it had any, can be read.
@@ -219,6 +258,21 @@ impl Failing {
 }
 
 impl Shared {
+    fn new(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Arc<Self> {
+        let applied = first_index.saturating_sub(1);
+        Arc::new(Self {
+            config,
+            inbox: Inbox::new(applied),
+            tail: Mutex::new(Tail::new(applied)),
+            news: watch::Sender::new(News { index: applied, ..News::default() }),
+            unwritten: Inbox::new(applied),
+            floor: AtomicU64::new(0),
+            history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
+            lenses: Mutex::default(),
+            history,
+        })
+    }
+
     /// Opens the history anew. What it lost on the way is written again from the tail, or the history is lost up to what is written next.
     fn reopen(&self, history: &dyn History, batches: &mut Vec<Arc<Batch>>) {
         let before = history.last();
@@ -254,99 +308,119 @@ impl Shared {
     /// Encodes what comes in, until the hub is closed and nothing is left.
     fn encode_loop(&self) {
         while let Some(items) = self.inbox.take(Duration::from_secs(3600)) {
-            for item in items {
-                match item {
-                    Item::Entry { index, kind: Kind::Restore, .. } => {
-                        self.unwritten.push(index, Item::Reset { index });
-                        self.floor.store(index + 1, Ordering::Release);
-                        self.tail.lock().clear(index);
-                        self.news.send_modify(|news| {
-                            news.index = index;
-                            news.epoch += 1;
-                        });
-                    }
-                    Item::Entry { index, kind, changes } => {
-                        let batch = Arc::new(Batch::encode(index, kind, &changes));
-                        // Queued for the history before it is in the tail: the history's thread takes the tail's newest entry for its
-                        // mark, and an entry above no mark is the only kind that is written.
-                        if self.history.is_some() {
-                            self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
-                        }
-                        if !batch.is_empty() {
-                            self.tail.lock().push(batch, &self.config);
-                        }
-                        self.news.send_modify(|news| news.index = index);
-                    }
-                    // Only the other thread gets these.
-                    Item::Batch(_) | Item::Reset { .. } => {}
-                }
-            }
-            self.inbox.done();
+            self.encode(items);
         }
         self.unwritten.close();
         self.news.send_modify(|news| news.closed = true);
+    }
+
+    fn encode(&self, items: Vec<Item>) {
+        for item in items {
+            match item {
+                Item::Reset { index } => {
+                    self.unwritten.push(index, Item::Reset { index });
+                    self.floor.store(index + 1, Ordering::Release);
+                    self.tail.lock().clear(index);
+                    self.news.send_modify(|news| {
+                        news.index = index;
+                        news.epoch += 1;
+                    });
+                }
+                #[cfg(feature = "simulation")]
+                Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
+                Item::Entry { index, kind, changes } => {
+                    let batch = Arc::new(Batch::encode(index, kind, &changes));
+                    // Queued for the history before it is in the tail: the history's thread takes the tail's newest entry for its
+                    // mark, and an entry above no mark is the only kind that is written.
+                    if self.history.is_some() {
+                        self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
+                    }
+                    if !batch.is_empty() {
+                        self.tail.lock().push(batch, &self.config);
+                    }
+                    self.news.send_modify(|news| news.index = index);
+                }
+                // Only the other thread gets these.
+                Item::Batch(_) => {}
+            }
+        }
+        self.inbox.done();
     }
 
     /// Writes the history, several entries at once when they come fast.
     fn history_loop(&self) {
         let Some(history) = &self.history else { return };
         crate::background::give_way();
-        // What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
-        let mut batches = Vec::new();
-        let mut failing: Option<Failing> = None;
-        // The history is to begin anew at this index.
-        let mut anew: Option<u64> = None;
+        let mut writer = Writer::default();
         loop {
             // What is settled now is queued now: once the queue is written, the history covers it.
             let settled = self.settled();
             let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
-            let mut through = settled;
-            for item in items {
-                match item {
-                    Item::Batch(batch) => batches.push(batch),
-                    Item::Reset { index } => {
-                        batches.clear();
-                        through = index;
-                        anew = Some(index + 1);
-                    }
-                    Item::Entry { .. } => {}
-                }
-            }
-            let mut written = anew.map_or(Ok(()), |first| history.reset(first));
-            if written.is_ok() {
-                anew = None;
-            }
-            through = through.max(batches.last().map_or(0, |last| last.index));
-            if through > history.last() {
-                written = written.and_then(|()| history.append(&batches, through));
-            }
-            match written {
-                Ok(()) => {
-                    batches.clear();
-                    if failing.take().is_some() {
-                        tracing::info!("event history is written again");
-                    }
-                }
-                // Streams that need what is missing wait for it.
-                Err(error) => {
-                    let failing = failing.get_or_insert_with(|| {
-                        tracing::error!(
-                            error = &error as &dyn std::error::Error,
-                            "writing event history; it is opened anew and tried again"
-                        );
-                        Failing::new()
-                    });
-                    if failing.is_due() {
-                        self.reopen(&**history, &mut batches);
-                    }
-                }
-            }
-            self.unwritten.done();
+            writer.write(self, &**history, items, settled);
         }
-        if failing.is_some() {
-            self.reopen(&**history, &mut batches);
+        writer.close(self, &**history);
+    }
+}
+
+/// What of the events is not in the history yet.
+#[derive(Default)]
+struct Writer {
+    /// What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
+    batches: Vec<Arc<Batch>>,
+    failing: Option<Failing>,
+    /// The history is to begin anew at this index.
+    anew: Option<u64>,
+}
+
+impl Writer {
+    /// Writes what was queued; everything up to `settled` is part of that.
+    fn write(&mut self, shared: &Shared, history: &dyn History, items: Vec<Item>, settled: u64) {
+        let mut through = settled;
+        for item in items {
+            match item {
+                Item::Batch(batch) => self.batches.push(batch),
+                Item::Reset { index } => {
+                    self.batches.clear();
+                    through = index;
+                    self.anew = Some(index + 1);
+                }
+                Item::Entry { .. } => {}
+            }
         }
-        let closed = history.append(&batches, self.settled()).and_then(|()| history.sync());
+        let mut written = self.anew.map_or(Ok(()), |first| history.reset(first));
+        if written.is_ok() {
+            self.anew = None;
+        }
+        through = through.max(self.batches.last().map_or(0, |last| last.index));
+        if through > history.last() {
+            written = written.and_then(|()| history.append(&self.batches, through));
+        }
+        match written {
+            Ok(()) => {
+                self.batches.clear();
+                if self.failing.take().is_some() {
+                    tracing::info!("event history is written again");
+                }
+            }
+            // Streams that need what is missing wait for it.
+            Err(error) => {
+                let failing = self.failing.get_or_insert_with(|| {
+                    tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is opened anew and tried again");
+                    Failing::new()
+                });
+                if failing.is_due() {
+                    shared.reopen(history, &mut self.batches);
+                }
+            }
+        }
+        shared.unwritten.done();
+    }
+
+    fn close(mut self, shared: &Shared, history: &dyn History) {
+        if self.failing.is_some() {
+            shared.reopen(history, &mut self.batches);
+        }
+        let closed = history.append(&self.batches, shared.settled()).and_then(|()| history.sync());
         if let Err(error) = closed {
             tracing::warn!(error = &error as &dyn std::error::Error, "closing event history");
         }

@@ -14,6 +14,7 @@ mod listen;
 pub mod monitor;
 pub mod openapi;
 mod past;
+pub mod refill;
 mod server;
 pub mod sso;
 mod sweep;
@@ -21,6 +22,7 @@ pub mod touches;
 pub mod watch;
 pub mod wire;
 
+pub use background::give_way;
 pub use error::{ApiError, Leaderless};
 pub use http::is_kept_apart;
 pub use http::{Api, Shared, openapi_document, routes, routes_text};

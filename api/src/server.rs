@@ -19,6 +19,7 @@ use crate::event::EventHub;
 use crate::http::RateOp;
 use crate::keyring::Keyring;
 use crate::past::Past;
+use crate::refill::Filling;
 use crate::sso::Sso;
 use crate::watch::Watches;
 
@@ -112,8 +113,8 @@ pub trait Server: Send + Sync + 'static {
     /// Drops everything that a garbage collection may drop, whatever its age.
     fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// Counts all job summaries anew.
-    fn reconcile_summaries(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
+    /// Counts all job summaries anew. With a key that ran before it does nothing.
+    fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
     /// The index in the file by which somebody with access to this server allows a second ACL bootstrap; 0 when there is none.
     fn bootstrap_reset_index(&self) -> u64 {
@@ -174,6 +175,11 @@ pub trait Server: Send + Sync + 'static {
     /// What this server knows of its past; `None`: nothing.
     fn past(&self) -> Option<&dyn Past> {
         None
+    }
+
+    /// What of this server's is being filled anew from its log.
+    fn refillings(&self) -> Vec<Refilling> {
+        Vec::new()
     }
 
     /// Why this server serves nothing any more, if so.
@@ -427,6 +433,17 @@ pub struct MemberHealth {
     pub last_index: u64,
     /// Since when it is as well as it is.
     pub stable_since: Time,
+}
+
+/// A store that is derived from the log, was lost, and is being filled anew.
+#[derive(Debug, Clone, Copy)]
+pub struct Refilling {
+    /// Which: `events` or `touches`.
+    pub store: &'static str,
+    /// How far it is.
+    pub filling: Filling,
+    /// When that began; `None`: it waits to be begun.
+    pub since: Option<Time>,
 }
 
 /// What does not change while an agent runs.

@@ -1,7 +1,7 @@
 //! What every entry of the log did to every object: derived from the log as it is applied, off the commit path, kept in a folder.
 //!
-//! The apply thread only queues shared rows; a thread of its own compares and writes them. Deleting the folder loses what is before the
-//! newest checkpoint, nothing else. Who asked for an entry, and why, is not here: the log itself says that.
+//! The apply thread only queues shared rows; a thread of its own compares and writes them. When the folder is deleted, what is before the
+//! newest checkpoint is filled in again from the log, beside everything else. Who asked for an entry, and why, is not here: the log itself says that.
 
 mod diff;
 mod object;
@@ -24,6 +24,7 @@ pub use diff::FieldChange;
 pub use object::{Object, ObjectKind};
 pub use store::{Ending, EntryMark, Order, Touch, TouchChange, TouchesError};
 
+use crate::refill::{Filling, Reached, Refill, RefillError};
 use store::{Marked, Store};
 
 /// How many entries are written at once at most.
@@ -86,14 +87,14 @@ impl Touches {
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Says which entry will be published first. A record that does not reach up to it begins anew there: what is between would be
-    /// missing without anybody noticing.
+    /// Says which entry will be published first. A record that does not reach up to it begins anew there, as a lost one: what is between would
+    /// be missing without anybody noticing.
     pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
         if self.shared.marked.last() + 1 < first_index {
-            if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index)) {
+            if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index, true)) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the record of what entries did is opened anew");
                 self.shared.reopen()?;
-                self.shared.store()?.reset(first_index)?;
+                self.shared.store()?.reset(first_index, true)?;
             }
             self.shared.written.send_replace(self.shared.marked.last());
         }
@@ -171,6 +172,41 @@ impl Touches {
     }
 }
 
+impl Refill for Touches {
+    fn name(&self) -> &'static str {
+        "touches"
+    }
+
+    fn losses(&self) -> watch::Receiver<bool> {
+        self.shared.marked.losses()
+    }
+
+    fn filling(&self) -> Result<Filling, RefillError> {
+        Ok(self.shared.store()?.filling()?)
+    }
+
+    fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError> {
+        Ok(self.shared.store()?.fill_from(filling, from, None)?)
+    }
+
+    fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
+        // How the restore ended is part of the new history.
+        Ok(self.shared.store()?.fill_from(filling, index, Some(index))?)
+    }
+
+    fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, RefillError> {
+        Ok(self.shared.store()?.fill(filling, entries, next)?)
+    }
+
+    fn end(&self, filling: &Filling) -> Result<bool, RefillError> {
+        Ok(self.shared.store()?.end_filling(filling)?)
+    }
+
+    fn give_up(&self) -> Result<(), RefillError> {
+        Ok(self.shared.store()?.found()?)
+    }
+}
+
 impl Drop for Touches {
     fn drop(&mut self) {
         self.close();
@@ -245,7 +281,7 @@ impl Shared {
         *store = None;
         let opened = Store::open_marked(&self.path, &self.marked)?;
         if self.marked.last() < before {
-            opened.reset(before + 1)?;
+            opened.reset(before + 1, true)?;
         }
         *store = Some(opened);
         Ok(())
@@ -266,7 +302,7 @@ impl Shared {
                 Ok(()) => {}
                 // It would be so every time: the record begins anew behind it.
                 Err(error @ (TouchesError::Content { .. } | TouchesError::Damaged(_))) => {
-                    store.reset(through + 1)?;
+                    store.reset(through + 1, false)?;
                     return Err(error);
                 }
                 Err(error @ (TouchesError::Store { .. } | TouchesError::Closed | TouchesError::Thread(_))) => {

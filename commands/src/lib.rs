@@ -5,6 +5,7 @@
 
 mod acl;
 mod alloc;
+mod answer;
 mod autopilot;
 mod codec;
 mod csi;
@@ -25,6 +26,7 @@ mod work;
 
 pub use acl::*;
 pub use alloc::*;
+pub use answer::*;
 pub use autopilot::*;
 pub use codec::{DecodeError, EncodeError};
 pub use csi::*;
@@ -237,4 +239,6 @@ commands! {
     EvalDelete(DeleteEvals) = 1003,
     /// A piece of long work is ended before its time.
     WorkStop(StopWork) = 1004,
+    /// The answer of a request is kept for its idempotency key.
+    AnswerKeep(KeepAnswer) = 1005,
 }

@@ -159,6 +159,7 @@ fn sample(kind: Kind) -> Command {
         Kind::WorkContinue => ContinueWork { work: WorkId(77), slice: Slice::of_rows(500) }.into(),
         Kind::EvalDelete => DeleteEvals { choice: EvalChoice::Filter("Status == \"complete\"".into()), slice: Slice::of_rows(100) }.into(),
         Kind::WorkStop => StopWork { work: WorkId(77) }.into(),
+        Kind::AnswerKeep => KeepAnswer { index: Some(0), body: "{}".into() }.into(),
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use songline_commands::Idempotency;
+use songline_commands::{Idempotency, KeepAnswer};
 use songline_model::{Dur, Str, Time, Variable, VariableData, VariableMetadata};
 
-use crate::Outcome;
-use crate::rejected::Rejected;
+use crate::rejected::{Refusal, Rejected};
 use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
+use crate::{Applied, Outcome};
 
 /// How long a caller's key is remembered.
 const KEPT_FOR: Dur = Dur::from_hours(24);
@@ -23,7 +23,7 @@ const FORWARDED_KEYS_MAX: usize = 65_536;
 /// How many outlived keys one entry drops. More than one, so that the table shrinks again after a burst.
 const DROPPED_PER_ENTRY_MAX: usize = 4;
 
-/// One write that ran.
+/// One write that ran or was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Remembered {
@@ -32,9 +32,9 @@ pub struct Remembered {
     /// What the caller sent with it.
     #[serde(with = "serde_bytes")]
     pub body_hash: [u8; 16],
-    /// Index of the entry that ran.
+    /// Index of the entry that ran or was refused.
     pub index: u64,
-    /// When it ran.
+    /// When that was.
     pub ran_at: Time,
     /// What a compare-and-set answered.
     pub cas: Option<bool>,
@@ -44,18 +44,40 @@ pub struct Remembered {
     /// The variable that was not as the caller knew it, without what it held; all zero but its name when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Box<VariableMetadata>>,
+    /// What a refused write was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Box<Refused>>,
+    /// The answer of a request that wrote nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Box<KeepAnswer>>,
     /// Whether the key is that of a server that passed the write on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
 }
 
+/// A refusal that is told again. Only its text and kind are kept, so a variant of [`Rejected`] may be renamed or dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Refused {
+    /// What clients see.
+    pub text: Str,
+    /// What kind of refusal it was.
+    pub kind: Refusal,
+}
+
 impl Remembered {
-    fn outcome(&self, state: &State) -> Outcome {
-        match (&self.variable, &self.conflict) {
+    fn result(&self, state: &State) -> Result<Outcome, Rejected> {
+        if let Some(refused) = &self.refused {
+            return Err(Rejected::Repeated(Refused::clone(refused)));
+        }
+        if let Some(answer) = &self.answer {
+            return Ok(Outcome::Answered(KeepAnswer::clone(answer)));
+        }
+        Ok(match (&self.variable, &self.conflict) {
             (Some(meta), _) => Outcome::VariableWritten(VariableMetadata::clone(meta)),
             (None, Some(met)) => Outcome::VariableConflict(stored_or(state, met)),
             (None, None) => self.cas.map_or(Outcome::Done, Outcome::Cas),
-        }
+        })
     }
 }
 
@@ -87,29 +109,34 @@ impl State {
     }
 }
 
-/// What the same write answered before, and at which index.
-pub(crate) fn repeated(tx: &Tx<'_>, sent: &Idempotency) -> Result<Option<(u64, Outcome)>, Rejected> {
-    match tx.remembered(&sent.key, tx.at()) {
-        None => Ok(None),
-        Some(row) if row.body_hash == sent.body_hash => Ok(Some((row.index, row.outcome(tx)))),
-        Some(_) => Err(Rejected::IdempotencyKeyReused(sent.key.clone())),
-    }
+/// What a write gives that was sent before: the same answer, or a refusal when its key belongs to another write. `None`: its key is not known.
+pub(crate) fn ran_before(tx: &Tx<'_>, sent: &Idempotency) -> Option<Applied> {
+    let row = tx.remembered(&sent.key, tx.at())?;
+    Some(if row.body_hash == sent.body_hash {
+        Applied { index: row.index, result: row.result(tx), changes: Vec::new(), repeated: true }
+    } else {
+        let reused = Rejected::IdempotencyKeyReused(sent.key.clone());
+        Applied { index: tx.index(), result: Err(reused), changes: Vec::new(), repeated: false }
+    })
 }
 
-/// Remembers a write that ran. A refused one may be tried again under its key; one that met a conflict ran: a copy of it that comes late
-/// must not write after its caller was told that nothing was written.
-pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, outcome: &Outcome) {
-    let (cas, variable, conflict) = match outcome {
-        Outcome::VariableConflict(stored) => (None, None, Some(Box::new(stored.meta.clone()))),
-        Outcome::Cas(set) => (Some(*set), None, None),
-        Outcome::VariableWritten(meta) => (None, Some(Box::new(meta.clone())), None),
-        Outcome::Done | Outcome::Restored { .. } | Outcome::DigestMatches | Outcome::DigestDiffers { .. } | Outcome::DigestNotCompared => {
-            (None, None, None)
-        }
-    };
+/// Remembers what became of a write, done or refused: a copy of it that comes late must not write after its caller was told that nothing was
+/// written.
+pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, result: &Result<Outcome, Rejected>) {
     let (index, ran_at) = (tx.index(), tx.at());
     let Idempotency { key, body_hash, forwarded } = sent.clone();
-    tx.put::<tables::Idempotency>(Remembered { key, body_hash, index, ran_at, cas, variable, conflict, forwarded });
+    let mut row = Remembered { key, body_hash, index, ran_at, forwarded, ..Remembered::default() };
+    match result {
+        Ok(Outcome::VariableConflict(stored)) => row.conflict = Some(Box::new(stored.meta.clone())),
+        Ok(Outcome::VariableWritten(meta)) => row.variable = Some(Box::new(meta.clone())),
+        Ok(Outcome::Cas(set)) => row.cas = Some(*set),
+        Ok(Outcome::Answered(answer)) => row.answer = Some(Box::new(answer.clone())),
+        Ok(
+            Outcome::Done | Outcome::Restored { .. } | Outcome::DigestMatches | Outcome::DigestDiffers { .. } | Outcome::DigestNotCompared,
+        ) => {}
+        Err(rejected) => row.refused = Some(Box::new(Refused { text: rejected.to_string().into(), kind: rejected.kind() })),
+    }
+    tx.put::<tables::Idempotency>(row);
     let keys_max = if forwarded { FORWARDED_KEYS_MAX } else { KEYS_MAX };
     for _ in 0..DROPPED_PER_ENTRY_MAX {
         let by_index = if forwarded { &tx.by.forwarded_by_index } else { &tx.by.idempotency_by_index };

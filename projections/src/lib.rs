@@ -45,7 +45,7 @@ mod variable;
 use std::sync::Arc;
 mod work;
 
-use songline_commands::{Command, Envelope};
+use songline_commands::{Command, Envelope, KeepAnswer};
 use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
@@ -54,13 +54,13 @@ pub use checkpoint::{Ahead, CheckpointError, CheckpointSummary, Done, Piece};
 pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use eval::{EvalList, is_safe_to_delete};
-pub use idempotency::Remembered;
+pub use idempotency::{Refused, Remembered};
 pub use node::evals::{node_evals, node_registration_needs_evals, node_transition_needs_evals};
 pub use node::standing::next_node_status;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
 pub use prefix::{IdPrefix, InvalidPrefix};
-pub use rejected::Rejected;
+pub use rejected::{Refusal, Rejected};
 pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
 pub use table::Table;
@@ -80,6 +80,8 @@ pub enum Outcome {
     VariableWritten(VariableMetadata),
     /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
     VariableConflict(Arc<Variable>),
+    /// The answer of a request was kept, or is given again.
+    Answered(KeepAnswer),
     /// The state was replaced.
     Restored {
         /// Applied index of the archive, as its users saw it.
@@ -109,11 +111,11 @@ pub struct Applied {
     pub result: Result<Outcome, Rejected>,
     /// What changed, in the order of the last write of each row.
     pub changes: Vec<Change>,
-    /// Whether the write ran before and only its answer was given again.
+    /// Whether the write ran or was refused before, and only its answer was given again.
     pub repeated: bool,
 }
 
-/// Applies one committed entry. Total: a refused command changes no row but still counts as applied.
+/// Applies one committed entry. Total: a refused command changes no row but that of its idempotency key, and still counts as applied.
 ///
 /// # Panics
 /// When `raft_index` is not above that of the last entry: entries apply in order, once.
@@ -144,27 +146,18 @@ pub fn apply_restore(state: &mut State, raft_index: u64, envelope: &Envelope, re
 }
 
 fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applied {
-    let mut applied = Applied { index: stamp.index, result: Ok(Outcome::Done), changes: Vec::new(), repeated: false };
     let mut tx = Tx::new(state, stamp);
-    let ran = run_once(&mut tx, envelope);
-    let keeps = match &ran {
-        Ok((_, first)) => first.is_none(),
-        Err(_) => tx.is_kept_though_refused(),
-    };
-    if keeps {
-        applied.changes = tx.commit();
-    } else {
-        tx.abandon();
+    if let Some(applied) = envelope.idempotency.as_ref().and_then(|sent| idempotency::ran_before(&tx, sent)) {
+        return applied;
     }
-    applied.result = match ran {
-        Ok((outcome, first)) => {
-            applied.repeated = first.is_some();
-            applied.index = first.unwrap_or(applied.index);
-            Ok(outcome)
-        }
-        Err(rejected) => Err(rejected),
-    };
-    applied
+    let result = run(&mut tx, &envelope.command);
+    if result.is_err() && !tx.is_kept_though_refused() {
+        tx.take_back();
+    }
+    if let Some(sent) = &envelope.idempotency {
+        idempotency::remember(&mut tx, sent, &result);
+    }
+    Applied { index: tx.index(), result, changes: tx.commit(), repeated: false }
 }
 
 /// Counts an entry that holds no command, as consensus writes them for itself.
@@ -175,19 +168,6 @@ pub fn pass(state: &mut State, raft_index: u64) {
     assert!(raft_index > state.raft_index() || raft_index == 0 && state.raft_index() == 0, "entries apply in order, once");
     let at = state.applied_at();
     state.passed(raft_index, at);
-}
-
-/// Runs the command, unless the same write ran before; then answers as it did then, with its index.
-fn run_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Result<(Outcome, Option<u64>), Rejected> {
-    let Some(sent) = &envelope.idempotency else {
-        return run(tx, &envelope.command).map(|outcome| (outcome, None));
-    };
-    if let Some((first, outcome)) = idempotency::repeated(tx, sent)? {
-        return Ok((outcome, Some(first)));
-    }
-    let outcome = run(tx, &envelope.command)?;
-    idempotency::remember(tx, sent, &outcome);
-    Ok((outcome, None))
 }
 
 fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
@@ -252,6 +232,7 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::WorkContinue(cmd) => work::proceed(tx, cmd),
         Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
         Command::WorkStop(cmd) => work::stop(tx, cmd),
+        Command::AnswerKeep(cmd) => return Ok(Outcome::Answered(cmd.clone())),
     }
     .map(|()| Outcome::Done)
 }

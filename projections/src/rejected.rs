@@ -1,11 +1,30 @@
 //! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
 
+use serde::{Deserialize, Serialize};
 use songline_model::{
     AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
     NodePoolName, RootKeyId, Str,
 };
 
-/// A refusal. Equal on every server, and no row changed (but for the one exception that `job::deregister` names).
+use crate::idempotency::Refused;
+
+/// What kind of refusal: the little that callers tell apart without reading its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Nothing more is known.
+    #[default]
+    Failed,
+    /// The request can never be right.
+    Invalid,
+    /// The caller may not do it.
+    Forbidden,
+    /// What it is about is not there.
+    NotFound,
+    /// It contradicts what was asked before.
+    Conflict,
+}
+
+/// A refusal. Equal on every server, and no row changed but that of the idempotency key (and for the one exception that `job::deregister` names).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// No such node.
@@ -295,6 +314,88 @@ pub enum Rejected {
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
+    /// The same write was refused before, and is told the same.
+    #[error("{}", .0.text)]
+    Repeated(Refused),
+}
+
+impl Rejected {
+    /// Its kind.
+    pub fn kind(&self) -> Refusal {
+        match self {
+            Rejected::NodePoolBuiltIn(_) => Refusal::Invalid,
+            // One key for two different writes: a mistake of the caller that the reference does not know.
+            Rejected::IdempotencyKeyReused(_) => Refusal::Conflict,
+            Rejected::WorkNotUnderWay(_) => Refusal::NotFound,
+            // Of two exchanges of one secret the second is one of an unknown secret.
+            Rejected::OneTimeTokenGone => Refusal::Forbidden,
+            Rejected::Repeated(first) => first.kind,
+            Rejected::NodeNotFound(_)
+            | Rejected::NodeOfListNotFound(_)
+            | Rejected::NodeIdsMissing
+            | Rejected::NodeSecretMismatch(_)
+            | Rejected::NodeInAllPool
+            | Rejected::NodeDraining(_)
+            | Rejected::NodePoolDeleteBuiltIn(_)
+            | Rejected::NodePoolNotFound(_)
+            | Rejected::NamespaceQuotaUnknown { .. }
+            | Rejected::NamespaceDefault
+            | Rejected::NamespaceHasJob { .. }
+            | Rejected::NamespaceHasCsiVolume { .. }
+            | Rejected::CsiVolumeNamespaceUnknown { .. }
+            | Rejected::CsiVolumeUpdate(_)
+            | Rejected::CsiVolumeNotFound(_)
+            | Rejected::CsiVolumeInUse(_)
+            | Rejected::CsiVolumeClaim(_)
+            | Rejected::CsiPluginInUse
+            | Rejected::NamespaceHasVariable(_)
+            | Rejected::VariablesTooLarge
+            | Rejected::RootKeyUnknown(_)
+            | Rejected::RootKeyNotFound
+            | Rejected::RootKeyWithoutId
+            | Rejected::RootKeyWithoutAlgorithm
+            | Rejected::RootKeyWithoutMaterial
+            | Rejected::RootKeyAlgorithmChanged
+            | Rejected::RekeyWithoutRotation
+            | Rejected::RootKeyActive
+            | Rejected::RootKeyInUse(_)
+            | Rejected::JobNamespaceUnknown { .. }
+            | Rejected::JobNodePoolUnknown { .. }
+            | Rejected::JobExists
+            | Rejected::JobModifyIndexConflict { .. }
+            | Rejected::JobGone(_)
+            | Rejected::JobNotDeregisterable { .. }
+            | Rejected::JobNotFound
+            | Rejected::EvalNotFound(_)
+            | Rejected::EvalBrokerRunning
+            | Rejected::EvalFilterInvalid(_)
+            | Rejected::AllocNotFound(_)
+            | Rejected::AllocWithoutJob(_)
+            | Rejected::JobSummaryMissing { .. }
+            | Rejected::JobSummaryGroupMissing(_)
+            | Rejected::DeploymentNotFound(_)
+            | Rejected::DeploymentTerminal { .. }
+            | Rejected::DeploymentAllocUnknown(_)
+            | Rejected::DeploymentAllocForeign { .. }
+            | Rejected::AclIncomplete { .. }
+            | Rejected::AclTokenSecretTaken
+            | Rejected::AclBootstrapDone
+            | Rejected::AclBootstrapResetIndex
+            | Rejected::OneTimeTokenEndless
+            | Rejected::AclPolicyNotFound
+            | Rejected::AclRoleNameTaken(_)
+            | Rejected::AclRoleNotFound
+            | Rejected::AclAuthMethodDefaultTaken(_)
+            | Rejected::AclAuthMethodNotFound
+            | Rejected::AclBindingRuleMethodMissing
+            | Rejected::AclBindingRuleNotFound
+            | Rejected::PeriodicChildId(_)
+            | Rejected::DeploymentCanariesUnhealthy(_)
+            | Rejected::ServiceRegistrationNotFound
+            | Rejected::ClusterIdTaken { .. }
+            | Rejected::ArchiveUnreadable(_) => Refusal::Failed,
+        }
+    }
 }
 
 /// One line a group, in the form that clients know.

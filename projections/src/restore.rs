@@ -17,16 +17,19 @@ pub(crate) fn apply(
     sent: Option<&Idempotency>,
     read: impl FnOnce() -> Result<State, Rejected>,
 ) -> Applied {
-    let answer = |index, result, repeated| Applied { index, result, changes: Vec::new(), repeated };
-    let tx = Tx::new(state, stamp.clone());
-    match sent.map_or(Ok(None), |sent| idempotency::repeated(&tx, sent)) {
-        Ok(None) => {}
-        Ok(Some((first, outcome))) => return answer(first, Ok(outcome), true),
-        Err(rejected) => return answer(stamp.index, Err(rejected), false),
+    let mut tx = Tx::new(state, stamp.clone());
+    if let Some(applied) = sent.and_then(|sent| idempotency::ran_before(&tx, sent)) {
+        return applied;
     }
     let mut restored = match read() {
         Ok(restored) => restored,
-        Err(rejected) => return answer(stamp.index, Err(rejected), false),
+        Err(rejected) => {
+            let result = Err(rejected);
+            if let Some(sent) = sent {
+                idempotency::remember(&mut tx, sent, &result);
+            }
+            return Applied { index: stamp.index, result, changes: tx.commit(), repeated: false };
+        }
     };
     let archive_index = restored.applied_index();
     let highest = archive_index.max(restored.latest_index());
@@ -34,16 +37,16 @@ pub(crate) fn apply(
     restored.base = stamp.index - stamp.raft_index;
     cancel_orphaned_deployments(&mut restored, &stamp);
     drop_one_time_tokens(&mut restored, &stamp);
-    let outcome = Outcome::Restored { archive_index };
+    let result = Ok(Outcome::Restored { archive_index });
     if let Some(sent) = sent {
         let mut tx = Tx::new(&mut restored, stamp.clone());
-        idempotency::remember(&mut tx, sent, &outcome);
+        idempotency::remember(&mut tx, sent, &result);
         tx.commit();
     }
     // Every table may be another one, so whoever waits for a change has waited long enough.
     restored.table_index = [stamp.index; TABLES];
     *state = restored;
-    Applied { index: stamp.index, result: Ok(outcome), changes: vec![Change::Restored], repeated: false }
+    Applied { index: stamp.index, result, changes: vec![Change::Restored], repeated: false }
 }
 
 /// The state of an archive.

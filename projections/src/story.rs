@@ -219,6 +219,7 @@ fn command(words: &Words<'_>) -> Command {
             user_initiated: words.has("by-hand"),
         }
         .into(),
+        ("answer", body) => KeepAnswer { index: Some(0), body: body.into() }.into(),
         ("eval", "delete") => DeleteEvals { choice: eval_choice(words), slice: slice(words) }.into(),
         ("work", "continue") => ContinueWork { work: WorkId(what.parse().expect("an index")), slice: slice(words) }.into(),
         ("work", "stop") => StopWork { work: WorkId(what.parse().expect("an index")) }.into(),

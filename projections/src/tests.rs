@@ -291,10 +291,11 @@ impl Dice {
                 eval: self.chance(50).then(|| self.eval()),
             }
             .into(),
-            34 => match self.below(4) {
+            34 => match self.below(5) {
                 0 => DeleteDeployments { ids: vec![self.deployment()] }.into(),
                 1 => SetSchedulerConfig { cas: self.chance(50).then(|| self.below(100)), ..SetSchedulerConfig::default() }.into(),
                 2 => SetClusterMetadata { cluster_id: self.pick(&["x", "y"]).into(), create_time: 2 }.into(),
+                3 => KeepAnswer { index: Some(0), body: "{}".into() }.into(),
                 _ => ReconcileSummaries { queued: [(self.key(), [(Str::new("a"), 3)].into())].into() }.into(),
             },
             35..=37 => csi::command(self, state),
@@ -507,6 +508,21 @@ fn deployments_of_jobs_that_are_gone_end_with_the_restore() {
     apply(&mut state, 3, &entry);
     let row = state.deployment(DeploymentId::from_bytes(id("d1"))).expect("is there");
     assert_eq!((row.status, row.modify_index), (DeploymentStatus::Cancelled, 3));
+}
+
+#[test]
+fn a_restore_that_was_refused_stays_refused_under_its_key() {
+    let mut state = State::new();
+    let mut entry = restore(&State::new());
+    let Command::Restore(cmd) = &mut entry.command else { panic!("it restores") };
+    cmd.archive = Blob(vec![1, 2, 3]);
+    entry.idempotency = Some(Idempotency { key: "k".into(), ..Idempotency::default() });
+    let first = apply(&mut state, 2, &entry);
+    let again = apply(&mut state, 3, &entry);
+    let texts = [&first, &again].map(|applied| applied.result.as_ref().expect_err("is refused").to_string());
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!((first.repeated, again.repeated, again.index), (false, true, 2));
+    assert_eq!((first.changes.len(), again.changes.len()), (1, 0));
 }
 
 #[test]

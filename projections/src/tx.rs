@@ -183,8 +183,15 @@ impl<'a> Tx<'a> {
     }
 
     /// Takes the writes back.
-    pub(crate) fn abandon(self) {
-        for pending in self.pending.into_iter().rev().flatten() {
+    pub(crate) fn abandon(mut self) {
+        self.take_back();
+    }
+
+    /// Takes the writes so far back; others may follow.
+    pub(crate) fn take_back(&mut self) {
+        self.positions.clear();
+        self.touched = [false; crate::table::TABLES];
+        for pending in std::mem::take(&mut self.pending).into_iter().rev().flatten() {
             pending.change.visit(&mut TakeBack { state: self.state, before_hash: pending.before_hash });
         }
     }

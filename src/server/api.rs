@@ -11,7 +11,7 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError, Refilling,
     RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
@@ -137,12 +137,12 @@ impl Server for Core {
         self.collect_garbage(None, Cutoffs::ALL, &actor).await
     }
 
-    async fn reconcile_summaries(&self, actor: Actor) -> Result<(), ProposeError> {
+    async fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let queued = tokio::task::spawn_blocking(move || queued_by_job(&view, now)).await;
         let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let command = ReconcileSummaries { queued };
-        self.write(Proposal { actor, cause: None, idempotency: None, command: command.into() }).await?;
+        self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
         Ok(())
     }
 
@@ -277,6 +277,10 @@ impl Server for Core {
             // Those that wait are to see that there is no place for them any more.
             self.work.notify_waiters();
         }
+    }
+
+    fn refillings(&self) -> Vec<Refilling> {
+        Core::refillings(self)
     }
 
     fn fenced(&self) -> Option<String> {

@@ -23,6 +23,7 @@ async fn run(core: Weak<Core>) {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let Some(core) = core.upgrade() else { return };
         core.past.forget_unused();
+        core.past.witness(core.view());
         let log = core.log();
         if log.failure().is_some() {
             continue;
@@ -42,7 +43,7 @@ async fn run(core: Weak<Core>) {
         match log.retain(now_ms).await {
             Ok(dropped) if dropped.segments > 0 => {
                 tracing::info!(segments = dropped.segments, bytes = dropped.bytes, below = dropped.below, "old log segments dropped");
-                forget_events(&core);
+                forget_derived(&core);
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "old log segments could not be dropped"),
@@ -51,7 +52,7 @@ async fn run(core: Weak<Core>) {
 }
 
 /// History reaches no further back than the log that it can be rebuilt from.
-fn forget_events(core: &Core) {
+pub(super) fn forget_derived(core: &Core) {
     let oldest = core.log().oldest_index() + core.view().base();
     if let Err(error) = core.events().forget_before(oldest) {
         tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");

@@ -89,7 +89,7 @@ impl Leader {
             outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(core.config.gc_interval),
-            digests: Digests::new(DIGEST_INTERVAL, &view),
+            digests: Digests::new(digest_interval(), &view),
             core: Arc::clone(core),
         };
         leader.rebuild(&view, now);
@@ -386,6 +386,14 @@ fn proposal(command: impl Into<Command>) -> Proposal {
 
 fn fresh() -> EvalId {
     EvalId::from(uuid::Uuid::new_v4())
+}
+
+fn digest_interval() -> u64 {
+    #[cfg(debug_assertions)]
+    if let Some(interval) = super::defects::digest_interval() {
+        return interval;
+    }
+    DIGEST_INTERVAL
 }
 
 fn is_paused(core: &Core, view: &State) -> bool {

@@ -125,16 +125,11 @@ impl Machine {
     /// Tells the record of what entries did about the entry that was just applied.
     fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>) {
         let Some(core) = self.core.upgrade() else { return };
-        let ending = match (repeats, result) {
-            (Some(first), _) => Ending::Repeated(first),
-            (None, Ok(_)) => Ending::Done,
-            (None, Err(rejected)) => Ending::Refused(rejected.to_string()),
-        };
-        if kind == Kind::Restore && ending == Ending::Done {
+        let entry = recorded(&self.state, kind, result, repeats, Arc::clone(changes));
+        if kind == Kind::Restore && entry.ending == Ending::Done {
             core.past.begin_anew(self.state.applied_index());
         }
-        let (index, at) = (self.state.applied_index(), self.state.applied_at());
-        core.touches().publish(AppliedEntry { index, at, kind, ending, changes: Arc::clone(changes) });
+        core.touches().publish(entry);
     }
 
     fn publish(&self, reactions: Vec<Reaction>) {
@@ -143,7 +138,7 @@ impl Machine {
         core.start_events(self.installed.map_or(1, |index| index + 1));
         let view = Arc::new(self.state.clone());
         let before = core.view.swap(Arc::clone(&view));
-        if reactions.iter().any(|reaction| reaction.kind == Kind::Restore) {
+        if reactions.iter().any(|reaction| matches!(reaction.changes[..], [Change::Restored])) {
             // Millions of rows are freed, and nobody shall wait for that.
             std::thread::spawn(move || drop(before));
         }
@@ -154,11 +149,35 @@ impl Machine {
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
+        // Entries of consensus are no reactions, and a repeated write has the index of the first: a checkpoint behind one waits for this.
+        core.events().pass(self.state.applied_index());
         // Whoever follows leadership is gone only when the server is going down.
         if let Some(told) = &self.reactions {
             let _ = told.send((view, reactions));
         }
     }
+}
+
+/// What the record of what entries did is told of the entry that a state has just applied.
+fn recorded(
+    state: &State,
+    kind: Kind,
+    result: &Result<Outcome, Rejected>,
+    repeats: Option<u64>,
+    changes: Arc<Vec<Change>>,
+) -> AppliedEntry {
+    let ending = match (repeats, result) {
+        (Some(first), _) => Ending::Repeated(first),
+        (None, Ok(_)) => Ending::Done,
+        (None, Err(rejected)) => Ending::Refused(rejected.to_string()),
+    };
+    AppliedEntry { index: state.applied_index(), at: state.applied_at(), kind, ending, changes }
+}
+
+/// The same in a replay.
+pub(super) fn replayed(state: &State, kind: Kind, applied: Applied) -> AppliedEntry {
+    let repeats = applied.repeated.then_some(applied.index);
+    recorded(state, kind, &applied.result, repeats, Arc::new(applied.changes))
 }
 
 impl StateMachine for Machine {
@@ -262,6 +281,8 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
         Ok(envelope) => envelope,
         Err(error) => panic!("entry {raft_index} of the log cannot be applied: {error}"),
     };
+    #[cfg(debug_assertions)]
+    super::defects::alter(&mut envelope);
     // An entry only names the archive that it restores; the content lies beside the log.
     if let Command::Restore(restore) = &mut envelope.command
         && restore.archive.0.is_empty()

@@ -3,6 +3,7 @@
 //! States that grew out of one another share most of their rows, so a kept one costs little beside its ancestor; how many ancestors
 //! there are is bounded, because each of them may be as large as the live state.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,13 @@ const LINES_MAX: usize = 2;
 /// How long a state is kept that nobody asks for.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
+/// How many of the newest states are kept as time goes by, and how far apart they are: what was a moment ago, as repeated writes ask for it, is
+/// rebuilt from one of them and not from a checkpoint.
+const LIVE_STATES_MAX: usize = 2;
+const LIVE_APART: Duration = Duration::from_secs(60);
+/// The line of these states, and of what is rebuilt from them: they share their rows with the newest state.
+const LIVE_LINE: u64 = 0;
+
 /// A log whose oldest entry is not above this one has lost nothing: consensus begins at 0 or 1.
 const FIRST_INDEX_MAX: u64 = 1;
 
@@ -43,6 +51,9 @@ pub(crate) struct PastStates {
 #[derive(Default)]
 struct Kept {
     states: Vec<KeptState>,
+    /// States as they were the newest, oldest first, and when.
+    live: VecDeque<(Arc<State>, Instant)>,
+    /// Number of the line that was begun last.
     lines: u64,
 }
 
@@ -60,6 +71,18 @@ impl Default for PastStates {
 }
 
 impl PastStates {
+    /// Keeps the newest state for a while, unless another one was kept a moment ago.
+    pub(crate) fn witness(&self, newest: Arc<State>) {
+        let mut kept = lock(&self.kept);
+        if kept.live.back().is_some_and(|(_, since)| since.elapsed() < LIVE_APART) {
+            return;
+        }
+        kept.live.push_back((newest, Instant::now()));
+        if kept.live.len() > LIVE_STATES_MAX {
+            kept.live.pop_front();
+        }
+    }
+
     /// Lets go of states that nobody asked for lately.
     pub(crate) fn forget_unused(&self) {
         lock(&self.kept).states.retain(|kept| kept.used.elapsed() < KEPT_FOR);
@@ -68,16 +91,27 @@ impl PastStates {
     /// An archive was restored by the entry at `floor`, so what was before is another history.
     pub(crate) fn begin_anew(&self, floor: u64) {
         self.floor.store(floor, Ordering::Release);
-        lock(&self.kept).states.clear();
+        let mut kept = lock(&self.kept);
+        kept.states.clear();
+        kept.live.clear();
     }
 
     /// The state after the entry `raft_index`, or the nearest one before it.
     fn nearest(&self, raft_index: u64, base: u64) -> Option<(Arc<State>, u64)> {
-        let mut kept = lock(&self.kept);
-        let before = kept.states.iter_mut().filter(|kept| kept.state.raft_index() <= raft_index && kept.state.base() == base);
-        let nearest = before.max_by_key(|kept| kept.state.raft_index())?;
-        nearest.used = Instant::now();
-        Some((Arc::clone(&nearest.state), nearest.line))
+        let kept = &mut *lock(&self.kept);
+        let is_before = |state: &State| state.raft_index() <= raft_index && state.base() == base;
+        let live = kept.live.iter().map(|(state, _)| state).filter(|state| is_before(state)).max_by_key(|state| state.raft_index());
+        let rebuilt = kept.states.iter_mut().filter(|kept| is_before(&kept.state)).max_by_key(|kept| kept.state.raft_index());
+        match (live, rebuilt) {
+            (Some(live), rebuilt) if rebuilt.as_ref().is_none_or(|kept| kept.state.raft_index() < live.raft_index()) => {
+                Some((Arc::clone(live), LIVE_LINE))
+            }
+            (_, rebuilt) => {
+                let nearest = rebuilt?;
+                nearest.used = Instant::now();
+                Some((Arc::clone(&nearest.state), nearest.line))
+            }
+        }
     }
 
     fn keep(&self, state: &Arc<State>, line: Option<u64>) {
@@ -95,7 +129,7 @@ impl PastStates {
             oldest.map(|at| kept.states.swap_remove(at));
         }
         loop {
-            let mut lines: Vec<u64> = kept.states.iter().map(|kept| kept.line).collect();
+            let mut lines: Vec<u64> = kept.states.iter().map(|kept| kept.line).filter(|line| *line != LIVE_LINE).collect();
             lines.sort_unstable();
             lines.dedup();
             if lines.len() <= LINES_MAX {

@@ -1,57 +1,74 @@
-//! Fills the event history anew from the log when it was lost: its folder was deleted, or never came with the rest of the data. It is
-//! derived, so nothing else suffers; until it is whole, streams are told the gap. Beside everything else, in a thread of its own.
+//! Fills the event history and the record of what entries did anew from the log when they were lost: a folder was deleted, or never came with
+//! the rest of the data. Both are derived, so nothing else suffers; until they are whole, readers are told from where on they are. One replay
+//! fills both, beside everything else, in a thread of its own.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use songline_api::event::{Batch, FjallHistory, HistoryError};
-use songline_commands::Kind;
-use songline_log::{Entries, Reader};
+use songline_api::Refilling;
+use songline_api::refill::{Reached, Refill, RefillError, Refilled, Refiller};
+use songline_log::Entries;
+use songline_model::Time;
 use songline_projections::State;
 use tokio::sync::oneshot;
 
-use super::machine::{Archive, apply_entry};
-use super::{Core, watching};
+use super::machine::{Archive, apply_entry, replayed};
+use super::{Core, lock, wall_clock, watching};
 
-/// How long after it could not be filled it is tried again.
+/// How long after a failure it is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
-/// Entries are written in pieces of so many bytes of frames or so.
-const PIECE_BYTES: usize = 1 << 20;
 
-/// Why the history could not be filled. It stays as it is, and that is tried again.
+/// A log whose oldest entry is not above this one has lost nothing.
+const FIRST_INDEX_MAX: u64 = 1;
+
+/// Why the stores could not be filled. They stay as they are, and that is tried again.
 #[derive(Debug, thiserror::Error)]
-enum RefillError {
+enum ReplayError {
     #[error("reading the log")]
     Read(#[from] songline_log::ReadError),
-    #[error("opening the log")]
-    Open(#[from] songline_log::OpenError),
     #[error("reading a checkpoint")]
     Checkpoint(#[source] std::io::Error),
     #[error("reading a checkpoint")]
     State(#[from] songline_projections::CheckpointError),
     #[error(transparent)]
-    History(#[from] HistoryError),
+    Refill(#[from] RefillError),
 }
 
-/// What came of it.
-enum Refilled {
-    /// The history begins with this index now, after so many entries with events.
-    From(u64, usize),
-    /// The log has nothing older.
-    NothingOlder,
-    /// The server is going down, or the history was replaced meanwhile.
-    Abandoned,
+/// When the filling that is under way began.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(Mutex<Option<Time>>);
+
+impl Core {
+    /// What is derived from the log.
+    fn derived(&self) -> [Arc<dyn Refill>; 2] {
+        [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
+    }
+
+    /// What is being filled anew, and how far that is.
+    pub(crate) fn refillings(&self) -> Vec<Refilling> {
+        let since = *lock(&self.refill.0);
+        let lost = self.derived().into_iter().filter(|store| *store.losses().borrow());
+        // One that cannot be asked is closed because its disk failed; that is told elsewhere.
+        lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since })).collect()
+    }
 }
 
-/// Fills the history whenever it was lost, for as long as the server runs.
+/// Fills the stores whenever one was lost, for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let mut losses = core.history.losses();
+    let [mut events, mut touches] = core.derived().map(|store| store.losses());
     watching::until_shutdown(core, async move |own| {
-        // The history goes with the server.
-        while losses.wait_for(|lost| *lost).await.is_ok() {
+        loop {
+            // The stores go with the server.
+            let waited = tokio::select! {
+                lost = events.wait_for(|lost| *lost) => lost.is_ok(),
+                lost = touches.wait_for(|lost| *lost) => lost.is_ok(),
+            };
+            if !waited {
+                return;
+            }
             if !fill_once(&own).await {
                 tokio::time::sleep(RETRY_WAIT).await;
             }
@@ -64,116 +81,94 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
     let (told, done) = oneshot::channel();
     let weak = Weak::clone(weak);
     let run = move || {
+        songline_api::give_way();
         let filled = match refill(&weak) {
-            Ok(Refilled::From(oldest, entries)) => {
-                tracing::info!(oldest, entries, "the event history was filled anew from the log");
-                true
-            }
-            Ok(Refilled::NothingOlder) => {
-                tracing::warn!("the event history was lost, and the log has nothing older than what is there");
-                true
-            }
-            Ok(Refilled::Abandoned) => false,
+            Ok(Some(stores)) => stores.into_iter().all(|(store, came_of_it)| tell(store, came_of_it)),
+            Ok(None) => false,
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the event history was lost and could not be filled anew");
+                tracing::error!(error = &error as &dyn std::error::Error, "what was lost could not be filled anew from the log");
                 false
             }
         };
         // Nobody waits any more where the server is going down.
         let _ = told.send(filled);
     };
-    if let Err(error) = std::thread::Builder::new().name("events-refill".to_owned()).spawn(run) {
-        tracing::error!(error = &error as &dyn std::error::Error, "starting to fill the event history anew");
+    if let Err(error) = std::thread::Builder::new().name("refill".to_owned()).spawn(run) {
+        tracing::error!(error = &error as &dyn std::error::Error, "starting to fill what was lost anew");
     }
     done.await.unwrap_or(false)
 }
 
-fn refill(weak: &Weak<Core>) -> Result<Refilled, RefillError> {
-    let Some(core) = weak.upgrade() else { return Ok(Refilled::Abandoned) };
-    let history = Arc::clone(&core.history);
-    let before = history.oldest_index();
-    let Some((mut state, entries)) = beginning(&core)? else {
-        history.found()?;
-        return Ok(Refilled::NothingOlder);
+fn tell(store: &'static str, came_of_it: Refilled) -> bool {
+    match came_of_it {
+        Refilled::From(oldest) => tracing::info!(store, oldest, "filled anew from the log"),
+        Refilled::NothingOlder => tracing::warn!(store, "older entries were lost, and the log has none that are older than what is there"),
+        Refilled::Abandoned => return false,
+    }
+    true
+}
+
+/// Replays the log for all that is lost. `None`: the server is going down; the next one goes on.
+fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
+    let Some(core) = weak.upgrade() else { return Ok(None) };
+    let Some(mut refiller) = Refiller::of(core.derived())? else { return Ok(Some(Vec::new())) };
+    *lock(&core.refill.0) = Some(wall_clock());
+    let Some((mut state, entries)) = beginning(&core, refiller.resumes_after())? else {
+        refiller.give_up()?;
+        return Ok(Some(refiller.end()?));
     };
+    refiller.begin(Reached { index: state.applied_index(), raft_index: state.raft_index() })?;
     // A server that goes down does not wait for this thread.
     drop(core);
-    history.begin_filling()?;
-    let mut oldest = state.applied_index() + 1;
-    let mut piece = Piece::default();
     for entry in entries {
-        let Some(core) = weak.upgrade().filter(|core| !core.shutdown.is_cancelled()) else { return Ok(Refilled::Abandoned) };
-        let Some((kind, applied)) = apply_entry(&mut state, &entry?, |digest| core.load_archive(digest).map(Archive::Content)) else {
-            continue;
-        };
-        let index = state.applied_index();
-        if index >= before {
+        if !refiller.wants_more() {
             break;
         }
-        if kind == Kind::Restore && applied.result.is_ok() {
-            // What was before it is another history.
-            piece = Piece::default();
-            history.begin_filling()?;
-            oldest = index + 1;
-            continue;
+        let Some(core) = weak.upgrade().filter(|core| !core.shutdown.is_cancelled()) else { return Ok(None) };
+        let entry = entry?;
+        let raft_index = entry.position.index;
+        #[cfg(test)]
+        if tests::is_interrupted(&core.dir, raft_index) {
+            refiller.write_now()?;
+            return Ok(None);
         }
-        piece.add(Batch::encode(index, kind, &applied.changes));
-        if piece.bytes >= PIECE_BYTES {
-            piece.write(&history)?;
+        match apply_entry(&mut state, &entry, |digest| core.load_archive(digest).map(Archive::Content)) {
+            Some((kind, applied)) => refiller.add(replayed(&state, kind, applied), raft_index)?,
+            None => refiller.pass(Reached { index: state.applied_index(), raft_index })?,
         }
     }
-    piece.write(&history)?;
-    if oldest >= before {
-        history.found()?;
-        return Ok(Refilled::NothingOlder);
+    let told = refiller.end()?;
+    if let Some(core) = weak.upgrade() {
+        // The log may have been cut meanwhile, above what was filled in.
+        super::keeping::forget_derived(&core);
+        *lock(&core.refill.0) = None;
     }
-    Ok(if history.filled(oldest, before)? { Refilled::From(oldest, piece.entries) } else { Refilled::Abandoned })
+    Ok(Some(told))
 }
 
-/// The oldest state that the log can be replayed from, and the entries behind it. `None`: there is none that old.
-fn beginning(core: &Core) -> Result<Option<(State, Entries)>, RefillError> {
+/// The state to replay the log from, and the entries behind it. After an interrupted filling that is the newest one that has not applied more
+/// than `resumes_after`; otherwise the oldest there is. `None`: there is none that the log can be replayed from.
+fn beginning(core: &Core, resumes_after: u64) -> Result<Option<(State, Entries)>, ReplayError> {
     let log = core.log();
-    let mut state = State::new();
     let oldest = log.oldest_index();
-    if oldest > 1 {
-        let reader = Reader::open(&core.dir)?;
-        let mut found: Option<State> = None;
-        for info in reader.report().map_err(RefillError::Checkpoint)?.checkpoints {
-            let is_older = |index: u64| found.as_ref().is_none_or(|found| index < found.raft_index());
-            if info.position.is_ok_and(|position| position.index + 1 >= oldest && is_older(position.index)) {
-                let mut content = reader.checkpoint(&info.path).map_err(RefillError::Checkpoint)?;
-                found = Some(State::read_checkpoint(&mut content)?);
-            }
-        }
-        let Some(found) = found else { return Ok(None) };
-        state = found;
-    }
+    let mut usable = log.checkpoint_indexes().map_err(ReplayError::Checkpoint)?;
+    usable.retain(|index| index + 1 >= oldest);
+    usable.sort_unstable();
+    let resumed = usable.iter().copied().rfind(|index| *index <= resumes_after);
+    let chosen = match resumed {
+        Some(index) => Some(index),
+        None if oldest <= FIRST_INDEX_MAX => None,
+        None => match usable.first() {
+            Some(index) => Some(*index),
+            None => return Ok(None),
+        },
+    };
+    let state = match chosen {
+        Some(index) => State::read_checkpoint(&mut log.read_checkpoint(index).map_err(ReplayError::Checkpoint)?)?,
+        None => State::new(),
+    };
+    let next = if chosen.is_some() { state.raft_index() + 1 } else { oldest };
     let last = log.applied().map_or(0, |position| position.index);
-    let entries = log.read(state.raft_index() + 1..last + 1)?;
+    let entries = log.read(next..last + 1)?;
     Ok(Some((state, entries)))
-}
-
-/// Entries that are written together.
-#[derive(Default)]
-struct Piece {
-    batches: Vec<Arc<Batch>>,
-    bytes: usize,
-    /// How many were written before these.
-    entries: usize,
-}
-
-impl Piece {
-    fn add(&mut self, batch: Batch) {
-        if !batch.is_empty() {
-            self.bytes += batch.bytes();
-            self.batches.push(Arc::new(batch));
-        }
-    }
-
-    fn write(&mut self, history: &FjallHistory) -> Result<(), HistoryError> {
-        history.fill(&self.batches)?;
-        self.entries += self.batches.len();
-        (self.bytes, self.batches) = (0, Vec::new());
-        Ok(())
-    }
 }

@@ -376,10 +376,50 @@ fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_cam
     let purge = Request::new("DELETE", "/v1/job/web?purge=true").header("Idempotency-Key", "k2");
     let first = fleet.ask(&purge)?;
     ensure!(fleet.ask(&purge)?.text() == first.text());
-    // What was wrong may be put right and sent again under its key.
-    let wrong = Request::new("DELETE", "/v1/namespace/default").header("Idempotency-Key", "k3");
-    ensure!(fleet.ask(&wrong)?.head.status == 500);
-    ensure!(fleet.ask(&wrong)?.head.status == 500);
+    // A refused write stays refused, also when nothing is in its way any more.
+    fleet.put("/v1/namespace", &json!({"Name": "busy"}))?;
+    let mut there = job("there", 1);
+    there["Job"]["Namespace"] = json!("busy");
+    fleet.put("/v1/jobs?namespace=busy", &there)?;
+    let refused = Request::new("DELETE", "/v1/namespace/busy").header("Idempotency-Key", "k3");
+    let first = fleet.ask(&refused)?;
+    ensure!(first.head.status == 500, "{}", first.text());
+    fleet.ask(&Request::new("DELETE", "/v1/job/there?namespace=busy&purge=true"))?;
+    let again = fleet.ask(&refused)?;
+    ensure!((again.head.status, again.text()) == (500, first.text()), "{} {}", again.head.status, again.text());
+    ensure!(fleet.ask(&Request::new("DELETE", "/v1/namespace/busy"))?.head.status == 200);
+    Ok(())
+}
+
+#[test]
+fn garbage_collection_under_a_key_runs_once_and_so_does_the_reconciling_of_summaries() -> Result<()> {
+    let fleet = Fleet::begin()?;
+    let is_done = |evals: &Value| evals.as_array().is_some_and(|evals| evals.iter().all(|eval| eval["Status"] == "complete"));
+    let stopped = |id: &str| -> Result<()> {
+        fleet.put("/v1/jobs", &job(id, 0))?;
+        fleet.ask(&Request::new("DELETE", &format!("/v1/job/{id}")))?;
+        fleet.wait("/v1/evaluations", is_done)?;
+        Ok(())
+    };
+    let jobs = || -> Result<usize> { Ok(fleet.get("/v1/jobs")?.as_array().map_or(0, Vec::len)) };
+    let collect = Request::new("PUT", "/v1/system/gc").header("Idempotency-Key", "gc");
+    stopped("one")?;
+    ensure!(fleet.ask(&collect)?.head.status == 200);
+    ensure!(jobs()? == 0, "the first one collects");
+    stopped("two")?;
+    ensure!(fleet.ask(&collect)?.head.status == 200);
+    ensure!(jobs()? == 1, "a repeat collects nothing");
+    ensure!(fleet.ask(&Request::new("PUT", "/v1/system/gc"))?.head.status == 200);
+    ensure!(jobs()? == 0, "another one does");
+
+    let reconcile = Request::new("PUT", "/v1/system/reconcile/summaries").header("Idempotency-Key", "rs");
+    ensure!(fleet.ask(&reconcile)?.head.status == 200);
+    ensure!(fleet.ask(&reconcile)?.head.status == 200);
+    let other = fleet.ask(&Request::new("PUT", "/v1/system/gc").header("Idempotency-Key", "rs"))?;
+    ensure!(other.head.status == 409, "{} {}", other.head.status, other.text());
+    let told = fleet.get("/v1/audit?filter=Command%20==%20ReconcileJobSummaries")?;
+    let results: Vec<String> = texts(&told, "Result").iter().map(|text| text.chars().take(7).collect()).collect();
+    ensure!(results == ["repeats", "done"], "{told}");
     Ok(())
 }
 

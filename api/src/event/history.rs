@@ -16,6 +16,8 @@ use tokio::sync::watch;
 
 use super::batch::Batch;
 use super::block::{self, Block};
+use crate::refill::{Filling, Reached, Refill, RefillError};
+use crate::touches::AppliedEntry;
 
 /// Why history could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,11 @@ pub trait History: Send + Sync + 'static {
     /// Forgets entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
 
+    /// Whether it is read without waiting for a disk.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
     /// Opens it anew after a failure: a store that could not write once writes nothing any more. `last` may be lower than before, by what was not
     /// on disk yet.
     fn reopen(&self) -> Result<(), HistoryError> {
@@ -79,6 +86,8 @@ pub trait History: Send + Sync + 'static {
 const BLOCK_BYTES: usize = 32 * 1024;
 /// The mark of a history of which older entries are missing.
 const LOST: &str = "lost";
+/// How far these have been filled in.
+const FILLING: &str = "filling";
 /// How much of the store is read from disk at once.
 const STORE_READ_BYTES: u32 = 32 * 1024;
 /// Deletes go through in pieces of this many keys.
@@ -93,6 +102,8 @@ pub struct FjallHistory {
     last: AtomicU64,
     lost: watch::Sender<bool>,
     small: Mutex<Small>,
+    /// Held while older entries are filled in or dropped: what fills must not write into what was replaced.
+    older: Mutex<()>,
 }
 
 /// The open store.
@@ -100,7 +111,7 @@ struct Store {
     db: Database,
     /// Index of the last entry -> block.
     blocks: Keyspace,
-    /// `oldest`, `last` and `lost`.
+    /// `oldest`, `last`, `lost` and `filling`.
     marks: Keyspace,
 }
 
@@ -109,6 +120,10 @@ struct Marks {
     oldest: u64,
     last: u64,
     lost: bool,
+}
+
+fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> HistoryError {
+    move |source| HistoryError::Store { doing, source }
 }
 
 impl Store {
@@ -175,6 +190,7 @@ impl FjallHistory {
             last: AtomicU64::new(marks.last),
             lost: watch::Sender::new(marks.lost),
             small: Mutex::default(),
+            older: Mutex::default(),
         })
     }
 
@@ -183,40 +199,67 @@ impl FjallHistory {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| HistoryError::Closed)
     }
 
-    /// Whether entries before the oldest one are missing that the log may have.
-    pub fn is_lost(&self) -> bool {
-        *self.lost.borrow()
+    /// Where a filling stands, as the store has it.
+    fn stored_filling(&self) -> Result<Option<Filling>, HistoryError> {
+        let bytes = self.store()?.marks.get(FILLING).map_err(fail("filling"))?;
+        Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
-    /// The same, with every change of it.
-    pub fn losses(&self) -> watch::Receiver<bool> {
-        self.lost.subscribe()
-    }
-
-    /// Index of the oldest entry that is covered.
-    pub fn oldest_index(&self) -> u64 {
-        self.oldest()
+    /// Drops what was filled in below the oldest entry, and begins with the one at `from`.
+    fn fill_from(&self, filling: &mut Filling, from: u64) -> Result<(), HistoryError> {
+        let _alone = self.older.lock();
+        let store = self.store()?;
+        store.marks.remove(FILLING).map_err(fail("filling"))?;
+        store.delete_range(&store.blocks, Some(self.oldest()))?;
+        (filling.from, filling.through) = (from, from - 1);
+        store.marks.insert(FILLING, filling.to_bytes()).map_err(fail("filling"))
     }
 
     /// Nothing is missing any more that could be had.
-    pub fn found(&self) -> Result<(), HistoryError> {
-        self.store()?.marks.remove(LOST).map_err(|source| HistoryError::Store { doing: "filling", source })?;
+    fn found(&self) -> Result<(), HistoryError> {
+        let store = self.store()?;
+        let mut write = store.db.batch();
+        write.remove(&store.marks, LOST);
+        write.remove(&store.marks, FILLING);
+        write.commit().map_err(fail("filling"))?;
         self.lost.send_replace(false);
         Ok(())
     }
+}
 
-    /// Drops everything that was filed below `oldest`: what an interrupted [`Self::fill`] left.
-    pub fn begin_filling(&self) -> Result<(), HistoryError> {
-        let store = self.store()?;
-        store.delete_range(&store.blocks, Some(self.oldest()))
+impl Refill for FjallHistory {
+    fn name(&self) -> &'static str {
+        "events"
     }
 
-    /// Adds entries that are older than all there are. Readers see them when [`Self::filled`] is told.
-    pub fn fill(&self, batches: &[Arc<Batch>]) -> Result<(), HistoryError> {
+    fn losses(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    fn filling(&self) -> Result<Filling, RefillError> {
+        Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
+    }
+
+    fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError> {
+        Ok(self.fill_from(filling, from)?)
+    }
+
+    fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
+        // Streams end with the restore, and the first one after it begins behind it.
+        Ok(self.fill_from(filling, index + 1)?)
+    }
+
+    fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, RefillError> {
+        let batches = entries.iter().map(|entry| Arc::new(Batch::encode(entry.index, entry.kind, &entry.changes)));
+        let batches: Vec<Arc<Batch>> = batches.filter(|batch| !batch.is_empty()).collect();
+        let _alone = self.older.lock();
+        if self.stored_filling()? != Some(*filling) {
+            return Ok(false);
+        }
         let store = self.store()?;
         let mut write = store.db.batch();
         let mut small = Small::default();
-        for batch in batches {
+        for batch in &batches {
             small.bytes += batch.bytes();
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
@@ -225,19 +268,27 @@ impl FjallHistory {
             }
         }
         store.insert(&mut write, &small.batches);
-        write.commit().map_err(|source| HistoryError::Store { doing: "filling", source })
+        (filling.through, filling.raft_through) = (next.index, next.raft_index);
+        write.insert(&store.marks, FILLING, filling.to_bytes());
+        write.commit().map_err(fail("filling"))?;
+        Ok(true)
     }
 
-    /// The history reaches back to `oldest` now. Nothing happens when it has been forgotten or replaced up to beyond `before` meanwhile.
-    pub fn filled(&self, oldest: u64, before: u64) -> Result<bool, HistoryError> {
-        // What is told to readers comes after what is stored: a crash between the two fills anew.
-        let fail = |source| HistoryError::Store { doing: "filling", source };
-        if self.oldest() != before {
+    fn end(&self, filling: &Filling) -> Result<bool, RefillError> {
+        let _alone = self.older.lock();
+        if self.stored_filling()? != Some(*filling) {
             return Ok(false);
         }
-        self.store()?.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+        // What is told to readers comes after what is stored: a crash between the two fills anew.
+        self.store()?.marks.insert("oldest", filling.from.to_be_bytes()).map_err(fail("filling"))?;
+        self.oldest.store(filling.from, Ordering::Release);
         self.found()?;
-        Ok(self.oldest.compare_exchange(before, oldest, Ordering::AcqRel, Ordering::Acquire).is_ok())
+        Ok(true)
+    }
+
+    fn give_up(&self) -> Result<(), RefillError> {
+        let _alone = self.older.lock();
+        Ok(self.found()?)
     }
 }
 
@@ -302,6 +353,7 @@ impl History for FjallHistory {
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
+        let _alone = self.older.lock();
         *self.small.lock() = Small::default();
         let store = self.store()?;
         store.delete_range(&store.blocks, None)?;
@@ -310,6 +362,7 @@ impl History for FjallHistory {
         write.insert(&store.marks, "oldest", first_index.to_be_bytes());
         write.insert(&store.marks, "last", first_index.saturating_sub(1).to_be_bytes());
         write.remove(&store.marks, LOST);
+        write.remove(&store.marks, FILLING);
         write.commit().map_err(fail)?;
         self.lost.send_replace(false);
         self.oldest.store(first_index, Ordering::Release);
@@ -325,6 +378,7 @@ impl History for FjallHistory {
     }
 
     fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
+        let _alone = self.older.lock();
         if index <= self.oldest() {
             return Ok(());
         }

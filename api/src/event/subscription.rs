@@ -274,7 +274,8 @@ impl Subscription {
         // Few read at once: the disk gains nothing from more, and each of them holds what it has read.
         let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };
         let (cursor, lens) = (self.cursor, Arc::clone(&self.lens));
-        let read = tokio::task::spawn_blocking(move || {
+        let in_memory = history.is_in_memory();
+        let read = move || {
             let _turn = turn;
             // Taken before the scan: everything up to here is in what the scan sees.
             let through = history.last();
@@ -284,8 +285,9 @@ impl Subscription {
                 sight.through = through;
             }
             Ok::<Sight, super::HistoryError>(sight)
-        });
-        match read.await {
+        };
+        let read = if in_memory { Ok(read()) } else { tokio::task::spawn_blocking(read).await };
+        match read {
             Ok(Ok(sight)) => {
                 let frames = self.seen(sight);
                 if self.cursor == cursor {

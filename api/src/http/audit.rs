@@ -14,7 +14,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::history::{CauseView, IndexPage};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::quote;
-use crate::http::past::{parse_time, recorded};
+use crate::http::past::{parse_time, recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
@@ -66,8 +66,11 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let wanted = wanted(&call, past, newest)?;
     // Only management tokens come here, and those are shown everything; the fields are the same as those of `history`.
     let shown = Shown::to(&call.caller()?);
+    let complete_from = past.touches().oldest();
     let (rows, next) = read(past, &page, &wanted, &shown).await?;
-    call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)
+    let mut response = call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)?;
+    say_complete_from(&mut response, complete_from);
+    Ok(response)
 }
 
 fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wanted, ApiError> {

@@ -11,15 +11,15 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use songline_commands::{Actor, Command};
+use songline_commands::{Actor, Command, KeepAnswer};
 use songline_lang::go_json;
 use songline_model::Str;
-use songline_projections::State;
+use songline_projections::{Outcome, State};
 use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::gate::Credentials;
-use crate::http::once::Once;
+use crate::http::once::{self, Once};
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::passed::Peer;
 use crate::http::past::PastView;
@@ -169,6 +169,46 @@ impl<S: Server> Call<S> {
         let actor = self.authenticated().map_or(Actor::Anonymous, |caller| caller.actor());
         let proposal = Proposal { actor, cause: None, idempotency, command: command.into() };
         Ok(self.server.propose(proposal).await?)
+    }
+
+    /// Answers a write that has nothing to write. With a key of the caller the answer is kept under it, so that a retry gets it too, whatever there
+    /// is to do by then. The answer must hold no secret.
+    pub async fn nothing_to_write<T: Serialize>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
+        let response = self.written(index, value)?;
+        if !self.keeps_answers() {
+            return Ok(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = read_body(body, BODY_BYTES_MAX).await?;
+        let answer = KeepAnswer { index: Some(index), body: Str::from(String::from_utf8_lossy(&body).into_owned()) };
+        match self.propose(answer).await?.outcome {
+            // Two copies of the request came at once.
+            Outcome::Answered(first) => Ok(once::kept(&first)),
+            _ => Ok(Response::from_parts(head, Body::from(body))),
+        }
+    }
+
+    /// Whether what answers this request is kept for retries.
+    fn keeps_answers(&self) -> bool {
+        self.once.as_ref().is_some_and(Once::is_of_caller)
+    }
+
+    /// Answers without a body a write whose commands have no part in the caller's key. A retry that comes after it gets the same and does nothing.
+    pub async fn done(&self) -> Result<Response, ApiError> {
+        if self.keeps_answers() {
+            self.propose(KeepAnswer::default()).await?;
+        }
+        Ok(empty())
+    }
+
+    /// The state in which a write can be looked up whose entry is at `index`: the newest, or where a write is repeated that of then.
+    pub async fn view_after(&self, index: u64) -> Arc<State> {
+        let known = self.server.past().filter(|_| self.once.is_some() && self.past.is_some());
+        let then = match known {
+            Some(known) => known.state_at(index).await.ok(),
+            None => None,
+        };
+        then.unwrap_or_else(|| self.server.view())
     }
 
     /// A new id. With an idempotency key the ids are the same in every retry, so that their answers are too; secrets are made by

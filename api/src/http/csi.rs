@@ -129,7 +129,7 @@ async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         volume_id(&call)?;
     }
     let volumes = requested(&mut call, "structs.CSIVolumeRegisterRequest").await?;
-    let view = call.server.view();
+    let view = call.view();
     for volume in &volumes {
         admit(&view, volume)?;
         if let Some(stored) = view.csi_volume_by_key(&volume.key()) {
@@ -204,7 +204,7 @@ async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.caller()?.is_node() {
         call.require(|acl| acl.plugin(Access::Read))?;
     }
-    let view = call.server.view();
+    let view = call.view();
     let Some(volume) = view.csi_volume_by_key(&key) else {
         return Err(ApiError::internal("no such volume"));
     };

@@ -202,7 +202,7 @@ async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: DeploymentUnblockRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
     active(&call, &call.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
-    call.written(0, &DeploymentUpdateResponse::default())
+    call.nothing_to_write(0, &DeploymentUpdateResponse::default()).await
 }
 
 fn deployment_id(text: &str) -> Result<DeploymentId, ApiError> {

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::history::whole_id;
 use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::past::recorded;
+use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::server::Server;
 use songline_lang::acl::NamespaceCapability;
@@ -56,7 +56,7 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = AllocId::from(whole_id(call.id())?);
     let (past, view) = recorded(&call, &params).await?;
-    let index = view.applied_index();
+    let (index, complete_from) = (view.applied_index(), past.touches().oldest());
     let shown = Shown::to(&call.caller()?);
     let chain = Chain::new(past, Arc::clone(&view), shown.clone());
     let row = chain.allocation(id).await?;
@@ -84,5 +84,7 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         steps,
         sentences,
     };
-    call.read(&Meta::at(index), &explanation)
+    let mut response = call.read(&Meta::at(index), &explanation)?;
+    say_complete_from(&mut response, complete_from);
+    Ok(response)
 }

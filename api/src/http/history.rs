@@ -11,9 +11,10 @@ use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{namespace, quote};
-use crate::http::past::recorded;
+use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
+use crate::refill::Refill as _;
 use crate::server::Server;
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
@@ -126,6 +127,8 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
 async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (past, now) = recorded(&call, &params).await?;
+    // Taken before the record is read: what is filled in meanwhile may only make the answer longer.
+    let complete_from = past.touches().oldest();
     let newest = now.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;
@@ -135,9 +138,10 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let in_sight = |namespace: &str| namespace.is_empty() || params.in_namespace(namespace) && shown.jobs_in(namespace);
     touches.retain(|touch| touch.index <= newest && in_sight(&touch.namespace));
     if touches.is_empty() {
-        let oldest = past.touches().oldest();
-        let text = format!("no change of {} {:?} is known: changes are kept from index {oldest} on", kind.as_str(), object.id.as_str());
-        return Err(ApiError::missing(text, newest));
+        let text =
+            format!("no change of {} {:?} is known: changes are kept from index {complete_from} on", kind.as_str(), object.id.as_str());
+        let more = if *past.touches().losses().borrow() { "; older ones are being read from the log" } else { "" };
+        return Err(ApiError::missing(text + more, newest));
     }
     let next_token = touches.get(page.per_page).map(|touch| touch.index.to_string());
     touches.truncate(page.per_page);
@@ -145,7 +149,9 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     for touch in touches {
         rows.push(view(past, touch, &shown).await?);
     }
-    call.read(&Meta::page(newest, next_token), &rows)
+    let mut response = call.read(&Meta::page(newest, next_token), &rows)?;
+    say_complete_from(&mut response, complete_from);
+    Ok(response)
 }
 
 /// Field of an allocation that names its node.

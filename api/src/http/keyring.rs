@@ -61,9 +61,9 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::internal("root key ID is required"));
     }
     // What is no id names no key, and a key that is not there is gone as was wanted.
-    let known = call.id().parse::<RootKeyId>().ok().filter(|id| call.server.view().root_key(*id).is_some());
+    let known = call.id().parse::<RootKeyId>().ok().filter(|id| call.view().root_key(*id).is_some());
     let Some(key_id) = known else {
-        return call.written(0, &WriteMeta { index: 0 });
+        return call.nothing_to_write(0, &WriteMeta { index: 0 }).await;
     };
     match call.propose(DeleteRootKey { key_id, unused_only: false }).await {
         Ok(written) => call.written(written.index, &WriteMeta { index: written.index }),

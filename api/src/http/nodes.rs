@@ -106,7 +106,7 @@ async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         meta: QueryMeta::written(index),
         ..NodeUpdateResponse::default()
     };
-    call.written(index, &answer)
+    if index == 0 { call.nothing_to_write(0, &answer).await } else { call.written(index, &answer) }
 }
 
 fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
@@ -145,7 +145,7 @@ async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         updated_by: Str::default(),
     };
     let written = call.propose(command).await?;
-    let view = call.view();
+    let view = call.view_after(written.index).await;
     let became_eligible = request.mark_eligible && view.node(id).is_some_and(|after| became_eligible(node, after));
     let evals = match view.node(id).filter(|_| became_eligible) {
         Some(after) => node_evals(&call, &view, after, written.index),
@@ -172,7 +172,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
         return Err(ApiError::internal("can not set node's scheduling eligibility to eligible while it is draining"));
     }
     if node.scheduling_eligibility == wanted {
-        return call.written(0, &NodeChangeResponse::default());
+        return call.nothing_to_write(0, &NodeChangeResponse::default()).await;
     }
     let now = call.server.now();
     let message = match wanted {
@@ -182,7 +182,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
     let event = Some(node_event("Cluster", message, now));
     let command = UpdateNodeEligibility { node_id: id, eligibility: wanted, event, updated_at: now.secs() };
     let written = call.propose(command).await?;
-    let view = call.view();
+    let view = call.view_after(written.index).await;
     let evals = match view.node(id).filter(|after| became_eligible(node, after)) {
         Some(after) => node_evals(&call, &view, after, written.index),
         None => Vec::new(),

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::Response;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use songline_commands::Idempotency;
+use songline_commands::{Idempotency, KeepAnswer};
 use songline_model::Str;
 use songline_projections::Rejected;
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::http::call::{BODY_BYTES_MAX, Call, read_body};
+use crate::http::call::{BODY_BYTES_MAX, Call, read_body, set_index};
 use crate::http::gate;
 use crate::http::mux::Handler;
 use crate::http::past::{self, PastView};
@@ -33,7 +33,8 @@ const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exch
 /// Answers a request; a write with a key that ran before gets its first answer.
 ///
 /// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
-/// the state as it was before the first run, and apply, which knows the key, answers as it did then.
+/// the state as it was before the first run, and apply, which knows the key, answers as it did then. A caller's own key is asked so at once: an
+/// answer that only looks like the first one is none.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Before all else: what ran under a key is told only to whom may do it now.
     gate::check(&call)?;
@@ -52,16 +53,39 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     if first.body_hash != once.hash() {
         return Err(Rejected::IdempotencyKeyReused(once.key).into());
     }
+    if let Some(answer) = &first.answer {
+        return Ok(kept(answer));
+    }
+    let then = async || call.server.past()?.state_at(first.index.saturating_sub(1)).await.ok();
+    if !once.forwarded
+        && let Some(state) = then().await
+    {
+        return handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await;
+    }
     let retry = again(&call, &once, &body, None);
     let proposed = retry.once.as_ref().map(|once| Arc::clone(&once.commands));
     let answer = past::run(handler, retry).await;
     let has_proposed = proposed.is_some_and(|commands| commands.load(Ordering::Relaxed) > 0);
-    let Some(known) = call.server.past().filter(|_| answer.is_err() || !has_proposed) else { return answer };
-    match known.state_at(first.index.saturating_sub(1)).await {
-        Ok(state) => handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await,
-        // Too long ago: what the request comes to today is all that can be said.
-        Err(_) => answer,
+    if answer.is_ok() && has_proposed {
+        return answer;
     }
+    match then().await {
+        Some(state) => handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await,
+        // Too long ago: what the request comes to today is all that can be said.
+        None => answer,
+    }
+}
+
+/// An answer that was kept.
+pub(super) fn kept(answer: &KeepAnswer) -> Response {
+    let mut response = Response::new(Body::from(answer.body.to_string()));
+    if !answer.body.is_empty() {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    if let Some(index) = answer.index {
+        set_index(&mut response, index);
+    }
+    response
 }
 
 /// The key that the caller sent, if it counts.
@@ -142,6 +166,11 @@ impl Once {
         let nth = self.commands.fetch_add(1, Ordering::Relaxed);
         let key = if nth == 0 { self.key.clone() } else { Str::from(format!("{}#{nth}", self.key)) };
         Idempotency { key, body_hash: self.hash(), forwarded: self.forwarded }
+    }
+
+    /// Whether it is the key of a caller, not that of a server.
+    pub(super) fn is_of_caller(&self) -> bool {
+        !self.forwarded
     }
 
     /// The request's next id: made of the key, so that a retry makes the same. Nothing secret is made so: who knows the key and the request

@@ -18,6 +18,7 @@ use tokio_util::io::ReaderStream;
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta, empty};
 use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::once::Once;
 use crate::http::params::cas;
 use crate::server::Server;
 use crate::wire::responses::QueryMeta;
@@ -171,12 +172,14 @@ async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8;
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
+    // What is collected is another matter each time, so the key is remembered when all of it is done.
     call.server.force_gc(call.caller()?.actor()).await?;
-    Ok(empty())
+    call.done().await
 }
 
 async fn reconcile<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    call.server.reconcile_summaries(call.caller()?.actor()).await?;
+    let idempotency = call.once.as_ref().map(Once::next);
+    call.server.reconcile_summaries(call.caller()?.actor(), idempotency).await?;
     Ok(empty())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use songline_model::Time;
 use songline_projections::State;
@@ -20,6 +20,8 @@ use crate::server::Server;
 
 /// How long the record of what entries did may take to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
+/// The header that says from which index on an answer is complete.
+const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
 /// A number of at most so many is seconds since 1970, a larger one nanoseconds.
 const SECONDS_MAX: u64 = 99_999_999_999;
 
@@ -126,6 +128,12 @@ pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadPara
     let view = call.view();
     caught_up(past, view.applied_index()).await?;
     Ok((past, view))
+}
+
+/// Says in an answer that was made of the record from which index on it is complete: while it is being filled anew, what is older is not in the
+/// answer.
+pub(super) fn say_complete_from(response: &mut Response, index: u64) {
+    response.headers_mut().insert(COMPLETE_FROM, HeaderValue::from(index));
 }
 
 /// Waits until the record of what entries did has come as far as the state.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use serde::Serialize;
 use songline_commands::{StopWork, WorkId};
 use songline_projections::{Table, Work};
 
@@ -13,13 +14,21 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::shown::Shown;
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::work::WorkView;
+use crate::wire::work::{RefillView, WorkView};
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator(Access::Read), |call| Box::pin(read(call)));
     mux.add(Methods::Delete, "/v1/operator/pending-work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
+}
+
+/// A row of the list.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Pending<'a> {
+    Work(WorkView<'a>),
+    Refill(RefillView),
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -29,7 +38,10 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     })
     .await?;
     let shown = Shown::to(&call.caller()?);
-    let rows: Vec<WorkView<'_>> = found.value.iter().map(|work| WorkView::new(work, |actor| shown.actor(actor))).collect();
+    let work = found.value.iter().map(|work| Pending::Work(WorkView::new(work, |actor| shown.actor(actor))));
+    // What is filled anew is the present server's, and no part of the state.
+    let refillings = if call.past.is_some() { Vec::new() } else { call.server.refillings() };
+    let rows: Vec<Pending<'_>> = work.chain(refillings.iter().map(|refilling| Pending::Refill(RefillView::new(refilling)))).collect();
     call.read(&Meta::at(found.index), &rows)
 }
 

@@ -1,5 +1,8 @@
 //! The record on disk. Keys are ordered so that one object's changes, and all of one entry, are ranges.
 
+mod fill;
+mod form;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +12,13 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistM
 use parking_lot::{Mutex, MutexGuard};
 use songline_commands::Kind;
 use songline_model::{EvalId, Str, Time};
+use tokio::sync::watch;
 
 use super::AppliedEntry;
-use super::diff::{self, FieldChange};
-use super::object::{self, ChangeOf, Form, Object, ObjectKind};
+use super::diff::FieldChange;
+use super::object::{self, ChangeOf, Object, ObjectKind};
 use crate::sweep::Sweep;
+use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sweep_of_key, touch, touch_key, touch_value, touched};
 
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -102,19 +107,9 @@ pub enum Order {
     NewestFirst,
 }
 
-const CREATED: u8 = 1;
-const UPDATED: u8 = 2;
-const DELETED: u8 = 3;
-
-/// Stands before a sweep among the keys of what an entry touched, none of which begins so.
-const SWEEP: u8 = 0;
-
-const DONE: u8 = 1;
-const REFUSED: u8 = 2;
-const REPEATED: u8 = 3;
-
-/// Length of time, kind and tag at the beginning of an entry's mark.
-const MARK_BYTES: usize = 11;
+/// The mark of a record of which older entries are missing, and how far these have been filled in.
+const LOST: &str = "lost";
+const FILLING: &str = "filling";
 
 /// Deletes go through in pieces of this many keys.
 const DELETE_KEYS_AT_ONCE: usize = 4096;
@@ -128,17 +123,26 @@ pub(super) struct Store {
     entries: Keyspace,
     /// Create indexes of the last and the first evaluation of a sweep, and between them the index of its entry, whose mark holds it.
     sweeps: Keyspace,
-    /// `oldest`, `last` and `floor`.
+    /// `oldest`, `last`, `floor`, `lost` and `filling`.
     marks: Keyspace,
     turn: Mutex<()>,
+    /// Held while older entries are filled in or dropped: what fills must not write into what was replaced.
+    older: Mutex<()>,
 }
 
 /// What a store covers. It is known also while there is none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Marked {
     oldest: AtomicU64,
     last: AtomicU64,
     floor: AtomicU64,
+    lost: watch::Sender<bool>,
+}
+
+impl Default for Marked {
+    fn default() -> Self {
+        Self { oldest: AtomicU64::new(0), last: AtomicU64::new(0), floor: AtomicU64::new(0), lost: watch::Sender::new(false) }
+    }
 }
 
 impl Marked {
@@ -152,6 +156,11 @@ impl Marked {
 
     pub(super) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
+    }
+
+    /// Whether entries before the oldest one are missing that the log may have.
+    pub(super) fn losses(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
     }
 }
 
@@ -186,7 +195,8 @@ impl Store {
         marked.oldest.fetch_max(oldest, Ordering::AcqRel);
         marked.floor.fetch_max(floor, Ordering::AcqRel);
         marked.last.store(last, Ordering::Release);
-        Ok(Self { marked: Arc::clone(marked), db, touches, entries, sweeps, marks, turn: Mutex::new(()) })
+        marked.lost.send_replace(marks.contains_key(LOST).map_err(fail("opening"))?);
+        Ok(Self { marked: Arc::clone(marked), db, touches, entries, sweeps, marks, turn: Mutex::new(()), older: Mutex::new(()) })
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -210,27 +220,41 @@ impl Store {
         self.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
     }
 
-    /// Forgets everything and covers what comes from `first_index` on.
-    pub(super) fn reset(&self, first_index: u64) -> Result<(), TouchesError> {
+    /// Forgets everything and covers what comes from `first_index` on. When it is `lost`, the log may have what was before.
+    pub(super) fn reset(&self, first_index: u64, lost: bool) -> Result<(), TouchesError> {
+        let _alone = self.older.lock();
         for keyspace in [&self.touches, &self.entries, &self.sweeps] {
             self.clear(keyspace)?;
         }
         let mut write = self.db.batch();
         write.insert(&self.marks, "oldest", first_index.to_be_bytes());
         write.insert(&self.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.remove(&self.marks, FILLING);
+        if lost {
+            write.insert(&self.marks, LOST, [1]);
+        } else {
+            write.remove(&self.marks, LOST);
+        }
         write.commit().map_err(fail("resetting"))?;
         self.marked.oldest.store(first_index, Ordering::Release);
         self.marked.last.store(first_index.saturating_sub(1), Ordering::Release);
+        self.marked.lost.send_replace(lost);
         Ok(())
     }
 
     pub(super) fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
+        let _alone = self.older.lock();
         if index <= self.oldest() {
             return Ok(());
         }
         // First the mark: a reader must not be told that something is there which is being dropped.
         self.marked.oldest.store(index, Ordering::Release);
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
+        self.drop_entries_before(index)
+    }
+
+    /// Drops entries below `index` and what is filed of them.
+    fn drop_entries_before(&self, index: u64) -> Result<(), TouchesError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
@@ -330,7 +354,8 @@ impl Store {
     /// Indexes of the entries that made an object. `None`: the first one may not be covered any more.
     fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
         let mut births = Vec::new();
-        for guard in self.touches.range(touch_key(object, 0)..=touch_key(object, u64::MAX)) {
+        // What is being filled in below has holes.
+        for guard in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
             let (key, value) = guard.into_inner().map_err(fail("reading"))?;
             let is_birth = value.first() == Some(&CREATED);
             if !is_birth && births.is_empty() {
@@ -384,7 +409,7 @@ impl Turn<'_> {
         let entries = match after_restore {
             Some(at) if entries[at].index > store.last() => {
                 let index = entries[at].index;
-                store.reset(index)?;
+                store.reset(index, false)?;
                 store.marks.insert("floor", index.to_be_bytes()).map_err(fail("writing"))?;
                 store.marked.floor.store(index, Ordering::Release);
                 &entries[at..]
@@ -436,152 +461,4 @@ impl Store {
         write.insert(&self.entries, entry.index.to_be_bytes(), mark);
         Ok(())
     }
-}
-
-/// Time, kind and ending of an entry; the keys of what it touched follow.
-fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
-    let mut value = entry.at.nanos().to_be_bytes().to_vec();
-    value.extend_from_slice(&entry.kind.number().to_be_bytes());
-    match &entry.ending {
-        Ending::Done => {
-            value.push(DONE);
-            push_bytes(&mut value, &[]);
-        }
-        Ending::Refused(text) => {
-            value.push(REFUSED);
-            push_bytes(&mut value, text.as_bytes());
-        }
-        Ending::Repeated(first) => {
-            value.push(REPEATED);
-            push_bytes(&mut value, &first.to_be_bytes());
-        }
-    }
-    value
-}
-
-/// Appends bytes with their length.
-fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    value.extend_from_slice(&length.to_be_bytes());
-    value.extend_from_slice(&bytes[..length as usize]);
-}
-
-/// Takes what `push_bytes` appended.
-fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
-    let (length, rest) = value.split_first_chunk::<4>()?;
-    let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    *value = rest;
-    Some(bytes)
-}
-
-/// What an entry touched.
-struct Touched<'v> {
-    /// Keys of touches.
-    keys: Vec<&'v [u8]>,
-    sweep: Option<&'v [u8]>,
-}
-
-impl Touched<'_> {
-    /// What it swept.
-    fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
-        self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
-    }
-}
-
-fn touched(index: u64, value: &[u8]) -> Result<Touched<'_>, TouchesError> {
-    let damaged = || TouchesError::Damaged(index);
-    let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
-    take_bytes(&mut rest).ok_or_else(damaged)?;
-    let mut touched = Touched { keys: Vec::new(), sweep: None };
-    while !rest.is_empty() {
-        match take_bytes(&mut rest).ok_or_else(damaged)? {
-            [SWEEP, sweep @ ..] => touched.sweep = Some(sweep),
-            key => touched.keys.push(key),
-        }
-    }
-    Ok(touched)
-}
-
-fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
-    let (first, last) = sweep.created();
-    [last, index, first].iter().flat_map(|number| number.to_be_bytes()).collect()
-}
-
-/// Create index of the last evaluation, index of the entry, create index of the first evaluation.
-fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
-    let (numbers, _) = key.as_chunks::<8>();
-    let [last, index, first] = numbers else { return None };
-    Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
-}
-
-/// `None`: nothing that is shown has changed.
-fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let (tag, fields) = match (before, after) {
-        (None, Some(after)) => (CREATED, diff::of_new(after?)),
-        (Some(before), Some(after)) => {
-            let fields = diff::between(&before?, &after?);
-            if fields.is_empty() {
-                return Ok(None);
-            }
-            (UPDATED, fields)
-        }
-        (_, None) => (DELETED, Vec::new()),
-    };
-    let mut value = vec![tag];
-    value.extend_from_slice(&kind.number().to_be_bytes());
-    value.extend_from_slice(namespace.as_bytes());
-    value.push(0);
-    if tag != DELETED {
-        serde_json::to_writer(&mut value, &fields)?;
-    }
-    Ok(Some(value))
-}
-
-fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
-    let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    let damaged = || TouchesError::Damaged(index);
-    let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
-    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
-    let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
-    let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
-    let fields = || serde_json::from_slice(json).map_err(|source| TouchesError::Content { index, source });
-    let change = match head[0] {
-        CREATED => TouchChange::Created(fields()?),
-        UPDATED => TouchChange::Updated(fields()?),
-        DELETED => TouchChange::Deleted,
-        _ => return Err(damaged()),
-    };
-    Ok(Touch { index, kind, namespace, change })
-}
-
-fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
-    let damaged = || TouchesError::Damaged(index);
-    let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
-    let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
-    let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
-    let (tag, mut rest) = rest.split_first().ok_or_else(damaged)?;
-    let rest = take_bytes(&mut rest).ok_or_else(damaged)?;
-    let ending = match *tag {
-        DONE => Ending::Done,
-        REFUSED => Ending::Refused(String::from_utf8_lossy(rest).into_owned()),
-        REPEATED => Ending::Repeated(index_at(rest)),
-        _ => return Err(damaged()),
-    };
-    Ok(EntryMark { index, at: Time::from_nanos(i64::from_be_bytes(*at)), kind, ending })
-}
-
-fn index_at(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
-}
-
-/// Ids are bounded by a zero byte, which none contains.
-fn touch_key(object: &Object, index: u64) -> Vec<u8> {
-    let parts = [object.kind.as_str(), object.namespace.as_str(), object.id.as_str()];
-    let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 8);
-    for part in parts {
-        key.extend_from_slice(part.as_bytes());
-        key.push(0);
-    }
-    key.extend_from_slice(&index.to_be_bytes());
-    key
 }

@@ -271,7 +271,8 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         | Kind::Digest
         | Kind::EvalDelete
         | Kind::WorkContinue
-        | Kind::WorkStop => None,
+        | Kind::WorkStop
+        | Kind::AnswerKeep => None,
     }
 }
 

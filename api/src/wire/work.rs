@@ -7,6 +7,8 @@ use songline_commands::EvalChoice;
 use songline_model::Time;
 use songline_projections::{Work, WorkTask};
 
+use crate::server::Refilling;
+
 /// What the description of stopped work begins with, before its actor.
 const STOPPED_BY: &str = "stopped by ";
 
@@ -63,6 +65,55 @@ impl<'a> WorkView<'a> {
             ended_at: work.ended.as_ref().map(|ended| ended.at),
             create_index: work.id.0,
             modify_index: work.modify_index,
+        }
+    }
+}
+
+/// A store of the server that was asked which is being filled anew. It has the fields of long work, so one list shows both, and no id: it belongs
+/// to no entry and cannot be stopped.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RefillView {
+    #[serde(rename = "ID")]
+    id: u64,
+    kind: &'static str,
+    filter: &'static str,
+    status: &'static str,
+    status_description: String,
+    actor: &'static str,
+    /// Entries that are wanted, and those that were looked at.
+    total: u64,
+    looked: u64,
+    deleted: u64,
+    opened_at: Option<Time>,
+    ended_at: Option<Time>,
+    /// Index of the oldest entry that is filled in, 0 while none is, and of the newest.
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl RefillView {
+    /// What there is to see of it.
+    pub fn new(refilling: &Refilling) -> Self {
+        let filling = &refilling.filling;
+        let looked = if filling.from == 0 { 0 } else { filling.through + 1 - filling.from };
+        Self {
+            id: 0,
+            kind: match refilling.store {
+                "events" => "refill-events",
+                _ => "refill-touches",
+            },
+            filter: "",
+            status: "running",
+            status_description: format!("complete from index {} on", filling.before),
+            actor: "",
+            total: filling.before.saturating_sub(filling.from.max(1)),
+            looked,
+            deleted: 0,
+            opened_at: refilling.since,
+            ended_at: None,
+            create_index: filling.from,
+            modify_index: filling.through,
         }
     }
 }

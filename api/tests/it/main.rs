@@ -32,6 +32,7 @@ mod provider;
 mod record;
 mod rights;
 mod routes;
+mod run_once;
 mod search;
 mod server;
 mod services;

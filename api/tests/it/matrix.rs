@@ -78,7 +78,7 @@ fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, Stri
 }
 
 /// The served routes as the table writes them.
-fn served() -> BTreeSet<String> {
+pub(crate) fn served() -> BTreeSet<String> {
     let of_line = |line: &str| line.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ");
     routes_text::<Memory>().lines().map(of_line).collect()
 }

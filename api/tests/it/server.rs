@@ -21,7 +21,7 @@ use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, Past, PlannedJob, Proposal,
     ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
-use songline_commands::{Actor, Cause, Command, Envelope, UpsertRootKey};
+use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
 use songline_model::{
     AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Secret,
     Str, Time, VariableData, WrappedKey,
@@ -413,11 +413,13 @@ impl Server for Memory {
     ) -> Result<RestoreReport, RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
-    async fn force_gc(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
-        Ok(())
+    async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
+        let command = ReapEvals { evals: self.view().evals().map(|eval| eval.id).collect(), ..ReapEvals::default() }.into();
+        self.apply(Proposal { actor, cause: None, idempotency: None, command }).map(|_| ())
     }
-    async fn reconcile_summaries(&self, _: songline_commands::Actor) -> Result<(), ProposeError> {
-        Ok(())
+    async fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), ProposeError> {
+        let command = ReconcileSummaries::default().into();
+        self.apply(Proposal { actor, cause: None, idempotency, command }).map(|_| ())
     }
     fn keyring(&self) -> &impl Keyring {
         &Mirror

@@ -38,6 +38,16 @@ const STORY: &str = "
     config set paused
     eval delete evals=e1,e2 rows=1";
 
+/// The same, and what schema 3 brought: a refused write and a kept answer are remembered.
+const STORY_3: &str = "
+    namespace upsert dev key=k
+    namespace delete default key=refused
+    answer {} key=kept
+    config set cas=1 key=cas
+    root active k1
+    var set app/db size=9 key=var
+    var cas app/db index=1 size=9 key=conflict";
+
 fn bytes(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
     state.write_checkpoint(&mut bytes).expect("writes");
@@ -68,7 +78,7 @@ fn a_checkpoint_reads_back_and_writes_the_same_bytes() {
 
 /// What fixtures are made of. Each says the same as its story, which is never changed: when a checkpoint of a later schema needs more, it gets a
 /// story of its own.
-const FROZEN: &[(u16, &str)] = &[(1, STORY), (2, STORY)];
+const FROZEN: &[(u16, &str)] = &[(1, STORY), (2, STORY), (3, STORY_3)];
 
 /// The files were written by the first version with their schema and are never rewritten: when this fails, a row's shape has changed, and that
 /// needs a new schema, a step in `songline-migrations` and a fixture of the new schema beside these.

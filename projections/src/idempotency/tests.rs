@@ -45,13 +45,67 @@ fn a_compare_and_set_repeats_its_answer() {
 }
 
 #[test]
-fn a_refused_write_may_be_tried_again() {
+fn a_refused_write_stays_refused_under_its_key() {
     check(
-        "namespace delete default key=k
-         namespace upsert dev key=k",
+        "namespace delete default key=k body=x
+         namespace delete default key=k body=x
+         namespace upsert dev key=k body=y
+         job register web groups=g
+         job register web groups=g,h enforce=9 key=l
+         job purge web
+         job register web groups=g,h enforce=9 key=l
+         namespace delete default passed=m
+         namespace delete default passed=m
+         show tables",
         expect![[r#"
-            namespace delete default key=k: refused: default namespace can not be deleted
-            namespace upsert dev key=k: ok [+namespace:dev +key:k]
+            namespace delete default key=k body=x: refused: default namespace can not be deleted [+key:k]
+            namespace delete default key=k body=x: refused: default namespace can not be deleted (as at 2)
+            namespace upsert dev key=k body=y: refused: idempotency key "k" was used with another request
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            job register web groups=g,h enforce=9 key=l: refused: Enforcing job modify index 9: job exists with conflicting job modify index: 5 [+key:l]
+            job purge web: ok [-job:web -version:web.0 -summary:web]
+            job register web groups=g,h enforce=9 key=l: refused: Enforcing job modify index 9: job exists with conflicting job modify index: 5 (as at 6)
+            namespace delete default passed=m: refused: default namespace can not be deleted [+key:m]
+            namespace delete default passed=m: refused: default namespace can not be deleted (as at 9)
+               changed: jobs=7 job_summary=7 job_version=7 idempotency=9
+        "#]],
+    );
+}
+
+#[test]
+fn a_refused_stop_of_a_job_that_is_gone_writes_its_evaluation_once() {
+    check(
+        "job stop web eval=e1 key=k
+         job stop web eval=e1 key=k
+         job register web groups=g
+         job stop web eval=e1 key=k
+         show job web
+         show evals",
+        expect![[r#"
+            job stop web eval=e1 key=k: refused: job "web" in namespace "default" doesn't exist to be deregistered [+eval:e1 +key:k]
+            job stop web eval=e1 key=k: refused: job "web" in namespace "default" doesn't exist to be deregistered (as at 2)
+            job register web groups=g: ok [+summary:web +job:web +version:web.0]
+            job stop web eval=e1 key=k: refused: job "web" in namespace "default" doesn't exist to be deregistered (as at 2)
+               job web: pending version=0 create=4 modify=4 job-modify=4 groups=g:1
+               evals: e1
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_is_kept_for_its_key() {
+    check(
+        "answer first key=k
+         answer second key=k
+         answer third
+         namespace upsert dev key=k
+         namespace upsert dev key=k body=y",
+        expect![[r#"
+            answer first key=k: Answered(KeepAnswer { index: Some(0), body: "first" }) [+key:k]
+            answer second key=k: Answered(KeepAnswer { index: Some(0), body: "first" }) (as at 2)
+            answer third: Answered(KeepAnswer { index: Some(0), body: "third" })
+            namespace upsert dev key=k: Answered(KeepAnswer { index: Some(0), body: "first" }) (as at 2)
+            namespace upsert dev key=k body=y: refused: idempotency key "k" was used with another request
         "#]],
     );
 }

@@ -1,20 +1,31 @@
-//! Stories of a lost event history.
+//! Stories of what is derived from the log, was lost, and is filled anew.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use songline_api::Proposal;
 use songline_api::event::{Dialect, Format, Interest, Start};
-use songline_commands::{Actor, UpsertNodePools};
+use songline_api::touches::{Object, ObjectKind, Order};
+use songline_api::{Proposal, Server as _};
+use songline_commands::{Actor, Idempotency, UpsertNodePools};
 use songline_model::NodePool;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::config::AgentConfig;
-use crate::server::Core;
+use crate::server::{Core, lock};
 
-async fn start(dir: &std::path::Path) -> anyhow::Result<Agent> {
-    let server = AgentConfig::dev().server;
+/// Up to which entry of the log a server in this directory is filled anew, as if it died there.
+static INTERRUPTED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
+    lock(&INTERRUPTED).get(dir).is_some_and(|at| raft_index >= *at)
+}
+
+async fn start(dir: &Path) -> anyhow::Result<Agent> {
+    let mut server = AgentConfig::dev().server;
+    server.get_or_insert_default().log_retention_bytes = 64 << 20;
     Agent::start(AgentConfig {
         data_dir: Some(dir.to_owned()),
         http_port: 0,
@@ -32,13 +43,19 @@ fn core(agent: &Agent) -> &Arc<Core> {
 }
 
 async fn write(agent: &Agent, name: &str) -> anyhow::Result<u64> {
-    let command = UpsertNodePools { node_pools: vec![NodePool { name: name.into(), ..NodePool::default() }] };
+    write_long(agent, name, 0).await
+}
+
+/// Writes a pool with a description of so many bytes.
+async fn write_long(agent: &Agent, name: &str, bytes: usize) -> anyhow::Result<u64> {
+    let pool = NodePool { name: name.into(), description: "x".repeat(bytes).into(), ..NodePool::default() };
+    let command = UpsertNodePools { node_pools: vec![pool] };
     let proposal = Proposal { actor: Actor::Anonymous, cause: None, idempotency: None, command: command.into() };
     Ok(core(agent).write(proposal).await?.index)
 }
 
-/// Everything up to the entry at `last`, as a full stream has it, and whether there was a gap.
-async fn read(agent: &Agent, last: u64) -> (String, bool) {
+/// Everything up to the entry at `last`, as a full stream has it, and the gap that it tells.
+async fn read(agent: &Agent, last: u64) -> (String, Option<u64>) {
     let interest = Interest::parse("*", std::iter::empty()).expect("is valid");
     let subscription = core(agent).events().subscribe(interest, Format::Json, Dialect::Full, Start::After(0));
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
@@ -47,13 +64,39 @@ async fn read(agent: &Agent, last: u64) -> (String, bool) {
         text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("goes on").expect("a piece")));
     }
     text.truncate(text.find(&end).expect("it was found above") + end.len());
+    let gap = text.lines().find_map(|line| line.split_once("\"Oldest\":")?.1.trim_end_matches('}').parse().ok());
     // Marks of having caught up come where the reader happened to be faster than the writer.
     let events: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"Events\"")).collect();
-    (events.join("\n"), text.contains("\"Gap\""))
+    (events.join("\n"), gap)
+}
+
+/// The changes of pools, and how each entry ended.
+async fn touched(agent: &Agent, names: &[&str], last: u64) -> String {
+    let touches = Arc::clone(core(agent).touches());
+    assert!(touches.reach(last, std::time::Duration::from_secs(60)).await);
+    let of = |name: &str| {
+        let object = Object { kind: ObjectKind::NodePool, namespace: "".into(), id: name.into() };
+        let found = touches.of_object(&object, 0, Order::OldestFirst, 100).expect("reads");
+        found.iter().map(|touch| format!("{name}@{} ", touch.index)).collect::<String>()
+    };
+    let entries: Vec<_> = (1..=last).filter_map(|index| touches.entry(index).expect("reads")).collect();
+    format!("{} {entries:?}", names.iter().map(|name| of(name)).collect::<String>())
+}
+
+async fn whole(agent: &Agent) {
+    while !core(agent).refillings().is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn lose(dir: &Path) {
+    for store in ["server/events", "server/touches"] {
+        std::fs::remove_dir_all(dir.join(store)).expect("was there");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_history_is_filled_anew_from_the_log() -> anyhow::Result<()> {
+async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruption() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let agent = start(dir.path()).await?;
     for n in 0..50 {
@@ -62,21 +105,108 @@ async fn a_lost_history_is_filled_anew_from_the_log() -> anyhow::Result<()> {
     // Without a checkpoint the log is replayed as a whole, and nothing would be missing.
     core(&agent).log().checkpoint_now().await?;
     let last = write(&agent, "after").await?;
+    let names = ["before-0", "before-30", "after"];
     let (told, gap) = read(&agent, last).await;
-    assert!(!gap && told.contains("before-0"), "{told}");
+    let touched_before = touched(&agent, &names, last).await;
+    assert!(gap.is_none() && told.contains("before-0"), "{told}");
     agent.stop().await;
-    std::fs::remove_dir_all(dir.path().join("server/events"))?;
+    lose(dir.path());
 
+    let server_dir = dir.path().join("server");
+    lock(&INTERRUPTED).insert(server_dir.clone(), 30);
     let agent = start(dir.path()).await?;
-    while core(&agent).history.is_lost() {
+    while core(&agent).refillings().iter().filter(|refilling| refilling.filling.through > 0).count() < 2 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(read(&agent, last).await, (told.clone(), false));
+    // Readers are told what there is.
+    let (partly, gap) = read(&agent, last).await;
+    assert!(gap.is_some_and(|oldest| oldest > 50) && !partly.contains("before-30"), "{gap:?} {partly}");
+    assert!(core(&agent).touches().oldest() > 50);
+    assert!(!touched(&agent, &names, last).await.contains("before-0@"));
+    agent.stop().await;
+
+    lock(&INTERRUPTED).remove(&server_dir);
+    let agent = start(dir.path()).await?;
+    whole(&agent).await;
+    assert_eq!(read(&agent, last).await, (told.clone(), None));
+    assert_eq!(touched(&agent, &names, last).await, touched_before);
     agent.stop().await;
 
     let agent = start(dir.path()).await?;
-    assert!(!core(&agent).history.is_lost());
-    assert_eq!(read(&agent, last).await, (told, false));
+    assert!(core(&agent).refillings().is_empty());
+    assert_eq!(read(&agent, last).await, (told, None));
+    assert_eq!(touched(&agent, &names, last).await, touched_before);
+    agent.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_checkpoint_and_say_so() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let agent = start(dir.path()).await?;
+    let mut checkpoints = Vec::new();
+    let mut last = 0;
+    // More than two segments.
+    for n in 0..80 {
+        last = write_long(&agent, &format!("pool-{n}"), 2 << 20).await?;
+        if n % 10 == 9 {
+            checkpoints.extend(core(&agent).log().checkpoint_now().await?.map(|position| position.index));
+        }
+    }
+    let dropped = core(&agent).log().retain(u64::MAX / 2).await?;
+    assert!(dropped.segments > 0, "the log is long enough");
+    let oldest_entry = core(&agent).log().oldest_index();
+    let oldest = checkpoints.iter().find(|index| **index + 1 >= oldest_entry).expect("newer ones are there") + 1;
+    agent.stop().await;
+    lose(dir.path());
+
+    let agent = start(dir.path()).await?;
+    whole(&agent).await;
+    let (_, gap) = read(&agent, last).await;
+    assert_eq!((gap, core(&agent).touches().oldest()), (Some(oldest), oldest));
+    agent.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stores_that_are_lost_after_a_restored_archive_begin_with_it() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let agent = start(dir.path()).await?;
+    write(&agent, "in-the-archive").await?;
+    let archive = core(&agent).snapshot_save().await?;
+    write(&agent, "forgotten").await?;
+    core(&agent).snapshot_restore(archive.file, Actor::Anonymous, None, false).await?;
+    write(&agent, "new").await?;
+    core(&agent).log().checkpoint_now().await?;
+    let last = write(&agent, "newest").await?;
+    let names = ["in-the-archive", "forgotten", "new", "newest"];
+    let (told, touched_before) = (read(&agent, last).await, touched(&agent, &names, last).await);
+    let (oldest, floor) = (core(&agent).touches().oldest(), core(&agent).touches().floor());
+    assert!(told.0.contains("newest") && !told.0.contains("forgotten") && floor > 0, "{told:?}");
+    agent.stop().await;
+    lose(dir.path());
+
+    let agent = start(dir.path()).await?;
+    whole(&agent).await;
+    assert_eq!(read(&agent, last).await, told);
+    assert_eq!(touched(&agent, &names, last).await, touched_before);
+    assert_eq!((core(&agent).touches().oldest(), core(&agent).touches().floor()), (oldest, floor));
+    agent.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_behind_a_repeated_write_waits_for_no_events() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let agent = start(dir.path()).await?;
+    let command = UpsertNodePools { node_pools: vec![NodePool { name: "one".into(), ..NodePool::default() }] };
+    let idempotency = Some(Idempotency { key: "k".into(), ..Idempotency::default() });
+    let proposal = Proposal { actor: Actor::Anonymous, cause: None, idempotency, command: command.into() };
+    let first = core(&agent).write(proposal.clone()).await?;
+    let again = core(&agent).write(proposal).await?;
+    assert_eq!(first.index, again.index);
+    let made = tokio::time::timeout(std::time::Duration::from_secs(30), core(&agent).log().checkpoint_now()).await??;
+    assert_eq!(made, core(&agent).log().applied());
     agent.stop().await;
     Ok(())
 }

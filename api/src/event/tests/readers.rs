@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{everything, open, pool, settled};
 use crate::event::{Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
+use crate::refill::{Reached, Refill as _};
+use crate::touches::{AppliedEntry, Ending};
 
 fn namespace(name: &str, gone: bool) -> Arc<Vec<Change>> {
     let row = Some(Arc::new(Namespace { name: name.into(), ..Namespace::default() }));
@@ -406,12 +408,15 @@ async fn history_that_is_filled_later_is_read_from_its_new_beginning() {
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::event::History>), 100).expect("starts");
     hub.publish(100, Kind::NodePoolUpsert, pool("a"));
     settled(&hub, 100).await;
-    history.begin_filling().expect("begins");
+    let mut filling = history.filling().expect("is told");
+    history.begin_at(&mut filling, 2).expect("begins");
     for index in 2..100 {
-        history.fill(&[Arc::new(crate::event::Batch::encode(index, Kind::NodePoolUpsert, &pool("old")))]).expect("fills");
+        let (at, changes) = (songline_model::Time::from_secs(1), pool("old"));
+        let entry = AppliedEntry { index, at, kind: Kind::NodePoolUpsert, ending: Ending::Done, changes };
+        assert!(history.fill(&mut filling, &[entry], Reached { index, raft_index: index }).expect("fills"));
     }
     assert!(super::read_until(&hub, Start::After(1), "\"Index\":100").await.contains(r#"{"Oldest":100}"#));
-    assert!(history.filled(2, 100).expect("is told"));
+    assert!(history.end(&filling).expect("is told"));
     let expected: String = (2..=100).map(|index| format!(" {index}")).collect();
     assert_eq!(super::read_until(&hub, Start::After(1), "\"Index\":100").await, format!("{{}}{expected}"));
 }

@@ -63,7 +63,7 @@ async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     token.hash = Some(token.compute_hash());
     let accessor = token.accessor_id;
     let written = call.propose(BootstrapAclToken { token, reset_index }).await?;
-    match call.server.view().acl_token(accessor) {
+    match call.view_after(written.index).await.acl_token(accessor) {
         Some(row) => call.written(written.index, &TokenView::revealed(&row)),
         None => Err(ApiError::internal("ACL token not found")),
     }

@@ -38,7 +38,7 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         ..OneTimeToken::default()
     };
     let written = call.propose(UpsertOneTimeToken { token: row }).await?;
-    let view = call.server.view();
+    let view = call.view_after(written.index).await;
     // Another may have taken its place already. A repeated write finds the one that it made the first time.
     let row = view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
     call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })

@@ -114,7 +114,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
     role.hash = Some(role.compute_hash());
     let id = role.id;
     let written = call.propose(UpsertAclRoles { roles: vec![role], allow_missing_policies: false }).await?;
-    match call.server.view().acl_role(id) {
+    match call.view_after(written.index).await.acl_role(id) {
         Some(row) => call.written(written.index, &**row),
         None => Err(Rejected::AclRoleNotFound.into()),
     }

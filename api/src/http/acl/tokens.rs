@@ -181,7 +181,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Res
     token.hash = Some(token.compute_hash());
     let accessor = token.accessor_id;
     let written = call.propose(UpsertAclTokens { tokens: vec![token] }).await?;
-    match call.server.view().acl_token(accessor) {
+    match call.view_after(written.index).await.acl_token(accessor) {
         Some(row) => call.written(written.index, &TokenView::revealed(&row)),
         None => Err(ApiError::internal("ACL token not found")),
     }

@@ -42,7 +42,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
                 index: child.modify_index,
                 ..JobDispatchResponse::default()
             };
-            return call.written(answer.index, &answer);
+            return call.nothing_to_write(answer.index, &answer).await;
         }
     }
     let child = child(&call, parent, request, payload, token);
@@ -53,8 +53,10 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let command =
         RegisterJob { job: Arc::new(child), eval, versions_max: call.server.info().job_tracked_versions, ..RegisterJob::default() };
     let index = call.propose(command).await?.index;
+    // A repeat is told the child of the first time, whose id has the time of then.
+    let made = call.view_after(index).await.eval(eval_id).map(|eval| eval.job_id.0.clone());
     let answer = JobDispatchResponse {
-        dispatched_job_id: id,
+        dispatched_job_id: made.unwrap_or(id),
         eval_id,
         eval_create_index: if has_eval { index } else { 0 },
         job_create_index: index,

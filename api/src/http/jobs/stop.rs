@@ -32,7 +32,7 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
     let namespace = call.write_namespace()?;
     let view = call.view();
     let Some(job) = view.job(&namespace, call.id()) else {
-        return call.written(0, &JobDeregisterResponse::default());
+        return call.nothing_to_write(0, &JobDeregisterResponse::default()).await;
     };
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);

@@ -82,7 +82,7 @@ async fn write<S: Server>(call: &Call<S>, mut method: AclAuthMethod) -> Result<R
     method.modify_time = now;
     method.hash = Some(method.compute_hash());
     let written = call.propose(UpsertAclAuthMethods { auth_methods: vec![method] }).await?;
-    let view = call.server.view();
+    let view = call.view_after(written.index).await;
     let row = view.acl_auth_method(&name).ok_or_else(|| ApiError::internal("ACL auth method not found"))?;
     call.written(written.index, &AuthMethodView::new(row))
 }

@@ -96,7 +96,7 @@ async fn write<S: Server>(call: &Call<S>, body: BindingRuleBody) -> Result<Respo
     rule.hash = Some(rule.compute_hash());
     let command = UpsertAclBindingRules { binding_rules: vec![rule], allow_missing_auth_methods: false };
     let written = call.propose(command).await?;
-    let view = call.server.view();
+    let view = call.view_after(written.index).await;
     let row = view.acl_binding_rule(id).ok_or(Rejected::AclBindingRuleNotFound)?;
     call.written(written.index, &**row)
 }

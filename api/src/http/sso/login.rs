@@ -65,9 +65,9 @@ pub(super) async fn grant<S: Server>(
     let actor = call.caller().map_or(Actor::Anonymous, |caller| caller.actor());
     let idempotency = call.once.as_ref().map(Once::next);
     let command = UpsertAclTokens { tokens: vec![token] }.into();
-    call.server.propose(Proposal { actor, cause: None, idempotency, command }).await?;
+    let written = call.server.propose(Proposal { actor, cause: None, idempotency, command }).await?;
     // Of a login that is repeated under its idempotency key this is the token of the first time.
-    let stored = call.server.view().acl_token(accessor_id).ok_or_else(|| ApiError::internal("ACL token not found"))?;
+    let stored = call.view_after(written.index).await.acl_token(accessor_id).ok_or_else(|| ApiError::internal("ACL token not found"))?;
     call.written(0, &TokenView::revealed(&stored))
 }
 

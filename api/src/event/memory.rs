@@ -1,0 +1,201 @@
+//! A history in memory, for the simulation: what was not synced is lost when its machine dies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::batch::{Batch, Dialect, Format};
+use super::block::{self, Block};
+use super::history::{History, HistoryError};
+use crate::refill::{Filling, Reached, Refill, RefillError};
+use crate::touches::AppliedEntry;
+
+/// What is kept, and what of it would be there after a crash.
+pub struct MemoryHistory {
+    now: Mutex<Kept>,
+    synced: Mutex<Kept>,
+    lost: watch::Sender<bool>,
+}
+
+#[derive(Clone)]
+struct Kept {
+    /// By the index of the last entry.
+    blocks: BTreeMap<u64, Bytes>,
+    oldest: u64,
+    last: u64,
+    lost: bool,
+    filling: Option<Filling>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { blocks: BTreeMap::new(), oldest: 1, last: 0, lost: false, filling: None }
+    }
+}
+
+impl Kept {
+    fn insert(&mut self, batch: &Batch) {
+        if !batch.is_empty() {
+            self.blocks.insert(batch.index, Bytes::from(block::encode(std::iter::once(batch))));
+        }
+    }
+
+    fn stored_filling(&self) -> Option<Filling> {
+        self.filling.filter(|filling| filling.before == self.oldest)
+    }
+
+    fn fill_from(&mut self, filling: &mut Filling, from: u64) {
+        self.blocks = self.blocks.split_off(&self.oldest);
+        (filling.from, filling.through) = (from, from - 1);
+        self.filling = Some(*filling);
+    }
+}
+
+impl Default for MemoryHistory {
+    fn default() -> Self {
+        Self { now: Mutex::default(), synced: Mutex::default(), lost: watch::Sender::new(false) }
+    }
+}
+
+impl MemoryHistory {
+    /// The machine dies and starts again: only what was synced is there, or, when its folder is `gone`, nothing.
+    pub fn restart(&self, gone: bool) {
+        if gone {
+            *self.synced.lock() = Kept::default();
+        }
+        let kept = self.synced.lock().clone();
+        self.lost.send_replace(kept.lost);
+        *self.now.lock() = kept;
+    }
+
+    fn found(&self) {
+        let mut now = self.now.lock();
+        (now.lost, now.filling) = (false, None);
+        self.lost.send_replace(false);
+    }
+}
+
+impl History for MemoryHistory {
+    fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
+        let mut now = self.now.lock();
+        let known = now.last;
+        batches.iter().filter(|batch| batch.index > known).for_each(|batch| now.insert(batch));
+        now.last = through.max(known);
+        Ok(())
+    }
+
+    fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for (index, block) in self.now.lock().blocks.range(after + 1..) {
+            if !out.is_empty() && bytes + block.len() > bytes_max {
+                break;
+            }
+            bytes += block.len();
+            out.push(Block::parse(block.clone(), *index)?);
+        }
+        Ok(out)
+    }
+
+    fn oldest(&self) -> u64 {
+        self.now.lock().oldest
+    }
+
+    fn last(&self) -> u64 {
+        self.now.lock().last
+    }
+
+    fn sync(&self) -> Result<(), HistoryError> {
+        *self.synced.lock() = self.now.lock().clone();
+        Ok(())
+    }
+
+    fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
+        *self.now.lock() = Kept { oldest: first_index, last: first_index.saturating_sub(1), ..Kept::default() };
+        self.lost.send_replace(false);
+        Ok(())
+    }
+
+    fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
+        self.reset(first_index)?;
+        self.now.lock().lost = true;
+        self.lost.send_replace(true);
+        Ok(())
+    }
+
+    fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
+        let mut now = self.now.lock();
+        if index > now.oldest {
+            now.oldest = index;
+            now.blocks = now.blocks.split_off(&index);
+        }
+        Ok(())
+    }
+
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+}
+
+impl Refill for MemoryHistory {
+    fn name(&self) -> &'static str {
+        "events"
+    }
+
+    fn losses(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    fn filling(&self) -> Result<Filling, RefillError> {
+        let now = self.now.lock();
+        Ok(now.stored_filling().unwrap_or_else(|| Filling::new(now.oldest)))
+    }
+
+    fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError> {
+        self.now.lock().fill_from(filling, from);
+        Ok(())
+    }
+
+    fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
+        self.now.lock().fill_from(filling, index + 1);
+        Ok(())
+    }
+
+    fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, RefillError> {
+        let mut now = self.now.lock();
+        if now.stored_filling() != Some(*filling) {
+            return Ok(false);
+        }
+        entries.iter().for_each(|entry| now.insert(&Batch::encode(entry.index, entry.kind, &entry.changes)));
+        (filling.through, filling.raft_through) = (next.index, next.raft_index);
+        now.filling = Some(*filling);
+        Ok(true)
+    }
+
+    fn end(&self, filling: &Filling) -> Result<bool, RefillError> {
+        {
+            let mut now = self.now.lock();
+            if now.stored_filling() != Some(*filling) {
+                return Ok(false);
+            }
+            now.oldest = filling.from;
+        }
+        self.found();
+        Ok(true)
+    }
+
+    fn give_up(&self) -> Result<(), RefillError> {
+        self.found();
+        Ok(())
+    }
+}
+
+impl Batch {
+    /// What a stream of everything gets of the entry, as JSON; `None`: nothing.
+    pub fn full_frame(&self) -> Option<Bytes> {
+        let frames = self.frames_of(Format::Json, Dialect::Full, |_| true);
+        (!frames.is_empty()).then(|| Bytes::from(frames.concat()))
+    }
+}

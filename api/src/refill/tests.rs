@@ -1,0 +1,215 @@
+//! What is filled anew is what was there: from the beginning, from a checkpoint, behind a restored archive, and after interruptions. Both
+//! stores are filled by one replay, and compared with such as were never lost.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use songline_commands::Kind;
+use songline_model::{NodePool, Time};
+use songline_projections::Change;
+
+use super::{Reached, Refill, Refilled, Refiller};
+use crate::event::{Batch, FjallHistory, History};
+use crate::touches::{AppliedEntry, Ending, Object, ObjectKind, Order, Touches};
+
+/// An entry of a log: every third one holds no command. `restored` replaces the state.
+fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {
+    let (kind, changes) = match (restored, index % 3) {
+        (true, _) => (Kind::Restore, vec![Change::Restored]),
+        (false, 0) => return None,
+        (false, _) => {
+            let name = format!("pool {}", index % 5);
+            (
+                Kind::NodePoolUpsert,
+                vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }],
+            )
+        }
+    };
+    Some(AppliedEntry { index, at: Time::from_secs(index.cast_signed()), kind, ending: Ending::Done, changes: Arc::new(changes) })
+}
+
+/// The derived stores of a server.
+struct Stores {
+    events: Arc<FjallHistory>,
+    touches: Arc<Touches>,
+}
+
+impl Stores {
+    fn open(dir: &Path) -> Self {
+        let events = Arc::new(FjallHistory::open(&dir.join("events")).expect("opens"));
+        Self { events, touches: Touches::open(&dir.join("touches")).expect("opens") }
+    }
+
+    fn all(&self) -> [Arc<dyn Refill>; 2] {
+        [Arc::clone(&self.events) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
+    }
+
+    /// Applies entries as they come.
+    fn live(&self, indexes: std::ops::Range<u64>, restored: Option<u64>) {
+        self.touches.begin(indexes.start).expect("begins");
+        if self.events.last() + 1 < indexes.start {
+            self.events.lose(indexes.start).expect("is lost");
+        }
+        for index in indexes.clone() {
+            let Some(entry) = entry(index, restored == Some(index)) else {
+                self.touches.pass(index);
+                continue;
+            };
+            if restored == Some(index) {
+                self.events.reset(index + 1).expect("begins anew");
+            } else {
+                let batch = Arc::new(Batch::encode(index, entry.kind, &entry.changes));
+                self.events.append(&[batch], index).expect("is written");
+            }
+            self.touches.publish(entry);
+        }
+        self.events.append(&[], indexes.end - 1).expect("is written");
+        self.touches.write_through().expect("is written");
+    }
+
+    /// Replays entries behind `from`, and ends early after `most`.
+    fn replay(&self, from: u64, indexes: std::ops::Range<u64>, restored: Option<u64>, most: usize) -> Vec<(&'static str, Refilled)> {
+        let mut refiller = Refiller::of(self.all()).expect("is asked").expect("something is lost");
+        refiller.begin(Reached { index: from, raft_index: from }).expect("begins");
+        for index in indexes.filter(|index| *index > from).take(most) {
+            if !refiller.wants_more() {
+                break;
+            }
+            match entry(index, restored == Some(index)) {
+                Some(entry) => refiller.add(entry, index).expect("is added"),
+                None => refiller.pass(Reached { index, raft_index: index }).expect("is passed"),
+            }
+            // Each is written for itself, so that an interruption finds something between.
+            refiller.write_now().expect("is written");
+        }
+        if most < usize::MAX {
+            return Vec::new();
+        }
+        refiller.end().expect("ends")
+    }
+
+    /// What readers are told.
+    fn told(&self) -> String {
+        let blocks = self.events.read(self.events.oldest() - 1, usize::MAX).expect("reads");
+        let events: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
+        let object = |n: u64| Object { kind: ObjectKind::NodePool, namespace: "".into(), id: format!("pool {n}").into() };
+        let touches = |n: u64| self.touches.of_object(&object(n), 0, Order::OldestFirst, usize::MAX).expect("reads");
+        let touches: Vec<Vec<u64>> = (0..5).map(|n| touches(n).iter().map(|touch| touch.index).collect()).collect();
+        let marks: Vec<u64> = (0..200).filter(|index| self.touches.entry(*index).expect("reads").is_some()).collect();
+        let (events_from, touches_from, floor) = (self.events.oldest(), self.touches.oldest(), self.touches.floor());
+        format!("events from {events_from}: {events:?}\ntouches from {touches_from} above {floor}: {touches:?}\nentries {marks:?}")
+    }
+
+    fn are_lost(&self) -> bool {
+        self.all().iter().any(|store| *store.losses().borrow())
+    }
+}
+
+/// What stores tell that were there from the beginning, and such as were lost before the entry 100.
+fn two_of(restored: Option<u64>) -> (tempfile::TempDir, Stores, Stores) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (whole, lost) = (Stores::open(&dir.path().join("whole")), Stores::open(&dir.path().join("lost")));
+    whole.live(1..120, restored);
+    lost.live(100..120, None);
+    assert!(lost.are_lost() && !whole.are_lost());
+    (dir, whole, lost)
+}
+
+#[test]
+fn lost_stores_are_filled_from_the_beginning_of_the_log() {
+    let (_dir, whole, lost) = two_of(None);
+    assert_eq!(lost.replay(0, 1..120, None, usize::MAX), [("events", Refilled::From(1)), ("touches", Refilled::From(1))]);
+    assert_eq!(lost.told(), whole.told());
+    assert!(!lost.are_lost());
+}
+
+#[test]
+fn readers_see_nothing_of_what_is_filled_in_before_all_of_it_is_there() {
+    let (_dir, _, lost) = two_of(None);
+    let before = lost.told();
+    lost.replay(0, 1..120, None, 50);
+    assert_eq!(lost.told(), before);
+    assert!(lost.are_lost());
+    let filling = lost.touches.filling().expect("is told");
+    assert_eq!((filling.from, filling.through, filling.before), (1, 50, 100));
+}
+
+#[test]
+fn stores_of_a_log_without_its_beginning_are_filled_from_its_oldest_checkpoint_on() {
+    let (_dir, whole, lost) = two_of(None);
+    assert_eq!(lost.replay(40, 30..120, None, usize::MAX), [("events", Refilled::From(41)), ("touches", Refilled::From(41))]);
+    whole.events.forget_before(41).expect("forgets");
+    whole.touches.forget_before(41).expect("forgets");
+    assert_eq!(lost.told(), whole.told());
+}
+
+#[test]
+fn stores_are_found_when_the_log_has_nothing_older() {
+    let (_dir, _, lost) = two_of(None);
+    let before = lost.told();
+    assert_eq!(lost.replay(105, 105..120, None, usize::MAX), [("events", Refilled::NothingOlder), ("touches", Refilled::NothingOlder)]);
+    assert_eq!(lost.told(), before);
+    assert!(!lost.are_lost());
+}
+
+#[test]
+fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
+    for interrupted in [1, 17, 50, 98] {
+        let (dir, whole, lost) = two_of(None);
+        lost.replay(0, 1..120, None, interrupted);
+        lost.touches.close();
+        drop(lost);
+        let again = Stores::open(&dir.path().join("lost"));
+        assert!(again.are_lost());
+        let resumed = Refiller::of(again.all()).expect("is asked").expect("they are lost").resumes_after();
+        assert_eq!(resumed, interrupted as u64);
+        // From a checkpoint that is somewhat older.
+        let from = resumed.saturating_sub(9);
+        let came_of_it = again.replay(from, 1..120, None, usize::MAX);
+        assert_eq!(came_of_it, [("events", Refilled::From(1)), ("touches", Refilled::From(1))], "{interrupted}");
+        assert_eq!(again.told(), whole.told(), "{interrupted}");
+    }
+}
+
+#[test]
+fn a_filling_whose_part_of_the_log_is_gone_begins_behind_the_hole() {
+    let (_dir, whole, lost) = two_of(None);
+    lost.replay(0, 1..120, None, 20);
+    assert_eq!(lost.replay(60, 50..120, None, usize::MAX), [("events", Refilled::From(61)), ("touches", Refilled::From(61))]);
+    whole.events.forget_before(61).expect("forgets");
+    whole.touches.forget_before(61).expect("forgets");
+    assert_eq!(lost.told(), whole.told());
+}
+
+#[test]
+fn nothing_from_before_a_restored_archive_is_filled_in() {
+    for interrupted in [None, Some(30), Some(50), Some(51), Some(70)] {
+        let (_dir, whole, lost) = two_of(Some(51));
+        if let Some(most) = interrupted {
+            lost.replay(0, 1..120, Some(51), most);
+        }
+        let came_of_it = lost.replay(0, 1..120, Some(51), usize::MAX);
+        assert_eq!(came_of_it, [("events", Refilled::From(52)), ("touches", Refilled::From(51))], "{interrupted:?}");
+        assert_eq!(lost.told(), whole.told(), "{interrupted:?}");
+    }
+}
+
+#[test]
+fn a_store_that_is_replaced_while_it_is_filled_is_left_alone() {
+    let (_dir, _, lost) = two_of(None);
+    let mut refiller = Refiller::of(lost.all()).expect("is asked").expect("they are lost");
+    refiller.begin(Reached::default()).expect("begins");
+    for index in (1..60).filter(|index| index % 3 != 0) {
+        refiller.add(entry(index, false).expect("holds a command"), index).expect("is added");
+    }
+    refiller.write_now().expect("is written");
+    // An archive is restored meanwhile.
+    lost.live(120..130, Some(122));
+    let after = lost.told();
+    for index in 60..100 {
+        refiller.pass(Reached { index, raft_index: index }).expect("is passed");
+    }
+    assert_eq!(refiller.end().expect("ends"), [("events", Refilled::Abandoned), ("touches", Refilled::Abandoned)]);
+    assert_eq!(lost.told(), after);
+    assert!(!lost.are_lost());
+}

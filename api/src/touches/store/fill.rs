@@ -1,0 +1,77 @@
+//! Filling in older entries, below those that the record has.
+
+use std::sync::atomic::Ordering;
+
+use super::{FILLING, LOST, Store, TouchesError, fail};
+use crate::refill::{Filling, Reached};
+use crate::touches::AppliedEntry;
+
+impl Store {
+    /// Where an interrupted filling stands, or a new one.
+    pub(in crate::touches) fn filling(&self) -> Result<Filling, TouchesError> {
+        Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
+    }
+
+    fn stored_filling(&self) -> Result<Option<Filling>, TouchesError> {
+        let bytes = self.marks.get(FILLING).map_err(fail("filling"))?;
+        Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
+    }
+
+    /// Drops what was filled in, and begins with the entry at `from`. With a `floor` that entry is the one that replaced the state.
+    pub(in crate::touches) fn fill_from(&self, filling: &mut Filling, from: u64, floor: Option<u64>) -> Result<(), TouchesError> {
+        let _alone = self.older.lock();
+        self.marks.remove(FILLING).map_err(fail("filling"))?;
+        self.drop_entries_before(self.oldest())?;
+        (filling.from, filling.through) = (from, from - 1);
+        let mut write = self.db.batch();
+        write.insert(&self.marks, FILLING, filling.to_bytes());
+        if let Some(floor) = floor {
+            let floor = self.marked.floor.fetch_max(floor, Ordering::AcqRel).max(floor);
+            write.insert(&self.marks, "floor", floor.to_be_bytes());
+        }
+        write.commit().map_err(fail("filling"))
+    }
+
+    /// Fills in entries. False: the store is not as `filling` says.
+    pub(in crate::touches) fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, TouchesError> {
+        let _alone = self.older.lock();
+        if self.stored_filling()? != Some(*filling) {
+            return Ok(false);
+        }
+        let mut write = self.db.batch();
+        for entry in entries {
+            self.write_entry(&mut write, entry)?;
+        }
+        (filling.through, filling.raft_through) = (next.index, next.raft_index);
+        write.insert(&self.marks, FILLING, filling.to_bytes());
+        write.commit().map_err(fail("filling"))?;
+        Ok(true)
+    }
+
+    /// The record reaches back to where the filling began. False: the store is not as `filling` says.
+    pub(in crate::touches) fn end_filling(&self, filling: &Filling) -> Result<bool, TouchesError> {
+        let _alone = self.older.lock();
+        if self.stored_filling()? != Some(*filling) {
+            return Ok(false);
+        }
+        let mut write = self.db.batch();
+        write.insert(&self.marks, "oldest", filling.from.to_be_bytes());
+        write.remove(&self.marks, LOST);
+        write.remove(&self.marks, FILLING);
+        write.commit().map_err(fail("filling"))?;
+        self.marked.oldest.store(filling.from, Ordering::Release);
+        self.marked.lost.send_replace(false);
+        Ok(true)
+    }
+
+    /// Nothing is missing any more that could be had.
+    pub(in crate::touches) fn found(&self) -> Result<(), TouchesError> {
+        let _alone = self.older.lock();
+        let mut write = self.db.batch();
+        write.remove(&self.marks, LOST);
+        write.remove(&self.marks, FILLING);
+        write.commit().map_err(fail("filling"))?;
+        self.marked.lost.send_replace(false);
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The bytes of the record: what is filed of an entry and of a touch, and by which keys.
+
+use songline_commands::Kind;
+use songline_model::{Str, Time};
+
+use super::{Ending, EntryMark, Touch, TouchChange, TouchesError};
+use crate::sweep::Sweep;
+use crate::touches::AppliedEntry;
+use crate::touches::diff;
+use crate::touches::object::{Form, Object};
+
+pub(super) const CREATED: u8 = 1;
+const UPDATED: u8 = 2;
+const DELETED: u8 = 3;
+
+/// Stands before a sweep among the keys of what an entry touched, none of which begins so.
+pub(super) const SWEEP: u8 = 0;
+
+const DONE: u8 = 1;
+const REFUSED: u8 = 2;
+const REPEATED: u8 = 3;
+
+/// Length of time, kind and tag at the beginning of an entry's mark.
+const MARK_BYTES: usize = 11;
+
+/// Time, kind and ending of an entry; the keys of what it touched follow.
+pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
+    let mut value = entry.at.nanos().to_be_bytes().to_vec();
+    value.extend_from_slice(&entry.kind.number().to_be_bytes());
+    match &entry.ending {
+        Ending::Done => {
+            value.push(DONE);
+            push_bytes(&mut value, &[]);
+        }
+        Ending::Refused(text) => {
+            value.push(REFUSED);
+            push_bytes(&mut value, text.as_bytes());
+        }
+        Ending::Repeated(first) => {
+            value.push(REPEATED);
+            push_bytes(&mut value, &first.to_be_bytes());
+        }
+    }
+    value
+}
+
+/// Appends bytes with their length.
+pub(super) fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    value.extend_from_slice(&length.to_be_bytes());
+    value.extend_from_slice(&bytes[..length as usize]);
+}
+
+/// Takes what `push_bytes` appended.
+pub(super) fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
+    let (length, rest) = value.split_first_chunk::<4>()?;
+    let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    *value = rest;
+    Some(bytes)
+}
+
+/// What an entry touched.
+pub(super) struct Touched<'v> {
+    /// Keys of touches.
+    pub(super) keys: Vec<&'v [u8]>,
+    pub(super) sweep: Option<&'v [u8]>,
+}
+
+impl Touched<'_> {
+    /// What it swept.
+    pub(super) fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
+        self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
+    }
+}
+
+pub(super) fn touched(index: u64, value: &[u8]) -> Result<Touched<'_>, TouchesError> {
+    let damaged = || TouchesError::Damaged(index);
+    let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
+    take_bytes(&mut rest).ok_or_else(damaged)?;
+    let mut touched = Touched { keys: Vec::new(), sweep: None };
+    while !rest.is_empty() {
+        match take_bytes(&mut rest).ok_or_else(damaged)? {
+            [SWEEP, sweep @ ..] => touched.sweep = Some(sweep),
+            key => touched.keys.push(key),
+        }
+    }
+    Ok(touched)
+}
+
+pub(super) fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
+    let (first, last) = sweep.created();
+    [last, index, first].iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// Create index of the last evaluation, index of the entry, create index of the first evaluation.
+pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
+    let (numbers, _) = key.as_chunks::<8>();
+    let [last, index, first] = numbers else { return None };
+    Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
+}
+
+/// `None`: nothing that is shown has changed.
+pub(super) fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
+    let (tag, fields) = match (before, after) {
+        (None, Some(after)) => (CREATED, diff::of_new(after?)),
+        (Some(before), Some(after)) => {
+            let fields = diff::between(&before?, &after?);
+            if fields.is_empty() {
+                return Ok(None);
+            }
+            (UPDATED, fields)
+        }
+        (_, None) => (DELETED, Vec::new()),
+    };
+    let mut value = vec![tag];
+    value.extend_from_slice(&kind.number().to_be_bytes());
+    value.extend_from_slice(namespace.as_bytes());
+    value.push(0);
+    if tag != DELETED {
+        serde_json::to_writer(&mut value, &fields)?;
+    }
+    Ok(Some(value))
+}
+
+pub(super) fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
+    let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    let damaged = || TouchesError::Damaged(index);
+    let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
+    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
+    let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
+    let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
+    let fields = || serde_json::from_slice(json).map_err(|source| TouchesError::Content { index, source });
+    let change = match head[0] {
+        CREATED => TouchChange::Created(fields()?),
+        UPDATED => TouchChange::Updated(fields()?),
+        DELETED => TouchChange::Deleted,
+        _ => return Err(damaged()),
+    };
+    Ok(Touch { index, kind, namespace, change })
+}
+
+pub(super) fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
+    let damaged = || TouchesError::Damaged(index);
+    let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
+    let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
+    let (tag, mut rest) = rest.split_first().ok_or_else(damaged)?;
+    let rest = take_bytes(&mut rest).ok_or_else(damaged)?;
+    let ending = match *tag {
+        DONE => Ending::Done,
+        REFUSED => Ending::Refused(String::from_utf8_lossy(rest).into_owned()),
+        REPEATED => Ending::Repeated(index_at(rest)),
+        _ => return Err(damaged()),
+    };
+    Ok(EntryMark { index, at: Time::from_nanos(i64::from_be_bytes(*at)), kind, ending })
+}
+
+pub(super) fn index_at(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+/// Ids are bounded by a zero byte, which none contains.
+pub(super) fn touch_key(object: &Object, index: u64) -> Vec<u8> {
+    let parts = [object.kind.as_str(), object.namespace.as_str(), object.id.as_str()];
+    let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 8);
+    for part in parts {
+        key.extend_from_slice(part.as_bytes());
+        key.push(0);
+    }
+    key.extend_from_slice(&index.to_be_bytes());
+    key
+}
