@@ -91,7 +91,7 @@ async fn events_star_and_key() {
     let world = World::guarded().await;
     world.job("default", "web").await;
     world.job("default", "other").await;
-    world.job("default", "web").await;
+    world.done("DELETE /v1/job/web", Value::Null).await;
     settled(&world.server).await;
     let mut reader = stream(&world, ALL, "topic=Job:*&topic=Job:web&index=1").await;
     assert_eq!(next(&mut reader).await, ["Job web"], "once");
