@@ -226,6 +226,8 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         enable_event_broker: server.enable_event_broker,
         acl: config.acl,
         rpc_rate_labels: config.rpc_rate_labels,
+        dispatched_metrics: config.dispatched_metrics,
+        prometheus_metrics: config.prometheus_metrics,
         job_max_source_bytes: server.job_max_source_bytes,
         job_max_priority: server.job_max_priority,
         job_tracked_versions: server.job_tracked_versions,

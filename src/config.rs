@@ -64,6 +64,8 @@ pub struct AgentConfig {
     pub client_join: JoinConfig,
     /// Whether rate counters tell callers apart.
     pub rpc_rate_labels: bool,
+    /// Whether summaries of dispatched jobs are among the metrics.
+    pub dispatched_metrics: bool,
     /// Whether Prometheus may ask.
     pub prometheus_metrics: bool,
     /// How many connections of HTTP one address may have; 0 is no bound.
@@ -194,6 +196,7 @@ impl Default for AgentConfig {
             client: None,
             client_join: JoinConfig::default(),
             rpc_rate_labels: true,
+            dispatched_metrics: true,
             prometheus_metrics: false,
             http_max_conns_per_client: 100,
             https_handshake_timeout: Dur::from_secs(5),
@@ -211,6 +214,7 @@ impl AgentConfig {
             dev: true,
             bind_addr: "127.0.0.1".into(),
             enable_debug: true,
+            dispatched_metrics: true,
             prometheus_metrics: true,
             server: Some(ServerConfig::default()),
             client: Some(client),

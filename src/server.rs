@@ -224,6 +224,7 @@ impl Core {
         let (plans, plan_queue) = plans::PlanQueue::new();
         let heartbeats = Heartbeats::new(config.heartbeats);
         let pool_limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
+        let dispatched_metrics = info.dispatched_metrics;
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
             workers: workers::pool::Pool::default(),
@@ -258,7 +259,7 @@ impl Core {
             root_keys_changed: Notify::new(),
             sso: Sso::new(Arc::new(outgoing::HttpFetch::default())),
             updates,
-            metrics: metrics::Metrics::default(),
+            metrics: metrics::Metrics::new(dispatched_metrics),
             local_nodes: RwLock::default(),
             own_node: OnceLock::new(),
             agent_config,
@@ -299,6 +300,7 @@ impl Core {
         refill::start(&core);
         cluster::start(&core);
         cluster::kek::start(&core);
+        metrics::start(&core);
         Ok(core)
     }
 
@@ -368,11 +370,13 @@ impl Core {
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
         envelope.idempotency = idempotency;
         let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+        let handed = std::time::Instant::now();
         let accepted = match term {
             Some(term) => self.log().propose_in_term(term, bytes.into()).await,
             None => self.log().propose(bytes.into()).await,
         };
         let reply = accepted.map_err(propose_error)?.reply;
+        self.metrics.measure_proposal(handed.elapsed(), reply.took);
         let outcome = reply.result?;
         Ok((Written { index: reply.index, outcome }, reply.took))
     }

@@ -92,6 +92,31 @@ struct News {
     closed: bool,
 }
 
+/// What the streams have done since the start.
+#[derive(Debug, Default)]
+struct Counts {
+    subscribers: AtomicU64,
+    frames: AtomicU64,
+    bytes: AtomicU64,
+    fell_behind: AtomicU64,
+    gaps: AtomicU64,
+}
+
+/// How many streams there are, and what all of them have done since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamCounts {
+    /// Streams that are open.
+    pub subscribers: u64,
+    /// Frames with events that were handed to subscribers.
+    pub frames: u64,
+    /// Their bytes, before compression.
+    pub bytes: u64,
+    /// How often a subscriber needed what memory no longer had.
+    pub fell_behind: u64,
+    /// How often a subscriber was told that events are gone.
+    pub gaps: u64,
+}
+
 /// The source of all event streams of a server.
 pub struct EventHub {
     shared: Arc<Shared>,
@@ -111,6 +136,7 @@ struct Shared {
     lenses: Mutex<Lenses>,
     /// What the history has not written yet.
     unwritten: Inbox,
+    counts: Counts,
     /// First index after the last restored archive: what is before it is another history, even while it has not been dropped yet.
     floor: AtomicU64,
 }
@@ -179,6 +205,19 @@ impl EventHub {
     /// with an index before it is told a gap.
     pub fn begin_after(&self, index: u64) {
         self.shared.inbox.push(index, Item::Reset { index });
+    }
+
+    /// What the streams are and did.
+    pub fn counts(&self) -> StreamCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Counts { subscribers, frames, bytes, fell_behind, gaps } = &self.shared.counts;
+        StreamCounts {
+            subscribers: read(subscribers),
+            frames: read(frames),
+            bytes: read(bytes),
+            fell_behind: read(fell_behind),
+            gaps: read(gaps),
+        }
     }
 
     /// Index of the newest entry whose events, if it had any, can be read.
@@ -266,6 +305,7 @@ impl Shared {
             tail: Mutex::new(Tail::new(applied)),
             news: watch::Sender::new(News { index: applied, ..News::default() }),
             unwritten: Inbox::new(applied),
+            counts: Counts::default(),
             floor: AtomicU64::new(0),
             history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
             lenses: Mutex::default(),

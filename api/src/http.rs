@@ -55,6 +55,7 @@ mod work;
 mod workers;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -65,7 +66,7 @@ use axum::response::Response;
 pub use answered_by::AnsweredBy;
 pub use exec::is_kept_apart;
 pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
-pub use rates::RateOp;
+pub use rates::{Counted, Rate, RateOp, Route, identity_label};
 
 use crate::caller::Callers;
 use crate::error::ApiError;
@@ -100,6 +101,7 @@ struct Target<S> {
     capability: Capability,
     /// Decoded.
     path: String,
+    route: Route,
 }
 
 /// What a server still answers that knows of itself that its state is wrong.
@@ -223,14 +225,14 @@ impl<S: Server> Api<S> {
         let uri = parts.uri.clone();
         let query = uri.query().unwrap_or_default();
         let mut response = match self.shared.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id, capability, answered_by } => {
+            Found::Handler { handler, id, capability, answered_by, route } => {
                 if let Some(why) = self.server.fenced().filter(|_| path != HEALTH) {
                     let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
                     return compress::apply(error_response(&*self.server, error), encoding);
                 }
                 let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
                 let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
-                let target = Target { handler, id, capability, path };
+                let target = Target { handler, id, capability, path, route };
                 let answered = match by {
                     Err(error) => Answered::Own(Err(error)),
                     Ok(AnsweredBy::Asked) => Answered::Own(self.here(&target, parts, body).await),
@@ -271,6 +273,9 @@ impl<S: Server> Api<S> {
 impl<S: Server> Api<S> {
     /// Answers a request by what this server has.
     async fn here(&self, target: &Target<S>, parts: Parts, body: Body) -> Result<Response, ApiError> {
+        // The node RPC measures its calls by itself.
+        let measured = parts.extensions.get::<Counted>().is_none();
+        let started = Instant::now();
         let call = Call {
             server: Arc::clone(&self.server),
             method: parts.method,
@@ -286,8 +291,13 @@ impl<S: Server> Api<S> {
             stalled: parts.extensions.get().cloned(),
             peer: parts.extensions.get().copied(),
             upgrade: parts.extensions.get().cloned(),
+            rate: target.route.rate.filter(|_| measured),
         };
-        once::run(target.handler, call).await
+        let answer = once::run(target.handler, call).await;
+        if measured {
+            self.server.measure_answer(target.route, started.elapsed());
+        }
+        answer
     }
 }
 

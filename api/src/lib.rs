@@ -25,7 +25,7 @@ pub mod wire;
 pub use background::give_way;
 pub use error::{ApiError, Leaderless};
 pub use http::is_kept_apart;
-pub use http::{Api, Shared, openapi_document, routes, routes_text};
+pub use http::{Api, Counted, Rate, RateOp, Route, Shared, identity_label, openapi_document, routes, routes_text};
 pub use listen::{Answer, Limits, Secure, serve, serve_passed, serve_relayed, serve_task, serve_with};
 pub use past::{LoggedCommand, Past, PastError, PastFuture};
 pub use server::*;

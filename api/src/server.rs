@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::event::EventHub;
-use crate::http::RateOp;
+use crate::http::{RateOp, Route};
 use crate::keyring::Keyring;
 use crate::past::Past;
 use crate::refill::Filling;
@@ -133,14 +133,17 @@ pub trait Server: Send + Sync + 'static {
     /// The `config` and `stats` of `agent/self` and the tags of its member, as they are now.
     fn agent_self(&self) -> AgentSelf;
 
-    /// The metrics of the last complete interval, in the reference's JSON form.
-    fn metrics(&self) -> serde_json::Value;
+    /// The metrics of the last complete interval: one JSON object of the reference's form.
+    fn metrics(&self) -> String;
 
-    /// The same as Prometheus text.
+    /// The metrics since the start in Prometheus' text form, version 0.0.4.
     fn metrics_prometheus(&self) -> String;
 
-    /// Counts a request that was served.
+    /// Counts a request that is served here.
     fn count_served(&self, served: Served);
+
+    /// Takes note of how long the answer to a request of this route took here. Of a stream: until it began.
+    fn measure_answer(&self, route: Route, took: Duration);
 
     /// Whether this server and the node in this process are well; absent parts do not run here.
     fn health(&self) -> Health;
@@ -471,6 +474,10 @@ pub struct AgentInfo {
     pub job_max_priority: i64,
     /// Whether rate counters tell callers apart.
     pub rpc_rate_labels: bool,
+    /// Whether summaries of dispatched jobs are among the metrics.
+    pub dispatched_metrics: bool,
+    /// Whether `/v1/metrics` answers in Prometheus' text form.
+    pub prometheus_metrics: bool,
     /// Whether callers have to show who they are, and how long tokens may live.
     pub acl: AclSettings,
     /// How many versions of a job are kept.

@@ -1,7 +1,7 @@
 //! The load tool: puts work on an agent that speaks this HTTP API and prints rates and latencies.
 //!
 //! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` work against any agent by `--addr`; `place` and `variables` without one
-//! start a server in their own process, as `evals`, `lists` and `archive` always do; `commit3` and `failover` start three processes;
+//! start a server in their own process, as `evals`, `lists`, `metrics` and `archive` always do; `commit3` and `failover` start three processes;
 //! `memory` needs no server. Nothing is asserted: what it prints is read by people.
 
 mod archive;
@@ -16,6 +16,7 @@ mod frames;
 mod http;
 mod lists;
 mod memory;
+mod metrics;
 mod place;
 mod report;
 mod variables;
@@ -49,6 +50,8 @@ enum Load {
     Evals(evals::Options),
     /// What rows cost in memory, and saving and restoring them.
     Memory(memory::Options),
+    /// Scrapes of metrics beside very many allocations.
+    Metrics(metrics::Options),
     /// One subscriber that reads everything there is.
     Catchup(catchup::Options),
     /// Pages of very many evaluations by filters that few of them pass.
@@ -70,6 +73,7 @@ async fn main() -> anyhow::Result<()> {
         Load::Place(options) => place::run(options).await,
         Load::Evals(options) => evals::run(options).await,
         Load::Memory(options) => memory::run(&options),
+        Load::Metrics(options) => metrics::run(options).await,
         Load::Fanout(options) => fanout::run(options).await,
         Load::Catchup(options) => catchup::run(options).await,
         Load::Lists(options) => lists::run(options).await,

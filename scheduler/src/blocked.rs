@@ -16,6 +16,8 @@ pub struct BlockedEvals {
     enabled: bool,
     evals: BTreeMap<EvalId, Blocked>,
     by_job: BTreeMap<Slot, EvalId>,
+    /// How many of them wait for any class.
+    escaped: usize,
     /// For each class: the index at which it last gained capacity.
     unblocked: BTreeMap<Str, u64>,
     duplicates: Vec<Arc<Evaluation>>,
@@ -73,7 +75,10 @@ impl BlockedEvals {
             return Some((eval, token));
         }
         self.by_job.insert(slot, eval.id);
-        self.evals.insert(eval.id, Blocked { eval, token });
+        let escaped = eval.escaped_computed_class;
+        let before = self.evals.insert(eval.id, Blocked { eval, token });
+        self.escaped += usize::from(escaped);
+        self.escaped -= usize::from(before.is_some_and(|before| before.eval.escaped_computed_class));
         None
     }
 
@@ -117,7 +122,7 @@ impl BlockedEvals {
 
     /// How many are blocked, and how many of them wait for any class.
     pub fn stats(&self) -> (usize, usize) {
-        (self.evals.len(), self.evals.values().filter(|blocked| blocked.eval.escaped_computed_class).count())
+        (self.evals.len(), self.escaped)
     }
 
     fn take(&mut self, wanted: impl Fn(&Evaluation) -> bool) -> Vec<Wake> {
@@ -127,6 +132,7 @@ impl BlockedEvals {
 
     fn remove(&mut self, id: EvalId) -> Option<Blocked> {
         let blocked = self.evals.remove(&id)?;
+        self.escaped -= usize::from(blocked.eval.escaped_computed_class);
         let slot = slot(&blocked.eval);
         if self.by_job.get(&slot) == Some(&id) {
             self.by_job.remove(&slot);

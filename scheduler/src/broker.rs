@@ -67,6 +67,8 @@ pub struct EvalBroker {
     /// The one evaluation per job that is ready or outstanding.
     busy: BTreeMap<JobKey, EvalId>,
     pending: BTreeMap<JobKey, BTreeSet<PendingKey>>,
+    /// How many are in `pending`.
+    pending_count: usize,
     ready: BTreeMap<Queue, BTreeSet<ReadyKey>>,
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// Evaluations in here whose deliveries panicked.
@@ -190,6 +192,7 @@ impl EvalBroker {
         let job = job_key(&eval);
         self.busy.remove(&job);
         if let Some(mut behind) = self.pending.remove(&job) {
+            self.pending_count -= behind.len();
             let next = behind.pop_first();
             for (_, _, useless) in behind {
                 if let Some((eval, _)) = self.known.remove(&useless) {
@@ -304,10 +307,24 @@ impl EvalBroker {
         BrokerStats {
             ready: self.ready.values().map(BTreeSet::len).sum(),
             unacked: self.outstanding.len(),
-            pending: self.pending.values().map(BTreeSet::len).sum(),
+            pending: self.pending_count,
             waiting: self.waiting.len(),
             cancelable: self.cancelable.len(),
         }
+    }
+
+    /// How many of each kind are ready and how many a worker has, by the reference's names; `_failed` are those that were delivered too often.
+    pub fn stats_by_type(&self) -> Vec<(&'static str, usize, usize)> {
+        let ready = |queue: Queue| self.ready.get(&queue).map_or(0, BTreeSet::len);
+        let unacked = |kind: &JobType| {
+            let out = self.outstanding.keys().filter_map(|id| self.known.get(id));
+            out.filter(|(eval, _)| eval.kind == *kind).count()
+        };
+        let kinds =
+            [(JobType::Service, "service"), (JobType::Batch, "batch"), (JobType::System, "system"), (JobType::SysBatch, "sysbatch")];
+        let mut stats: Vec<_> = kinds.map(|(kind, name)| (name, ready(Queue::Of(kind.clone())), unacked(&kind))).into();
+        stats.push(("_failed", ready(Queue::Failed), 0));
+        stats
     }
 
     fn make_ready(&mut self, id: EvalId) {
@@ -316,7 +333,7 @@ impl EvalBroker {
         match self.busy.get(&job) {
             Some(other) if *other != id => {
                 let key = (std::cmp::Reverse(eval.priority), std::cmp::Reverse(eval.modify_index), id);
-                self.pending.entry(job).or_default().insert(key);
+                self.pending_count += usize::from(self.pending.entry(job).or_default().insert(key));
             }
             _ => {
                 let (queue, key) = (Queue::Of(eval.kind.clone()), ready_key(eval));

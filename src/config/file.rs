@@ -362,13 +362,13 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
     each(value, &mut |key, value| {
         match key {
             "prometheus_metrics" => config.prometheus_metrics |= flag(key, value)?,
+            "disable_dispatched_job_summary_metrics" => config.dispatched_metrics &= !flag(key, value)?,
             "disable_rpc_rate_metrics_labels" => config.rpc_rate_labels &= !flag(key, value)?,
             "collection_interval"
             | "disable_hostname"
             | "use_node_name"
             | "publish_allocation_metrics"
             | "publish_node_metrics"
-            | "disable_dispatched_job_summary_metrics"
             | "filter_default"
             | "prefix_filter"
             | "statsite_address"

@@ -12,7 +12,7 @@ use songline_api::sso::Sso;
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError, Refilling,
-    RestoreError, RestoreReport, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_model::{Job, JobKey, NodeId, Secret, Str, Time};
@@ -214,7 +214,7 @@ impl Server for Core {
         AgentSelf { config: self.agent_config.clone(), stats, tags }
     }
 
-    fn metrics(&self) -> serde_json::Value {
+    fn metrics(&self) -> String {
         self.metrics_json()
     }
 
@@ -223,7 +223,11 @@ impl Server for Core {
     }
 
     fn count_served(&self, served: Served) {
-        self.metrics.count_served(served, self.info.rpc_rate_labels);
+        self.metrics.count_served(served);
+    }
+
+    fn measure_answer(&self, route: Route, took: std::time::Duration) {
+        self.metrics.measure_answer(route, took);
     }
 
     fn health(&self) -> Health {

@@ -18,6 +18,7 @@ use super::{Core, services};
 
 impl Servers for Core {
     async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
+        let _call = self.node_call("Node.Register", node.id, &node.secret_id);
         self.must_lead()?;
         let id = node.id;
         let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
@@ -29,6 +30,7 @@ impl Servers for Core {
     }
 
     async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
+        let _call = self.node_call("Node.UpdateStatus", from.id, &from.secret);
         self.must_lead()?;
         let (_, node) = self.authenticate(from)?;
         let index = self.change_node_status(&node, status).await?;
@@ -36,6 +38,7 @@ impl Servers for Core {
     }
 
     async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
+        let _call = self.node_call("Node.GetClientAllocs", from.id, &from.secret);
         let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
         let deadline = tokio::time::Instant::now() + wait.to_std();
         let mut allocs_before = None;
@@ -59,11 +62,13 @@ impl Servers for Core {
     }
 
     async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
+        let _call = self.node_call("Alloc.GetAllocs", from.id, &from.secret);
         let (view, _) = self.authenticate(from)?;
         Ok(ids.into_iter().filter_map(|id| view.alloc(id)).filter(|alloc| alloc.node_id == Some(from.id)).cloned().collect())
     }
 
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+        let _call = self.node_call("Node.UpdateAlloc", from.id, &from.secret);
         if allocs.is_empty() {
             return Err(RpcError::remote("must update at least one allocation"));
         }
@@ -76,18 +81,21 @@ impl Servers for Core {
     }
 
     async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+        let _call = self.node_call("ServiceRegistration.Upsert", from.id, &from.secret);
         self.must_lead()?;
         let (view, _) = self.authenticate(from)?;
         services::upsert(self, from, &view, services).await
     }
 
     async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+        let _call = self.node_call("ServiceRegistration.DeleteByID", from.id, &from.secret);
         self.must_lead()?;
         self.authenticate(from)?;
         services::delete(self, from, namespace, id).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
+        let _call = self.node_call("Node.EmitEvents", from.id, &from.secret);
         if events.is_empty() {
             return Err(RpcError::remote("no node events given"));
         }

@@ -140,10 +140,11 @@ async fn pass_over(reactions: &mut Reactions) {
 /// Begins a reign and goes on until the server goes down.
 async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, told: &mut Told) -> Result<(), ProposeError> {
     // Everything that earlier reigns have left is applied before anything is decided.
-    core.log().settled().await.map_err(super::propose_error)?;
+    core.metrics.at.leader_barrier.of(core.log().settled()).await.map_err(super::propose_error)?;
     core.clock.not_before(core.view().applied_at());
     lead::establish(core, reign).await?;
     tracing::info!(term = reign.term(), "this server leads");
+    core.metrics.at.raft_leader.add_one();
     core.reign.send_replace(Some(Arc::clone(reign)));
     let leader = lead::Leader::begin(core, reign);
     super::work::start(core, reign);
@@ -163,6 +164,7 @@ async fn end(core: &Core, reign: &Reign) {
     core.work.notify_waiters();
     if ruled {
         tracing::info!(term = reign.term(), "this server leads no more");
+        core.metrics.at.raft_follower.add_one();
     }
     // Each of them ends with the reign.
     reign.proposals.close();

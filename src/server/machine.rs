@@ -123,8 +123,9 @@ impl Machine {
     }
 
     /// Tells the record of what entries did about the entry that was just applied.
-    fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>) {
+    fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>, took: Duration) {
         let Some(core) = self.core.upgrade() else { return };
+        core.metrics.measure_entry(kind, took);
         let entry = recorded(&self.state, kind, result, repeats, Arc::clone(changes));
         if kind == Kind::Restore && entry.ending == Ending::Done {
             core.past.begin_anew(self.state.applied_index());
@@ -143,6 +144,7 @@ impl Machine {
             std::thread::spawn(move || drop(before));
         }
         lock(&core.times).witness(self.state.applied_index(), self.state.applied_at());
+        core.metrics.follow(&view, &reactions);
         core.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
             core.keyring.follow(&reaction.changes);
@@ -185,6 +187,7 @@ impl StateMachine for Machine {
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<Reply> {
         let begun = Instant::now();
+        let entries = batch.len();
         let mut reactions = Vec::with_capacity(batch.len());
         let mut replies = Vec::with_capacity(batch.len());
         for entry in batch {
@@ -220,7 +223,7 @@ impl StateMachine for Machine {
                 continue;
             }
             let changes = Arc::new(changes);
-            self.record(kind, &result, repeated.then_some(index), &changes);
+            self.record(kind, &result, repeated.then_some(index), &changes, took);
             reactions.push(Reaction { index, kind, changes });
             replies.push(Reply { index, result, took });
         }
@@ -230,6 +233,7 @@ impl StateMachine for Machine {
         self.publish(reactions);
         if let Some(core) = self.core.upgrade() {
             core.apply_times.record(begun.elapsed());
+            core.metrics.at.raft_batch.add(entries);
         }
         replies
     }
@@ -247,6 +251,7 @@ impl StateMachine for Machine {
         let core = self.core.upgrade();
         if let Some(core) = &core {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
+            core.metrics.replaced(&self.state);
         }
         // A server that was running has people who wait, and who follow what happens.
         let running = core.filter(|core| core.events.get().is_some());

@@ -1,176 +1,519 @@
-//! What a server counts of itself, in the two forms that are asked for.
+//! What a server measures of itself: one registry, told in the reference's JSON form and in Prometheus'.
+//!
+//! Whoever measures touches one series: no lock is shared between two of them. Gauges of the tables are kept as the tables change (`kept`),
+//! so that a scrape reads numbers, however many rows there are. What is measured, and in which unit, is in `docs/metrics.md`.
+
+mod family;
+mod json;
+mod kept;
+mod process;
+mod prometheus;
+mod rates;
+mod series;
+#[cfg(test)]
+mod tests;
+mod timers;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use songline_api::Served;
-use songline_model::{AllocClientStatus, JobStatus, NodeStatus, PlanResult, Time};
-use songline_projections::Table;
+use songline_api::{RateOp, Route, Served, Server as _};
+use songline_commands::Kind;
+use songline_model::{JobType, PlanResult, Time};
+use songline_projections::{Change, State, Table};
+use songline_scheduler::broker::BrokerStats;
 
+use super::machine::Reaction;
 use super::{Core, lock};
+use family::{Family, Labels, Rows};
+use kept::Kept;
+use rates::Rates;
+pub(crate) use series::Timer;
+use series::{Counter, Marks, Series, Shown};
+use timers::Timers;
 
-/// How many requests are told apart by endpoint, operation and caller.
-const SERVED_MAX: usize = 4096;
+/// How long an interval is that the JSON form tells, in seconds: the reference's.
+const INTERVAL_SECONDS: i64 = 10;
+/// How often contact with the other servers is measured.
+const LOOK: Duration = Duration::from_secs(1);
 
-/// Counters since the start.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    plans: AtomicU64,
-    plan_nodes_rejected: AtomicU64,
-    allocs_placed: AtomicU64,
-    evals_processed: AtomicU64,
-    alloc_updates_dropped: AtomicU64,
-    scheduling_panics: AtomicU64,
-    served: Mutex<BTreeMap<Served, u64>>,
+/// Declares instruments: help, field, kind and name of each.
+macro_rules! instruments {
+    ($(#[doc = $help:literal] $field:ident: $kind:ident = $name:literal;)*) => {
+        /// Everything that is measured under a name of its own.
+        #[derive(Debug, Default)]
+        pub(crate) struct Instruments {
+            $(#[doc = $help] pub(crate) $field: $kind,)*
+        }
+
+        impl Instruments {
+            fn rotate(&self) {
+                $(self.$field.rotate();)*
+            }
+
+            fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
+                $(out.push(self.$field.family($name, $help.trim(), shown));)*
+            }
+        }
+    };
 }
 
-/// One measured value.
-struct Gauge {
-    name: &'static str,
-    value: f64,
-    labels: BTreeMap<&'static str, String>,
+instruments! {
+    /// Entries that this server proposed as the leader and that were applied.
+    raft_apply: Counter = "nomad.raft.apply";
+    /// Time from handing an entry to the log until it is committed, in milliseconds.
+    raft_commit: Timer = "nomad.raft.commitTime";
+    /// Time of applying an entry, in milliseconds.
+    raft_fsm_apply: Timer = "nomad.raft.fsm.apply";
+    /// Entries that were applied at once.
+    raft_batch: Amount = "songline.raft.batch_entries";
+    /// Time since a follower heard of the leader, or the leader of a follower, looked at every second; in milliseconds.
+    raft_contact: Timer = "nomad.raft.leader.lastContact";
+    /// How often this server became the leader.
+    raft_leader: Counter = "nomad.raft.state.leader";
+    /// How often this server ceased to lead.
+    raft_follower: Counter = "nomad.raft.state.follower";
+    /// Time until everything of earlier terms is applied when leadership begins, in milliseconds.
+    leader_barrier: Timer = "nomad.nomad.leader.barrier";
+    /// Time of checking a plan against the newest state, in milliseconds.
+    plan_evaluate: Timer = "nomad.nomad.plan.evaluate";
+    /// Time of writing a checked plan, in milliseconds.
+    plan_apply: Timer = "nomad.nomad.plan.apply";
+    /// Time from handing in a plan until its result, in milliseconds.
+    plan_submit: Timer = "nomad.nomad.plan.submit";
+    /// Time that the applier waits for the state that a plan was made on, in milliseconds.
+    plan_wait: Timer = "nomad.nomad.plan.wait_for_index";
+    /// Nodes of plans that were refused because they no longer fit.
+    plan_node_rejected: Series = "nomad.nomad.plan.node_rejected";
+    /// Plans that were checked.
+    plans: Counter = "songline.plan.evaluated";
+    /// Allocations that accepted plans place.
+    plan_allocs_placed: Series = "songline.plan.allocs_placed";
+    /// Time that a worker waits for an evaluation, in milliseconds.
+    worker_dequeue: Timer = "nomad.nomad.worker.dequeue_eval";
+    /// Time that a worker waits for a state that it needs, in milliseconds.
+    worker_wait: Timer = "nomad.nomad.worker.wait_for_index";
+    /// Time from handing in a plan until the worker may go on, in milliseconds.
+    worker_submit_plan: Timer = "nomad.nomad.worker.submit_plan";
+    /// Time of writing evaluations that were changed, in milliseconds.
+    worker_update_eval: Timer = "nomad.nomad.worker.update_eval";
+    /// Time of writing evaluations that a scheduler made, in milliseconds.
+    worker_create_eval: Timer = "nomad.nomad.worker.create_eval";
+    /// Time of giving an evaluation back, in milliseconds.
+    worker_send_ack: Timer = "nomad.nomad.worker.send_ack";
+    /// Evaluations that workers were done with, one way or the other.
+    worker_evals: Counter = "songline.worker.evals_processed";
+    /// Time of taking an evaluation from the broker, in milliseconds.
+    eval_dequeue: Timer = "nomad.nomad.eval.dequeue";
+    /// Time of acknowledging an evaluation, in milliseconds.
+    eval_ack: Timer = "nomad.nomad.eval.ack";
+    /// Time of giving an evaluation back as failed, in milliseconds.
+    eval_nack: Timer = "nomad.nomad.eval.nack";
+    /// How often work on an evaluation has panicked, in a scheduler worker or in the plan applier.
+    scheduling_panics: Counter = "songline.scheduler.panics";
+    /// Calls of the node RPC that came to this server.
+    rpc_request: Counter = "nomad.nomad.rpc.request";
+    /// Reads that this server answered, by HTTP or the node RPC.
+    rpc_query: Counter = "nomad.nomad.rpc.query";
+    /// Calls of the node RPC that were refused or failed.
+    rpc_request_error: Counter = "nomad.nomad.rpc.request_error";
+    /// Connections to the server's port.
+    rpc_accept_conn: Counter = "nomad.nomad.rpc.accept_conn";
+    /// Reports of nodes about allocations that they do not have.
+    alloc_updates_dropped: Series = "songline.alloc_updates.dropped";
+    /// Time of a scrape, in milliseconds.
+    scrape: Timer = "songline.metrics.scrape";
+}
+
+/// Amounts that are told as a distribution.
+#[derive(Debug, Default)]
+pub(crate) struct Amount(Series);
+
+impl Amount {
+    pub fn add(&self, amount: usize) {
+        self.0.add(amount as f64);
+    }
+
+    fn rotate(&self) {
+        self.0.rotate();
+    }
+
+    fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
+        Family { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), self.0.read(shown))]) }
+    }
+}
+
+impl Counter {
+    fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
+        Family { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), self.read(shown))]) }
+    }
+}
+
+impl Series {
+    /// A series that something is added up in.
+    fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
+        Family { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), self.read(shown))]) }
+    }
+}
+
+impl Timer {
+    fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
+        Family { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), self.read(shown))]) }
+    }
+}
+
+/// The registry of a server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) at: Instruments,
+    kept: Kept,
+    rates: Rates,
+    timers: Timers,
+    /// By kind of evaluation.
+    invoke_scheduler: BTreeMap<&'static str, Timer>,
+    process_eval: BTreeMap<&'static str, Timer>,
+    /// Plans that wait or are being written.
+    plans_queued: AtomicUsize,
+    /// What is counted elsewhere, in the order of [`Core::followed`].
+    followed: [Marks; FOLLOWED],
+    interval: Mutex<Interval>,
+}
+
+/// Kinds of evaluations that there are schedulers for.
+const SCHEDULERS: [&str; 4] = ["service", "batch", "system", "sysbatch"];
+
+/// How many totals are counted elsewhere.
+const FOLLOWED: usize = 6;
+
+/// The interval that is told.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    /// When the current one began.
+    since: Instant,
+    /// The one before: when it began, and how long it was. Absent while the first one lasts.
+    finished: Option<(Time, Duration)>,
 }
 
 impl Metrics {
-    pub(crate) fn count_plan(&self, result: &PlanResult, rejected: usize) {
-        self.plans.fetch_add(1, Ordering::Relaxed);
-        self.plan_nodes_rejected.fetch_add(rejected as u64, Ordering::Relaxed);
-        let placed: usize = result.node_allocation.values().map(Vec::len).sum();
-        self.allocs_placed.fetch_add(placed as u64, Ordering::Relaxed);
+    /// `dispatched`: whether summaries of dispatched jobs are told.
+    pub(crate) fn new(dispatched: bool) -> Self {
+        let timers = || SCHEDULERS.iter().map(|kind| (*kind, Timer::default())).collect();
+        Self {
+            at: Instruments::default(),
+            kept: Kept::new(dispatched),
+            rates: Rates::default(),
+            timers: Timers::default(),
+            invoke_scheduler: timers(),
+            process_eval: timers(),
+            plans_queued: AtomicUsize::new(0),
+            followed: Default::default(),
+            interval: Mutex::new(Interval { since: Instant::now(), finished: None }),
+        }
     }
 
-    pub(crate) fn count_dropped_updates(&self, dropped: u64) {
-        self.alloc_updates_dropped.fetch_add(dropped, Ordering::Relaxed);
+    pub(crate) fn count_plan(&self, result: &PlanResult, rejected: usize) {
+        self.at.plans.add_one();
+        if rejected > 0 {
+            self.at.plan_node_rejected.add(rejected as f64);
+        }
+        let placed: usize = result.node_allocation.values().map(Vec::len).sum();
+        if placed > 0 {
+            self.at.plan_allocs_placed.add(placed as f64);
+        }
     }
 
     /// Work on an evaluation panicked, in a scheduler worker or in the plan applier.
     pub(crate) fn count_panic(&self) {
-        self.scheduling_panics.fetch_add(1, Ordering::Relaxed);
+        self.at.scheduling_panics.add_one();
     }
 
     /// How often work on an evaluation has panicked.
     #[cfg(test)]
     pub(crate) fn panics(&self) -> u64 {
-        self.scheduling_panics.load(Ordering::Relaxed)
+        self.at.scheduling_panics.read(Shown::Current).count
     }
 
-    /// Counts a request. Beyond `SERVED_MAX` different ones, callers are no longer told apart.
-    pub(crate) fn count_served(&self, served: Served, labels: bool) {
-        let mut all = lock(&self.served);
-        let room = labels && (all.len() < SERVED_MAX || all.contains_key(&served));
-        let key = if room { served } else { Served { identity: None, ..served } };
-        *all.entry(key).or_insert(0) += 1;
+    pub(crate) fn count_dropped_updates(&self, dropped: u64) {
+        self.at.alloc_updates_dropped.add(dropped as f64);
     }
 
-    pub(crate) fn count_eval(&self) {
-        self.evals_processed.fetch_add(1, Ordering::Relaxed);
+    /// Counts a request.
+    pub(crate) fn count_served(&self, served: Served) {
+        if served.op != RateOp::Write {
+            self.at.rpc_query.add_one();
+        }
+        self.rates.count(served);
+    }
+
+    /// Takes note of how long an answer of HTTP took.
+    pub(crate) fn measure_answer(&self, route: Route, took: Duration) {
+        self.timers.route(route, took);
+        if let Some(rate) = route.rate.filter(|rate| !rate.timer.is_empty()) {
+            self.timers.call(rate.timer, took);
+        }
+    }
+
+    /// Takes note of how long a call of the reference took, by the name of its timer; without a name it has none.
+    pub(crate) fn measure_call(&self, timer: &'static str, took: Duration) {
+        if !timer.is_empty() {
+            self.timers.call(timer, took);
+        }
+    }
+
+    /// Takes note of an entry that this server proposed: how long it was on its way, and how long of that it was being applied.
+    pub(crate) fn measure_proposal(&self, took: Duration, applying: Duration) {
+        self.at.raft_apply.add_one();
+        self.at.raft_commit.record(took.saturating_sub(applying));
+    }
+
+    /// Takes note of an entry that was applied.
+    pub(crate) fn measure_entry(&self, kind: Kind, took: Duration) {
+        self.at.raft_fsm_apply.record(took);
+        self.timers.message(kind, took);
+    }
+
+    /// Takes note of one run of a scheduler.
+    pub(crate) fn measure_scheduler(&self, kind: &JobType, took: Duration) {
+        if let Some(timer) = self.invoke_scheduler.get(kind.as_str()) {
+            timer.record(took);
+        }
+    }
+
+    /// Takes note of an evaluation that a worker is done with: when it was delivered, and when its answer was begun.
+    pub(crate) fn answered(&self, acknowledged: bool, kind: &JobType, delivered: Instant, answering: Instant) {
+        self.at.worker_evals.add_one();
+        let took = answering.elapsed();
+        self.at.worker_send_ack.record(took);
+        let broker = if acknowledged { &self.at.eval_ack } else { &self.at.eval_nack };
+        broker.record(took);
+        if let Some(timer) = self.process_eval.get(kind.as_str()) {
+            timer.since(delivered);
+        }
+    }
+
+    /// Counts a plan as waiting until what is answered is dropped.
+    pub(crate) fn plan_waits(&self) -> PlanWaits<'_> {
+        self.plans_queued.fetch_add(1, Ordering::Relaxed);
+        PlanWaits(&self.plans_queued)
+    }
+
+    /// Takes over what a batch of entries changed; `view` is the state behind it. Batches come in their order.
+    pub(crate) fn follow(&self, view: &State, batch: &[Reaction]) {
+        let mut changes = batch.iter().flat_map(|reaction| reaction.changes.iter());
+        if changes.clone().any(|change| matches!(change, Change::Restored)) {
+            // What came behind the archive in the same batch is in the view.
+            return self.kept.rebuild(view);
+        }
+        self.kept.on_changes(&mut changes);
+    }
+
+    /// Begins anew with a state that came as a whole.
+    pub(crate) fn replaced(&self, view: &State) {
+        self.kept.rebuild(view);
+    }
+
+    /// Ends the interval; `now` is when.
+    fn rotate(&self, now: Time, followed: [u64; FOLLOWED]) {
+        self.at.rotate();
+        self.rates.rotate();
+        self.timers.rotate();
+        self.invoke_scheduler.values().chain(self.process_eval.values()).for_each(Timer::rotate);
+        self.followed.iter().zip(followed).for_each(|(marks, total)| marks.rotate(total));
+        let mut interval = lock(&self.interval);
+        let length = interval.since.elapsed();
+        *interval = Interval { since: Instant::now(), finished: Some((before(now, length), length)) };
+    }
+
+    fn shown(&self) -> Shown {
+        if lock(&self.interval).finished.is_some() { Shown::Finished } else { Shown::Current }
+    }
+
+    /// Everything that is measured or kept, but for gauges that are elsewhere.
+    fn tell(&self, followed: [u64; FOLLOWED], leads: bool, out: &mut Vec<Family>) {
+        let shown = self.shown();
+        self.at.tell(shown, out);
+        self.rates.tell(shown, out);
+        self.timers.tell(shown, out);
+        for (kind, timer) in &self.invoke_scheduler {
+            let name = format!("nomad.nomad.worker.invoke_scheduler.{kind}");
+            let help = "Time of one run of this scheduler, in milliseconds.".into();
+            out.push(Family { name: name.into(), help, rows: Rows::Summaries(vec![(Labels::none(), timer.read(shown))]) });
+        }
+        let rows = self.process_eval.iter().map(|(kind, timer)| (Labels::new(&[("eval_type", kind)]), timer.read(shown))).collect();
+        out.push(Family {
+            name: "nomad.nomad.broker.process_time".into(),
+            help: "Time from the delivery of an evaluation until it is answered, in milliseconds.".into(),
+            rows: Rows::Summaries(rows),
+        });
+        for ((marks, total), (name, help)) in self.followed.iter().zip(followed).zip(FOLLOWED_NAMES) {
+            let rows = Rows::Counters(vec![(Labels::none(), marks.read(total, shown))]);
+            out.push(Family { name: name.into(), help: help.into(), rows });
+        }
+        self.kept.of_every_server(out);
+        if leads {
+            self.kept.of_leader(out);
+        }
+    }
+
+    /// When the interval that is told began, and how long it was or has lasted, in seconds.
+    fn interval(&self, now: Time) -> (Time, f64) {
+        let interval = *lock(&self.interval);
+        let (began, length) = interval.finished.unwrap_or_else(|| {
+            let length = interval.since.elapsed();
+            (before(now, length), length)
+        });
+        (began, length.as_secs_f64().max(1e-3))
+    }
+}
+
+/// A plan that waits or is being written.
+#[derive(Debug)]
+pub(crate) struct PlanWaits<'a>(&'a AtomicUsize);
+
+impl Drop for PlanWaits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Names of what is counted elsewhere.
+const FOLLOWED_NAMES: [(&str, &str); FOLLOWED] = [
+    ("songline.disk.failures", "How often the log's disk has failed."),
+    ("songline.disk.returns", "How often the log's disk has come back."),
+    ("songline.events.frames", "Frames of event streams that were handed to subscribers."),
+    ("songline.events.bytes", "Bytes of these frames."),
+    ("songline.events.fell_behind", "How often a subscriber of events fell behind what is in memory."),
+    ("songline.events.gaps", "How often a subscriber was told that events are gone."),
+];
+
+/// Ends an interval every ten seconds, and looks at the other servers every second, until the server goes.
+pub(crate) fn start(core: &Arc<Core>) {
+    tokio::spawn(run(Arc::downgrade(core)));
+}
+
+async fn run(core: Weak<Core>) {
+    let mut ended = None;
+    loop {
+        let Some(server) = core.upgrade() else { return };
+        if server.shutdown.is_cancelled() {
+            return;
+        }
+        server.look_at_contact();
+        let now = server.now();
+        let interval = now.secs() / INTERVAL_SECONDS;
+        if ended.is_some_and(|ended| ended != interval) {
+            server.metrics.rotate(now, server.followed());
+        }
+        ended = Some(interval);
+        drop(server);
+        tokio::time::sleep(LOOK).await;
     }
 }
 
 impl Core {
-    /// The reference's JSON form.
-    pub(crate) fn metrics_json(&self) -> Value {
-        let gauges: Vec<_> =
-            self.gauges().into_iter().map(|gauge| json!({ "Name": gauge.name, "Value": gauge.value, "Labels": gauge.labels })).collect();
-        let shown = |name: &str, count: u64, labels: Value| {
-            let sum = count as f64;
-            json!({ "Name": name, "Count": count, "Rate": 0.0, "Sum": sum, "Min": 1.0, "Max": 1.0, "Mean": 1.0, "Stddev": 0.0, "Labels": labels })
-        };
-        let mut counters: Vec<_> = self.counters().into_iter().map(|(name, count)| shown(name, count, json!({}))).collect();
-        counters.extend(self.served().into_iter().map(|(served, count)| {
-            let labels = served.identity.as_ref().map_or_else(|| json!({}), |identity| json!({ "identity": identity }));
-            shown(&rate_name(&served), count, labels)
-        }));
-        json!({ "Timestamp": timestamp(self.now()), "Gauges": gauges, "Points": [], "Counters": counters, "Samples": [] })
+    /// The reference's JSON form: the last complete interval.
+    pub(crate) fn metrics_json(&self) -> String {
+        let families = self.families();
+        let (began, seconds) = self.metrics.interval(self.now());
+        json::object(&families, &timestamp(began), seconds)
     }
 
-    /// The Prometheus text form.
+    /// The Prometheus text form: since the start, and quantiles of the last complete interval.
     pub(crate) fn metrics_text(&self) -> String {
-        let mut text = String::new();
-        for gauge in self.gauges() {
-            let name = gauge.name.replace(['.', '-'], "_");
-            let labels: Vec<_> = gauge.labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "# TYPE {name} gauge\n{name}{labels} {}", gauge.value);
-        }
-        for (name, count) in self.counters() {
-            let name = name.replace(['.', '-'], "_");
-            let _ = writeln!(text, "# TYPE {name} counter\n{name} {count}");
-        }
-        for (served, count) in self.served() {
-            let name = rate_name(&served).replace('.', "_");
-            let labels = served.identity.map_or_else(String::new, |identity| format!("{{identity={identity:?}}}"));
-            let _ = writeln!(text, "# TYPE {name} counter\n{name}{labels} {count}");
-        }
-        text
+        prometheus::text(&self.families())
     }
 
-    fn served(&self) -> BTreeMap<Served, u64> {
-        lock(&self.metrics.served).clone()
+    /// Everything, by name.
+    fn families(&self) -> Vec<Family> {
+        let started = Instant::now();
+        let mut out = Vec::new();
+        let leads = self.reign().is_some();
+        self.metrics.tell(self.followed(), leads, &mut out);
+        self.gauges(leads, &mut out);
+        process::tell(&mut out);
+        out.sort_by(|a, b| a.name.cmp(&b.name));
+        self.metrics.at.scrape.since(started);
+        out
     }
 
-    fn counters(&self) -> [(&'static str, u64); 8] {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        [
-            ("nomad.nomad.plan.evaluated", read(&self.metrics.plans)),
-            ("nomad.nomad.plan.node_rejected", read(&self.metrics.plan_nodes_rejected)),
-            ("nomad.nomad.plan.allocs_placed", read(&self.metrics.allocs_placed)),
-            ("nomad.nomad.worker.evals_processed", read(&self.metrics.evals_processed)),
-            ("songline.alloc_updates.dropped", read(&self.metrics.alloc_updates_dropped)),
-            ("songline.scheduler.panics", read(&self.metrics.scheduling_panics)),
-            ("songline.disk.failures", self.disk.failures()),
-            ("songline.disk.returns", self.disk.returns()),
-        ]
+    fn followed(&self) -> [u64; FOLLOWED] {
+        let events = self.events().counts();
+        [self.disk.failures(), self.disk.returns(), events.frames, events.bytes, events.fell_behind, events.gaps]
     }
 
-    fn gauges(&self) -> Vec<Gauge> {
-        let view = self.view();
-        let (broker, (blocked, escaped)) = {
+    /// How long ago this server heard of those that it has to hear of.
+    fn look_at_contact(&self) {
+        if self.log().is_leader() {
+            let peers = self.log().peers();
+            peers.values().filter_map(|peer| peer.last_heard).for_each(|ago| self.metrics.at.raft_contact.record(ago));
+        } else if let Some(ago) = self.log().last_contact() {
+            self.metrics.at.raft_contact.record(ago);
+        }
+    }
+
+    fn gauges(&self, leads: bool, out: &mut Vec<Family>) {
+        let (broker, types, (blocked, escaped)) = {
             let queues = self.queues();
-            (queues.broker.stats(), queues.blocked.stats())
+            (queues.broker.stats(), queues.broker.stats_by_type(), queues.blocked.stats())
         };
-        let plain = |name, value: usize| Gauge { name, value: value as f64, labels: BTreeMap::new() };
-        let mut gauges = vec![
-            plain("nomad.nomad.broker.total_ready", broker.ready),
-            plain("nomad.nomad.broker.total_unacked", broker.unacked),
-            plain("nomad.nomad.broker.total_pending", broker.pending),
-            plain("nomad.nomad.broker.total_waiting", broker.waiting),
-            plain("nomad.nomad.broker.total_cancelable", broker.cancelable),
-            plain("nomad.nomad.blocked_evals.total_blocked", blocked),
-            plain("nomad.nomad.blocked_evals.total_escaped", escaped),
-            plain("nomad.raft.applied_index", usize::try_from(view.applied_index()).unwrap_or(usize::MAX)),
-            plain("nomad.raft.unapplied", usize::try_from(self.log().unapplied()).unwrap_or(usize::MAX)),
-            plain("songline.disk.failed", usize::from(self.disk_trouble().is_some())),
-            plain("songline.disk.full", usize::from(self.room.check().is_err())),
-            plain("nomad.state.evals", view.table_len(Table::Evals)),
-            plain("nomad.state.allocs", view.table_len(Table::Allocs)),
-        ];
-        for &status in JobStatus::ALL {
-            let jobs = view.jobs().filter(|job| job.status == status).count();
-            gauges.push(Gauge { name: "nomad.nomad.job_status", value: jobs as f64, labels: [("status", status.to_string())].into() });
+        let mut gauge = |name, help, value: u64| out.push(Family::gauge(name, help, value as f64));
+        let BrokerStats { ready, unacked, pending, waiting, cancelable } = broker;
+        gauge("nomad.nomad.broker.total_ready", "Evaluations that are ready for a worker.", ready as u64);
+        gauge("nomad.nomad.broker.total_unacked", "Evaluations that a worker has.", unacked as u64);
+        gauge("nomad.nomad.broker.total_pending", "Evaluations behind another one of their job.", pending as u64);
+        gauge("nomad.nomad.broker.total_waiting", "Evaluations that wait for their time.", waiting as u64);
+        gauge("nomad.nomad.broker.total_cancelable", "Evaluations that newer ones made useless.", cancelable as u64);
+        gauge("nomad.nomad.blocked_evals.total_blocked", "Evaluations that wait for capacity.", blocked as u64);
+        gauge("nomad.nomad.blocked_evals.total_escaped", "Blocked evaluations that any node may unblock.", escaped as u64);
+        gauge("nomad.nomad.blocked_evals.total_quota_limit", "Evaluations that wait for a quota: always 0.", 0);
+        let queued = self.metrics.plans_queued.load(Ordering::Relaxed);
+        gauge("nomad.nomad.plan.queue_depth", "Plans that wait for the applier or are being written.", queued as u64);
+        gauge("nomad.nomad.heartbeat.active", "Nodes whose heartbeats this server waits for.", lock(&self.heartbeats).watched() as u64);
+        gauge("songline.leader", "1 while this server leads.", u64::from(leads));
+        for (kind, ready, unacked) in types {
+            let names = [format!("nomad.nomad.broker.{kind}_ready"), format!("nomad.nomad.broker.{kind}_unacked")];
+            for (name, value) in names.into_iter().zip([ready, unacked]) {
+                let rows = Rows::Gauges(vec![(Labels::none(), value as f64)]);
+                out.push(Family { name: name.into(), help: "Evaluations for this scheduler.".into(), rows });
+            }
         }
-        for &status in NodeStatus::ALL {
-            let nodes = view.nodes().filter(|node| node.status == status).count();
-            gauges.push(Gauge { name: "nomad.nomad.node_status", value: nodes as f64, labels: [("status", status.to_string())].into() });
+        self.gauges_of_log(leads, out);
+    }
+
+    fn gauges_of_log(&self, leads: bool, out: &mut Vec<Family>) {
+        let view = self.view();
+        let (applied, unapplied) = (view.applied_index(), self.log().unapplied());
+        let mut gauge = |name, help, value: u64| out.push(Family::gauge(name, help, value as f64));
+        gauge("nomad.raft.appliedIndex", "Index of the last entry that this server has applied.", applied);
+        gauge("nomad.raft.lastIndex", "Index of the last entry in this server's log.", applied + unapplied);
+        gauge("nomad.raft.peers", "Servers of the cluster.", self.log().members().borrow().addresses.len() as u64);
+        gauge("nomad.state.snapshotIndex", "Index of the last entry that changed a row.", view.latest_index());
+        gauge("songline.raft.unapplied", "Entries in the log that are not applied yet.", unapplied);
+        gauge("songline.disk.failed", "1 while the log's disk does not work.", u64::from(self.disk_trouble().is_some()));
+        gauge("songline.disk.full", "1 while the disk is too full for more entries.", u64::from(self.room.check().is_err()));
+        gauge("songline.events.subscribers", "Event streams that are open.", self.events().counts().subscribers);
+        if leads {
+            let health = self.cluster_health();
+            gauge("nomad.nomad.autopilot.healthy", "1 while all servers are well.", u64::from(health.healthy));
+            let help = "How many servers may fail before nothing can be written.";
+            gauge("nomad.nomad.autopilot.failure_tolerance", help, health.failure_tolerance);
         }
-        for &status in AllocClientStatus::ALL {
-            let allocs = view.allocs().filter(|alloc| alloc.client_status == status).count();
-            gauges.push(Gauge { name: "nomad.client.allocations", value: allocs as f64, labels: [("status", status.to_string())].into() });
-        }
-        gauges
+        let rows = Table::ALL.iter().map(|table| (table.name(), view.table_len(*table) as u64));
+        out.push(Family::by("songline.state.rows", "Rows of each table.", "table", rows));
     }
 }
 
-fn rate_name(served: &Served) -> String {
-    format!("nomad.nomad.rpc.{}.{}", served.endpoint, served.op)
+/// So long before a time.
+fn before(now: Time, length: Duration) -> Time {
+    Time::from_secs(now.secs() - i64::try_from(length.as_secs()).unwrap_or(0))
 }
 
-/// As the reference prints the end of an interval: `2026-11-21 20:00:00 +0000 UTC`.
-fn timestamp(now: Time) -> String {
-    let whole = Time::from_secs(now.secs() / 10 * 10).to_string();
+/// As the reference prints when an interval began: `2026-11-21 20:00:00 +0000 UTC`.
+fn timestamp(began: Time) -> String {
+    // Intervals begin with a multiple of their length; they end when somebody notices, so the nearest one is meant.
+    let nearest = (began.secs() + INTERVAL_SECONDS / 2) / INTERVAL_SECONDS * INTERVAL_SECONDS;
+    let whole = Time::from_secs(nearest).to_string();
     format!("{} +0000 UTC", whole.trim_end_matches('Z').replace('T', " "))
 }

@@ -2,8 +2,9 @@
 //! A plan belongs to the reign that it was made in, and is refused once that is over.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use songline_api::{RateOp, Served};
 use songline_commands::{Actor, ApplyPlan, Cause, Kind};
 use songline_model::{EvalId, Plan, PlanResult};
 use songline_projections::State;
@@ -48,6 +49,15 @@ impl PlanQueue {
         let closed = || Failure::Told(DISABLED.to_owned());
         self.queue.send(Waiting { reign, plan, done }).map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
+    }
+}
+
+impl Core {
+    /// Hands in a plan; counts as the reference's call of a worker that does.
+    pub(crate) async fn submit_plan(&self, reign: &Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
+        let _waits = self.metrics.plan_waits();
+        self.metrics.count_served(Served { endpoint: "plan", op: RateOp::Write, identity: None });
+        self.metrics.at.plan_submit.of(self.plans.submit(Arc::clone(reign), plan)).await
     }
 }
 
@@ -104,7 +114,8 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             Ok(Verdict::Accepted { result, command, cause, after }) => {
                 let term = reign.term();
                 let writing = tokio::spawn(async move {
-                    let written = core.propose_under(&reign, Actor::Leader("plans".into()), cause, *command).await;
+                    let writing = core.propose_under(&reign, Actor::Leader("plans".into()), cause, *command);
+                    let written = core.metrics.at.plan_apply.of(writing).await;
                     let index = written.as_ref().ok().copied();
                     let answer = written.map_err(|error| error.to_string().into()).map(|index| applier::written(result, index));
                     let _ = done.send(answer);
@@ -140,7 +151,9 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
             &fresh
         }
     };
+    let started = Instant::now();
     let (result, refused) = applier::evaluate(view, plan);
+    core.metrics.at.plan_evaluate.since(started);
     for (node, reason) in &refused {
         tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
     }
@@ -172,7 +185,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
 }
 
 async fn view_at(core: &Core, index: u64) -> Result<Arc<State>, Failure> {
-    let view = core.wait_for_index(index, VIEW_WAIT).await;
+    let view = core.metrics.at.plan_wait.of(core.wait_for_index(index, VIEW_WAIT)).await;
     view.ok_or_else(|| Failure::Told(format!("timed out after 10s waiting for index={index}")))
 }
 

@@ -5,6 +5,7 @@ mod dispatch;
 mod events;
 mod methods;
 mod more;
+mod rates;
 mod reads;
 mod remote;
 mod route;
@@ -22,6 +23,7 @@ use tokio::net::TcpListener;
 use super::{Core, cluster, forward};
 pub use anynode::AnyNode;
 use dispatch::NodeRpc;
+use rates::Measured;
 pub use remote::RemoteNode;
 pub(super) use sessions::Sessions;
 
@@ -43,7 +45,7 @@ pub struct Ports {
 
 /// Answers connections on all listeners until the server goes.
 pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &PortLimits) {
-    let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(NodeRpc::new(core)) });
+    let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(Measured(Arc::new(NodeRpc::new(core)))) });
     for listener in listeners {
         tokio::spawn(port::serve(listener, limits.clone(), Arc::clone(&door), core.shutdown_token().clone()));
     }
@@ -51,7 +53,7 @@ pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &Port
 
 struct Door {
     core: Arc<Core>,
-    node_rpc: Arc<NodeRpc>,
+    node_rpc: Arc<Measured>,
 }
 
 impl Accept for Door {
@@ -67,6 +69,7 @@ impl Accept for Door {
 impl Door {
     async fn answer(&self, first: FirstByte, conn: Conn, caller: Caller) {
         let from = caller.from;
+        self.core.metrics.at.rpc_accept_conn.add_one();
         match first {
             FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
             FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,

@@ -13,6 +13,7 @@ use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Scheduler, Step};
 
 use super::leadership::Reign;
+use super::metrics::Timer;
 use super::panics::{self, Panicked};
 use super::{Core, timing};
 use pool::{Doing, Worker};
@@ -59,6 +60,7 @@ pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'stat
 }
 
 async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
+    let mut idle = Instant::now();
     loop {
         let Some(core) = core.upgrade() else { return };
         if core.shutdown.is_cancelled() || worker.is_stopping() {
@@ -70,14 +72,20 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         woken.as_mut().enable();
         // The reign is looked at first: a delivery of a later one is given back, none of an earlier one is worked on under a later one.
         let reign = core.reign();
+        let asked = Instant::now();
         let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
         let Some((reign, Delivery { eval, token, .. })) = reign.zip(delivery) else {
             worker.does(Doing::Waiting);
+            idle = core.reign().map_or_else(Instant::now, |_| idle);
             // Waiting must not keep the server alive, so it is waited for in short turns.
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
         };
+        core.metrics.at.eval_dequeue.since(asked);
+        core.metrics.at.worker_dequeue.since(idle);
+        let delivered = Instant::now();
         let outcome = panics::caught(work(&core, &reign, worker, &eval, token)).await.unwrap_or_else(|panicked| Err(panicked.into()));
+        let answering = Instant::now();
         let now = core.pace();
         let mut queues = core.queues();
         let answered = match &outcome {
@@ -86,7 +94,8 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
             Err(Failure::Panicked(Panicked(message))) => queues.broker.nack_panicked(eval.id, token, message.clone(), now),
         };
         drop(queues);
-        core.metrics.count_eval();
+        core.metrics.answered(outcome.is_ok(), &eval.kind, delivered, answering);
+        idle = Instant::now();
         match outcome {
             Ok(()) => {}
             Err(Failure::Panicked(panicked)) => {
@@ -127,13 +136,16 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
         core.hooks.on_scheduling(&eval.job_id);
         let started = Instant::now();
         let step = scheduler.step(&view, core.now(), result.as_ref());
+        core.metrics.measure_scheduler(&eval.kind, started.elapsed());
         match timing::stamp(step, started.elapsed()) {
             Step::Submit { create, plan } => {
                 worker.does(Doing::Submitting);
-                write(core, reign, eval, create).await?;
+                write(core, reign, eval, create, &core.metrics.at.worker_create_eval).await?;
+                let started = Instant::now();
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
-                let answer = core.plans.submit(Arc::clone(reign), *plan).await;
+                let answer = core.submit_plan(reign, *plan).await;
                 core.queues().broker.reset_nack(eval.id, token, core.pace()).map_err(|error| error.to_string())?;
+                core.metrics.at.worker_submit_plan.since(started);
                 let answer = answer?;
                 let newer = answer.refresh_index.max(answer.alloc_index);
                 if newer > 0 {
@@ -144,7 +156,7 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
             }
             Step::Done { create, done } => {
                 let (rows, waits) = done.rows(&view, create);
-                write(core, reign, eval, rows).await?;
+                write(core, reign, eval, rows, &core.metrics.at.worker_update_eval).await?;
                 if let Some(waits) = waits {
                     core.queues().reblock(waits, token, core.pace());
                 }
@@ -154,13 +166,13 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
     }
 }
 
-async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>) -> Result<(), String> {
+async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>, timer: &Timer) -> Result<(), String> {
     if evals.is_empty() {
         return Ok(());
     }
     let cause = Some(Cause::new(parent.modify_index, Kind::EvalUpdate));
     let proposal = Proposal { actor: Actor::Leader("scheduler".into()), cause, idempotency: None, command: UpdateEvals { evals }.into() };
-    match core.write_under(reign, proposal).await {
+    match timer.of(core.write_under(reign, proposal)).await {
         Ok(_) => Ok(()),
         Err(ProposeError::Rejected(refusal)) => Err(refusal.to_string()),
         Err(error) => Err(error.to_string()),
@@ -168,7 +180,12 @@ async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<
 }
 
 async fn wait(core: &Arc<Core>, index: u64) -> Result<Arc<State>, String> {
-    core.wait_for_index(index, VIEW_WAIT).await.ok_or_else(|| format!("timed out after 5s waiting for index={index}"))
+    core.metrics
+        .at
+        .worker_wait
+        .of(core.wait_for_index(index, VIEW_WAIT))
+        .await
+        .ok_or_else(|| format!("timed out after 5s waiting for index={index}"))
 }
 
 #[cfg(test)]

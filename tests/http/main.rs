@@ -10,6 +10,8 @@ mod dev;
 mod evals;
 mod events;
 mod exec;
+#[path = "../support/exposition.rs"]
+mod exposition;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;
@@ -20,6 +22,7 @@ mod http;
 mod isolation;
 mod jobs;
 mod login;
+mod metrics;
 mod monitor;
 mod nodes;
 mod openapi;

@@ -53,6 +53,8 @@ pub(super) struct Sight {
     pub(super) through: u64,
     /// Index of the last frame; 0 for none.
     pub(super) told: u64,
+    /// How many frames.
+    pub(super) count: u64,
 }
 
 impl Lens {
@@ -85,7 +87,11 @@ impl Lens {
         let mut sight = Sight::default();
         let mut pile = Pile::default();
         for batch in batches {
-            if self.frames(batch, |frame| pile.add(frame)) {
+            let add = |frame: &Bytes| {
+                sight.count += 1;
+                pile.add(frame);
+            };
+            if self.frames(batch, add) {
                 sight.told = batch.index;
             }
             sight.through = batch.index;
@@ -115,6 +121,7 @@ impl Lens {
                     let start = run.map_or(entry.frame.start, |run| run.start);
                     run = Some(start..entry.frame.end);
                     sight.told = entry.index;
+                    sight.count += 1;
                 } else {
                     if let Some(run) = run.take() {
                         pile.add(&block.frames(run));
@@ -122,6 +129,7 @@ impl Lens {
                     for frame in self.own_frames(&block.batch(entry)?) {
                         pile.add(&frame);
                         sight.told = entry.index;
+                        sight.count += 1;
                     }
                 }
                 sight.through = entry.index;

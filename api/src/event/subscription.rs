@@ -59,6 +59,8 @@ pub struct Subscription {
     epoch: u64,
     snapshot: Option<Snapshot>,
     pub(super) permit: Option<Arc<dyn Permit>>,
+    /// Whether the reader was behind what memory has when it last looked. One that begins there has not fallen behind.
+    behind: bool,
     /// Set by whoever finds that the reader does not read.
     stalled: Option<Arc<AtomicBool>>,
     /// Whether the reader has been told that it is at the end.
@@ -84,6 +86,7 @@ impl EventHub {
             Start::After(index) => index,
             Start::Now => self.settled(),
         };
+        self.shared.counts.subscribers.fetch_add(1, Ordering::Relaxed);
         Subscription {
             hub: Arc::clone(self),
             lens: self.shared.lenses.lock().get(interest, format, dialect),
@@ -92,6 +95,7 @@ impl EventHub {
             epoch,
             snapshot: None,
             permit: None,
+            behind: true,
             stalled: None,
             caught_up: false,
             told: 0,
@@ -191,6 +195,7 @@ impl Subscription {
             return None;
         }
         self.cursor = oldest - 1;
+        self.shared().counts.gaps.fetch_add(1, Ordering::Relaxed);
         self.lens.dialect.has_marks().then(|| mark(self.lens.format, &json!({"Index": 0, "Gap": {"Oldest": oldest}})))
     }
 
@@ -218,10 +223,14 @@ impl Subscription {
         let read = self.shared().tail.lock().after(self.cursor, BATCHES_AT_ONCE);
         match read {
             Read::Batches(batches) => {
+                self.behind = false;
                 let sight = self.lens.look(batches.iter().map(|batch| &**batch), BYTES_AT_ONCE);
                 Next::Frames(self.seen(sight))
             }
-            Read::Nothing => self.caught_up(settled),
+            Read::Nothing => {
+                self.behind = false;
+                self.caught_up(settled)
+            }
             Read::Behind => self.read_history().await,
         }
     }
@@ -261,6 +270,9 @@ impl Subscription {
     }
 
     async fn read_history(&mut self) -> Next {
+        if !std::mem::replace(&mut self.behind, true) {
+            self.shared().counts.fell_behind.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(history) = self.shared().history.clone() else {
             return Next::Frames(self.gap().unwrap_or_default());
         };
@@ -308,6 +320,11 @@ impl Subscription {
     fn seen(&mut self, sight: Sight) -> Bytes {
         self.cursor = self.cursor.max(sight.through);
         self.told = self.told.max(sight.told);
+        if sight.count > 0 {
+            let counts = &self.shared().counts;
+            counts.frames.fetch_add(sight.count, Ordering::Relaxed);
+            counts.bytes.fetch_add(sight.frames.len() as u64, Ordering::Relaxed);
+        }
         sight.frames
     }
 
@@ -318,6 +335,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.shared().counts.subscribers.fetch_sub(1, Ordering::Relaxed);
         let does_not_read = self.stalled.as_ref().is_some_and(|stalled| stalled.load(Ordering::Acquire));
         if does_not_read && !self.ended {
             tracing::warn!(cursor = self.cursor_of_reader(), "an event stream was closed: its client reads nothing");

@@ -189,12 +189,21 @@ async fn regions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    if call.query().text("format") != "prometheus" {
-        return call.plain(&call.server.metrics());
-    }
-    let mut response = Response::new(Body::from(call.server.metrics_prometheus()));
-    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    let (body, media) = if call.query().text("format") == "prometheus" {
+        if !call.server.info().prometheus_metrics {
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Prometheus is not enabled"));
+        }
+        (call.server.metrics_prometheus(), "text/plain; version=0.0.4; charset=utf-8")
+    } else {
+        let body = call.server.metrics();
+        if call.query().get("pretty").is_some() {
+            let value: serde_json::Value = serde_json::from_str(&body).map_err(|error| ApiError::internal(error.to_string()))?;
+            return call.plain(&value);
+        }
+        (body, "application/json")
+    };
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     Ok(response)
 }
 

@@ -23,6 +23,7 @@ use crate::http::once::{self, Once};
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::passed::Peer;
 use crate::http::past::PastView;
+use crate::http::rates::Rate;
 use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
 use crate::wire::responses::QueryMeta;
@@ -63,6 +64,8 @@ pub struct Call<S> {
     pub(crate) peer: Option<Peer>,
     /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
+    /// What it counts as. `None`: the rate counters leave it out, or it was counted before.
+    pub(crate) rate: Option<Rate>,
 }
 
 /// Where an answer's page goes on, and what its index is.

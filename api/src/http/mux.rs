@@ -13,6 +13,7 @@ use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability, Variab
 use crate::error::ApiError;
 use crate::http::answered_by::AnsweredBy;
 use crate::http::call::Call;
+use crate::http::rates::Route;
 
 /// What a request needs. The gate checks it before the handler runs, as far as the request alone tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +152,7 @@ struct Arm<S> {
     capability: Capability,
     answered_by: AnsweredBy,
     handler: Handler<S>,
+    route: Route,
 }
 
 /// A route, for those who list them.
@@ -185,6 +187,8 @@ pub enum Found<S> {
         capability: Capability,
         /// Which server answers.
         answered_by: AnsweredBy,
+        /// What it is measured as.
+        route: Route,
     },
     /// The route exists, the method does not.
     WrongMethod,
@@ -213,7 +217,8 @@ impl<S> Mux<S> {
                 (None, None) => unreachable!("the tail of a route is one of the three forms: {tail}"),
             },
         };
-        let arm = Arm { shape, methods, capability, answered_by: AnsweredBy::of(root), handler };
+        let route = Route::of(root, tail, methods.as_str());
+        let arm = Arm { shape, methods, capability, answered_by: AnsweredBy::of(root), handler, route };
         if !root.ends_with('/') {
             self.exact.entry(root).or_default().push(arm);
             return;
@@ -252,15 +257,10 @@ impl<S> Mux<S> {
     /// Every route, in the order of their paths; of one path in the order in which they are tried.
     pub fn routes(&self) -> Vec<RouteInfo> {
         let mut out: Vec<RouteInfo> = Vec::new();
-        let exact = self.exact.iter().map(|(root, arms)| (*root, arms));
-        for (root, arms) in exact.chain(self.subtrees.iter().map(|(root, arms)| (*root, arms))) {
+        let exact = self.exact.values();
+        for arms in exact.chain(self.subtrees.iter().map(|(_, arms)| arms)) {
             for arm in arms {
-                let path = match arm.shape {
-                    Shape::Whole => root.to_owned(),
-                    Shape::Rest => format!("{root}{{}}"),
-                    Shape::Suffix(suffix) => format!("{root}{{}}{suffix}"),
-                    Shape::Prefix(prefix) => format!("{root}{prefix}{{}}"),
-                };
+                let path = arm.route.path();
                 out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability, answered_by: arm.answered_by });
             }
         }
@@ -291,7 +291,8 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
     match arms.iter().find(|arm| arm.shape == shape && arm.methods.takes(method)) {
         Some(arm) => {
             let id = id.start + offset..id.end + offset;
-            Found::Handler { handler: arm.handler, id, capability: arm.capability, answered_by: arm.answered_by }
+            let route = arm.route;
+            Found::Handler { handler: arm.handler, id, capability: arm.capability, answered_by: arm.answered_by, route }
         }
         None => Found::WrongMethod,
     }

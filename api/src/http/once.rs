@@ -112,6 +112,7 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         peer: call.peer,
         upgrade: call.upgrade.clone(),
         forward_key: None,
+        rate: call.rate,
         past,
     }
 }

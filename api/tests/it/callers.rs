@@ -214,6 +214,22 @@ async fn requests_are_counted_by_what_they_ask_and_who_asks() {
     }
     let own = format!("job.list token:{}", id(1));
     assert_eq!(server.served(), [&*own, "node.read token:anonymous", "system.write unauthenticated", "job.list "]);
+    assert_eq!(server.answered(), ["GET /v1/jobs", "GET /v1/node/{}", "PUT /v1/system/gc", "GET /v1/jobs", "GET /v1/metrics"]);
+}
+
+#[tokio::test]
+async fn calls_that_hide_behind_other_nouns_count_as_the_reference_counts_them() {
+    let server = Memory::new();
+    for asked in [
+        "PUT /v1/job/web/periodic/force",
+        "GET /v1/job/web/submission?version=0",
+        "PUT /v1/job/web/plan {}",
+        "GET /v1/volumes/external?plugin_id=none",
+        "GET /v1/acl/tokens",
+    ] {
+        ask(&server, "", asked).await;
+    }
+    assert_eq!(server.served(), ["periodic.write ", "job_submission.read ", "job.write ", "csi_volume.list ", "acl.list "]);
 }
 
 #[tokio::test]

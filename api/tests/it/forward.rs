@@ -108,6 +108,18 @@ async fn play(story: &str) -> String {
     out
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_passed_on_counts_once_and_where_it_is_answered() {
+    let three = Three::new();
+    for line in ["GET /v1/jobs", "PUT /v1/namespace {\"Name\":\"dev\"}", "GET /v1/namespace/dev?stale", "GET /v1/status/leader"] {
+        Api::new(Arc::clone(three.named("b"))).answer(request(line)).await;
+    }
+    assert_eq!(three.named("a").served(), ["job.list ", "namespace.write "]);
+    assert_eq!(three.named("a").answered(), ["GET /v1/jobs", "PUT,POST /v1/namespace"]);
+    assert_eq!(three.named("b").served(), ["namespace.read ", "status.read "]);
+    assert_eq!(three.named("b").answered(), ["GET /v1/namespace/{}", "GET /v1/status/leader"]);
+}
+
 const CONFIG: &str = r#"{"SchedulerAlgorithm":"spread"}"#;
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::watch::Watches;
 use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, Past, PlannedJob, Proposal,
-    ProposeError, RestoreError, RestoreReport, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    ProposeError, RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
 use songline_model::{
@@ -154,6 +154,7 @@ pub struct Memory {
     events: Arc<EventHub>,
     last_actor: Mutex<Actor>,
     served: Mutex<Vec<String>>,
+    answered: Mutex<Vec<String>>,
     info: AgentInfo,
     sso: Sso,
     clock: AtomicU64,
@@ -193,6 +194,8 @@ impl Memory {
             job_max_source_bytes: 1_000_000,
             acl,
             rpc_rate_labels: true,
+            dispatched_metrics: true,
+            prometheus_metrics: true,
             job_max_priority: 100,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
@@ -209,6 +212,7 @@ impl Memory {
             events,
             last_actor: Mutex::default(),
             served: Mutex::default(),
+            answered: Mutex::default(),
             info,
             sso: Sso::new(fetch),
             clock: AtomicU64::new(1_700_000_000_000_000_000),
@@ -249,6 +253,7 @@ impl Memory {
             events,
             last_actor: Mutex::default(),
             served: Mutex::default(),
+            answered: Mutex::default(),
             info: self.info.clone(),
             sso: Sso::new(Arc::new(Nobody)),
             clock: AtomicU64::new(self.clock.load(Ordering::Relaxed)),
@@ -281,6 +286,11 @@ impl Memory {
     /// What was counted: endpoint, operation and identity of each request.
     pub fn served(&self) -> Vec<String> {
         self.served.lock().clone()
+    }
+
+    /// The routes that were answered here, in order.
+    pub fn answered(&self) -> Vec<String> {
+        self.answered.lock().clone()
     }
 
     /// Who proposed the last command.
@@ -433,14 +443,17 @@ impl Server for Memory {
     fn agent_self(&self) -> AgentSelf {
         AgentSelf::default()
     }
-    fn metrics(&self) -> serde_json::Value {
-        serde_json::json!({"Timestamp": "", "Gauges": [], "Points": [], "Counters": [], "Samples": []})
+    fn metrics(&self) -> String {
+        r#"{"Timestamp":"","Gauges":[],"Points":[],"Counters":[],"Samples":[]}"#.to_owned()
     }
     fn metrics_prometheus(&self) -> String {
         String::new()
     }
     fn count_served(&self, served: Served) {
         self.served.lock().push(format!("{}.{} {}", served.endpoint, served.op, served.identity.unwrap_or_default()));
+    }
+    fn measure_answer(&self, route: Route, _took: Duration) {
+        self.answered.lock().push(format!("{} {}", route.methods, route.path()));
     }
     fn health(&self) -> Health {
         Health { client: None, server: Some(Wellness { ok: true, message: "ok".to_owned() }) }

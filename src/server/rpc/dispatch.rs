@@ -56,7 +56,7 @@ impl NodeRpc {
         self.remember_poller(method, &body, meta, caller);
         let answer = match passed_on {
             Some(answer) => answer,
-            None => self.here(method, &body, meta, caller).await?,
+            None => self.served(method, &meta.auth_token, caller, Box::pin(self.here(method, &body, meta, caller))).await?,
         };
         self.remember(method, &body, meta, caller);
         Ok(answer)
@@ -235,6 +235,9 @@ impl NodeRpc {
         let request: ForNode = from_slice(&body).map_err(|error| RpcError::remote(error.on_wire(0)))?;
         let right = STREAMS.iter().find(|(name, _)| *name == method).map_or(Right::Server, |(_, right)| *right);
         let by_server = request.forwarded && caller.is_server;
+        if !by_server {
+            self.count_stream(method, &request.auth_token, caller).await;
+        }
         self.check_region(&request.region)?;
         let node = self.node_for(&request, right, by_server)?;
         match self.core.path_to(node, !by_server).await? {
@@ -295,7 +298,7 @@ impl Dispatch for NodeRpc {
 
     async fn stream(&self, method: &str, channel: Channel, caller: &Caller) {
         if method == EventStream::METHOD {
-            return self.events(channel).await;
+            return self.events(channel, caller).await;
         }
         let mut channel = Some(channel);
         if let Err(error) = self.bridge(method, &mut channel, caller).await

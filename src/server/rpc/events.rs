@@ -5,11 +5,12 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use bytes::BytesMut;
 use futures_util::StreamExt;
+use songline_api::Counted;
 use songline_model::{Blob, DEFAULT_NAMESPACE};
 use songline_rpc::RpcError;
-use songline_rpc::message::{EventJson, EventStream, EventStreamWrapper, StreamError};
+use songline_rpc::message::{EventJson, EventStream, EventStreamWrapper, StreamCall as _, StreamError};
 use songline_rpc::msgpack::{from_slice, to_vec};
-use songline_rpc::net::Channel;
+use songline_rpc::net::{Caller, Channel};
 
 use super::dispatch::NodeRpc;
 use super::reads::escape;
@@ -19,21 +20,22 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 impl NodeRpc {
     /// Answers a stream of events, until either side ends it.
-    pub(super) async fn events(&self, mut channel: Channel) {
-        if let Err(error) = self.event_frames(&mut channel).await {
+    pub(super) async fn events(&self, mut channel: Channel, caller: &Caller) {
+        if let Err(error) = self.event_frames(&mut channel, caller).await {
             let message = EventStreamWrapper { error: Some(StreamError::from(&error)), event: None };
             // Whoever has gone need not know.
             let _ = say(&mut channel, &message).await;
         }
     }
 
-    async fn event_frames(&self, channel: &mut Channel) -> Result<(), RpcError> {
+    async fn event_frames(&self, channel: &mut Channel, caller: &Caller) -> Result<(), RpcError> {
         let lost = |error: std::io::Error| RpcError::Lost(error.to_string());
         let request = channel.next().await.map_err(lost)?.ok_or_else(|| RpcError::Lost("nothing was asked".into()))?;
         let ask: EventStream = from_slice(&request).map_err(|error| RpcError::remote(error.on_wire(0)))?;
         self.check_region(&ask.region)?;
+        self.count_stream(EventStream::METHOD, &ask.auth_token, caller).await;
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
-        let request = Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal());
+        let request = Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal()).extension(Counted);
         let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;
         let status = response.status();
         if status != StatusCode::OK {

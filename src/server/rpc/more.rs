@@ -8,6 +8,7 @@ use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
+use songline_api::Counted;
 use songline_api::caller::Identity;
 use songline_commands::{Actor, Cause, Kind, UpdateNodeDrain};
 use songline_lang::acl::{Access, NamespaceCapability};
@@ -218,7 +219,7 @@ impl NodeRpc {
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
         let body = serde_json::to_vec(body).map_err(|error| failed(&error))?;
         let uri = format!("{path}?namespace={}{query}", escape(namespace(meta)));
-        let request = Request::builder().method(method).uri(uri).header("x-nomad-token", meta.auth_token.reveal());
+        let request = Request::builder().method(method).uri(uri).header("x-nomad-token", meta.auth_token.reveal()).extension(Counted);
         let response = self.api.answer(request.body(Body::from(body)).map_err(|error| failed(&error))?).await;
         let status = response.status();
         let body = to_bytes(response.into_body(), ANSWER_BYTES_MAX).await.map_err(|error| failed(&error))?;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_api::caller::Identity;
-use songline_api::{Member, Server as _};
+use songline_api::{Counted, Member, Server as _};
 use songline_lang::acl::Access;
 use songline_model::{AclPolicy, Blob, Node, Time};
 use songline_rpc::RpcError;
@@ -253,7 +253,8 @@ impl NodeRpc {
             put("stale", "true");
         }
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
-        let request = Request::builder().uri(uri.trim_end_matches('&')).header("x-nomad-token", meta.auth_token.reveal());
+        let request =
+            Request::builder().uri(uri.trim_end_matches('&')).header("x-nomad-token", meta.auth_token.reveal()).extension(Counted);
         let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;
         let (parts, body) = response.into_parts();
         let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();

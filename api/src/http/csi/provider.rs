@@ -10,10 +10,15 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::namespaces::multi_error;
 use crate::http::params::quote;
-use crate::server::Server;
+use crate::http::rates::RateOp;
+use crate::server::{Served, Server};
 use crate::wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 
-fn controllers_not_built() -> ApiError {
+/// Where a controller would be called. The call counts, as one that fails does; it is made in nobody's name.
+fn call_controller<S: Server>(call: &Call<S>, op: RateOp) -> ApiError {
+    let info = call.server.info();
+    let identity = (info.rpc_rate_labels && info.acl.enabled).then(|| "token:anonymous".to_owned());
+    call.server.count_served(Served { endpoint: "client_csi", op, identity });
     ApiError::not_built("calls of CSI controllers")
 }
 
@@ -30,7 +35,7 @@ pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, Api
             return Err(ApiError::internal("plugin does not support creating volumes"));
         }
     }
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::Write))
 }
 
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -45,20 +50,20 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     if !view.csi_plugin(&volume.plugin_id).is_some_and(|plugin| plugin.controller_required) {
         return Err(ApiError::internal(format!("plugin {} for volume {} not found", quote(&volume.plugin_id), quote(&id))));
     }
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::Write))
 }
 
 pub(super) async fn list_external<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     check(&call.server.view(), &call.query().text("plugin_id"), |can| can.supports_list_volumes, "unimplemented for this plugin")?;
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::List))
 }
 
 pub(super) async fn list_snapshots<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     let plugin = call.query().text("plugin_id");
     check(&call.server.view(), &plugin, |can| can.supports_list_snapshots, "plugin does not support listing snapshots")?;
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::List))
 }
 
 pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -66,7 +71,7 @@ pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response
     let plugin = call.query().text("plugin_id");
     check(&call.server.view(), &plugin, |can| can.supports_create_delete_snapshot, "plugin does not support snapshot")
         .map_err(|error| ApiError::internal(multi_error(&[error.text.into_owned()])))?;
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::Write))
 }
 
 pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -95,7 +100,7 @@ pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Res
     if request.snapshots.is_empty() {
         return call.written(0, &CsiSnapshotCreateResponse::default());
     }
-    Err(controllers_not_built())
+    Err(call_controller(&call, RateOp::Write))
 }
 
 /// Refuses a plugin that is not there, or that has no healthy controller which can do this.

@@ -1,0 +1,89 @@
+//! What is told at a scrape, before it has a form: families of series. The forms are in `prometheus` and `json`.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use super::series::Measurement;
+
+/// All series of one name.
+pub(crate) struct Family {
+    /// The reference's name, with dots.
+    pub name: Cow<'static, str>,
+    /// One sentence.
+    pub help: Cow<'static, str>,
+    pub rows: Rows,
+}
+
+/// The series of a family, each with its labels. No two have the same.
+pub(crate) enum Rows {
+    /// Values of now.
+    Gauges(Vec<(Arc<Labels>, f64)>),
+    /// Sums of what came.
+    Counters(Vec<(Arc<Labels>, Measurement)>),
+    /// Distributions of values.
+    Summaries(Vec<(Arc<Labels>, Measurement)>),
+}
+
+/// The labels of a series in both forms: they are made once, and written at every scrape.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Labels {
+    /// `a="x",b="y"`
+    pub text: Box<str>,
+    /// `{"a":"x","b":"y"}`
+    pub json: Box<str>,
+}
+
+static NONE: LazyLock<Arc<Labels>> = LazyLock::new(|| Arc::new(Labels { text: "".into(), json: "{}".into() }));
+
+impl Labels {
+    /// No label.
+    pub fn none() -> Arc<Self> {
+        Arc::clone(&NONE)
+    }
+
+    /// These labels. Names are ours and need no escapes; values may be anything.
+    pub fn new(pairs: &[(&str, &str)]) -> Arc<Self> {
+        let (mut text, mut json) = (String::new(), String::from("{"));
+        for (nth, (name, value)) in pairs.iter().enumerate() {
+            let comma = if nth > 0 { "," } else { "" };
+            // Writing to a String does not fail.
+            let _ = write!(text, "{comma}{name}=\"");
+            escape_label(value, &mut text);
+            text.push('"');
+            let _ = write!(json, "{comma}\"{name}\":{}", serde_json::Value::from(*value));
+        }
+        json.push('}');
+        Arc::new(Self { text: text.into(), json: json.into() })
+    }
+}
+
+/// Three characters are written otherwise in Prometheus' label values.
+fn escape_label(value: &str, out: &mut String) {
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+impl Family {
+    /// A family of gauges.
+    pub fn gauges(name: &'static str, help: &'static str, rows: Vec<(Arc<Labels>, f64)>) -> Self {
+        Self { name: name.into(), help: help.into(), rows: Rows::Gauges(rows) }
+    }
+
+    /// A gauge without labels.
+    pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
+        Self::gauges(name, help, vec![(Labels::none(), value)])
+    }
+
+    /// Gauges told apart by one label.
+    pub fn by<'a>(name: &'static str, help: &'static str, label: &str, rows: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+        let rows = rows.into_iter().map(|(value, count)| (Labels::new(&[(label, value)]), count as f64)).collect();
+        Self::gauges(name, help, rows)
+    }
+}

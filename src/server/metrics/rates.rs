@@ -1,0 +1,88 @@
+//! How often each endpoint was asked, by whom.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use songline_api::{RateOp, Served};
+
+use super::family::{Family, Labels, Rows};
+use super::series::{Counter, Shown};
+
+/// How many pairs of endpoint and caller are told apart. Callers beyond that count without their names.
+const CALLERS_MAX: usize = 4096;
+
+/// Counters of all endpoints. A request takes a read lock of its own endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    endpoints: RwLock<BTreeMap<(&'static str, RateOp), Arc<Endpoint>>>,
+    callers: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Endpoint {
+    unnamed: Counter,
+    by_caller: RwLock<BTreeMap<String, (Arc<Labels>, Counter)>>,
+}
+
+impl Rates {
+    /// Counts a request.
+    pub fn count(&self, served: Served) {
+        let endpoint = self.endpoint(served.endpoint, served.op);
+        let Some(identity) = served.identity else { return endpoint.unnamed.add_one() };
+        if let Some((_, counter)) = read(&endpoint.by_caller).get(&identity) {
+            return counter.add_one();
+        }
+        if self.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX {
+            self.callers.fetch_sub(1, Ordering::Relaxed);
+            return endpoint.unnamed.add_one();
+        }
+        let mut callers = endpoint.by_caller.write().unwrap_or_else(PoisonError::into_inner);
+        let before = callers.len();
+        let labels = Labels::new(&[("identity", &identity)]);
+        let (_, counter) = callers.entry(identity).or_insert_with(|| (labels, Counter::default()));
+        counter.add_one();
+        if callers.len() == before {
+            // Another request of the same caller was first.
+            self.callers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn endpoint(&self, name: &'static str, op: RateOp) -> Arc<Endpoint> {
+        if let Some(endpoint) = read(&self.endpoints).get(&(name, op)) {
+            return Arc::clone(endpoint);
+        }
+        let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(endpoints.entry((name, op)).or_default())
+    }
+
+    /// Ends the interval.
+    pub fn rotate(&self) {
+        for endpoint in read(&self.endpoints).values() {
+            endpoint.unnamed.rotate();
+            read(&endpoint.by_caller).values().for_each(|(_, counter)| counter.rotate());
+        }
+    }
+
+    /// One family an endpoint and operation.
+    pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
+        let endpoints: Vec<_> = read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
+        for ((name, op), endpoint) in endpoints {
+            let unnamed = endpoint.unnamed.read(shown);
+            let mut rows = Vec::new();
+            if unnamed.count > 0 {
+                rows.push((Labels::none(), unnamed));
+            }
+            rows.extend(read(&endpoint.by_caller).values().map(|(labels, counter)| (Arc::clone(labels), counter.read(shown))));
+            out.push(Family {
+                name: format!("nomad.nomad.rpc.{name}.{op}").into(),
+                help: format!("Calls of `{name}` that {op}, whatever came of them.").into(),
+                rows: Rows::Counters(rows),
+            });
+        }
+    }
+}
+
+fn read<T>(shared: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    shared.read().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,162 @@
+//! Timers whose names come with what is measured: calls of the reference, routes of HTTP, messages of the log.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use songline_api::Route;
+use songline_commands::Kind;
+
+use super::family::{Family, Labels, Rows};
+use super::series::{Shown, Timer};
+
+/// The timers, made when they are first used.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    calls: RwLock<BTreeMap<&'static str, Arc<Timer>>>,
+    /// By the two parts of a path, and methods.
+    routes: RwLock<BTreeMap<[&'static str; 3], Arc<(Arc<Labels>, Timer)>>>,
+    messages: BTreeMap<Kind, Timer>,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        let messages = Kind::ALL.iter().map(|kind| (*kind, Timer::default())).collect();
+        Self { calls: RwLock::default(), routes: RwLock::default(), messages }
+    }
+}
+
+impl Timers {
+    /// A call of the reference, by the name of its timer behind `nomad.nomad.`.
+    pub fn call(&self, name: &'static str, took: Duration) {
+        if let Some(timer) = read(&self.calls).get(name) {
+            return timer.record(took);
+        }
+        let mut calls = self.calls.write().unwrap_or_else(PoisonError::into_inner);
+        calls.entry(name).or_default().record(took);
+    }
+
+    /// The answer to a request of HTTP.
+    pub fn route(&self, route: Route, took: Duration) {
+        let key = [route.root, route.tail, route.methods];
+        let known = read(&self.routes).get(&key).map(Arc::clone);
+        let timer = known.unwrap_or_else(|| {
+            let labels = Labels::new(&[("route", &route.path()), ("methods", route.methods)]);
+            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(routes.entry(key).or_insert_with(|| Arc::new((labels, Timer::default()))))
+        });
+        timer.1.record(took);
+    }
+
+    /// An entry of the log.
+    pub fn message(&self, kind: Kind, took: Duration) {
+        if let Some(timer) = self.messages.get(&kind) {
+            timer.record(took);
+        }
+    }
+
+    /// Ends the interval.
+    pub fn rotate(&self) {
+        read(&self.calls).values().for_each(|timer| timer.rotate());
+        read(&self.routes).values().for_each(|timer| timer.1.rotate());
+        self.messages.values().for_each(Timer::rotate);
+    }
+
+    /// A family a call and a message, and one of all routes.
+    pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
+        for (name, timer) in read(&self.calls).iter() {
+            out.push(Family {
+                name: format!("nomad.nomad.{name}").into(),
+                help: format!("Time of a call `{name}`, in milliseconds; of one that waits, with its wait.").into(),
+                rows: Rows::Summaries(vec![(Labels::none(), timer.read(shown))]),
+            });
+        }
+        let routes = read(&self.routes).values().map(|timer| (Arc::clone(&timer.0), timer.1.read(shown))).collect();
+        out.push(Family {
+            name: "songline.http.request".into(),
+            help: "Time until the answer to a request of HTTP that this server answered, in milliseconds.".into(),
+            rows: Rows::Summaries(routes),
+        });
+        for (kind, timer) in &self.messages {
+            let told = timer.read(shown);
+            if told.count > 0 {
+                out.push(Family {
+                    name: format!("nomad.nomad.fsm.{}", message_name(*kind)).into(),
+                    help: format!("Time of applying an entry `{}`, in milliseconds.", kind.name()).into(),
+                    rows: Rows::Summaries(vec![(Labels::none(), told)]),
+                });
+            }
+        }
+    }
+}
+
+fn read<T>(shared: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    shared.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The reference's name of a message where it measures it; in its manner for the rest.
+fn message_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NodeRegister => "register_node",
+        Kind::NodeDeregister => "deregister_node",
+        Kind::NodeUpdateStatus => "node_status_update",
+        Kind::NodeUpdateDrain => "node_drain_update",
+        Kind::JobRegister => "register_job",
+        Kind::JobDeregister => "deregister_job",
+        Kind::EvalUpdate => "update_eval",
+        Kind::EvalReap => "delete_eval",
+        Kind::AllocClientUpdate => "alloc_client_update",
+        Kind::ReconcileJobSummaries => "reconcile_summaries",
+        Kind::ApplyPlanResults => "apply_plan_results",
+        Kind::DeploymentStatusUpdate => "apply_deployment_status_update",
+        Kind::DeploymentPromote => "apply_deployment_promotion",
+        Kind::DeploymentAllocHealth => "apply_deployment_alloc_health",
+        Kind::DeploymentDelete => "apply_deployment_delete",
+        Kind::JobStability => "apply_job_stability",
+        Kind::AclPolicyUpsert => "apply_acl_policy_upsert",
+        Kind::AclPolicyDelete => "apply_acl_policy_delete",
+        Kind::AclTokenUpsert => "apply_acl_token_upsert",
+        Kind::AclTokenDelete => "apply_acl_token_delete",
+        Kind::AclTokenBootstrap => "apply_acl_token_bootstrap",
+        Kind::Autopilot => "autopilot",
+        Kind::UpsertNodeEvents => "upsert_node_events",
+        Kind::JobBatchDeregister => "batch_deregister_job",
+        Kind::AllocUpdateDesiredTransition => "alloc_update_desired_transition",
+        Kind::NodeUpdateEligibility => "node_eligibility_update",
+        Kind::BatchNodeUpdateDrain => "batch_node_drain_update",
+        Kind::SchedulerConfig => "apply_scheduler_config",
+        Kind::NodeBatchDeregister => "batch_deregister_node",
+        Kind::ClusterMetadata => "cluster_meta",
+        Kind::OneTimeTokenUpsert => "apply_one_time_token_upsert",
+        Kind::OneTimeTokenDelete => "apply_one_time_token_delete",
+        Kind::OneTimeTokenExpire => "apply_one_time_token_expire",
+        Kind::AclRolesUpsert => "apply_acl_role_upsert",
+        Kind::AclRolesDelete => "apply_acl_role_delete_by_id",
+        Kind::AclAuthMethodsUpsert => "apply_acl_auth_method_upsert",
+        Kind::AclAuthMethodsDelete => "apply_acl_auth_method_delete",
+        Kind::AclBindingRulesUpsert => "apply_acl_binding_rule_upsert",
+        Kind::AclBindingRulesDelete => "apply_acl_binding_rule_delete",
+        Kind::CSIVolumeRegister => "apply_csi_volume_register",
+        Kind::CSIVolumeDeregister => "apply_csi_volume_deregister",
+        Kind::CSIVolumeClaim => "apply_csi_volume_claim",
+        Kind::CSIVolumeClaimBatch => "apply_csi_volume_batch_claim",
+        Kind::CSIPluginDelete => "apply_csi_plugin_delete",
+        Kind::VarApplyState => "var_apply_state",
+        Kind::RootKeyMetaUpsert => "root_key_meta_upsert",
+        Kind::RootKeyMetaDelete => "root_key_meta_delete",
+        Kind::ScalingEventRegister => "upsert_scaling_event",
+        Kind::ServiceRegistrationUpsert => "apply_service_registration_upsert",
+        Kind::ServiceRegistrationDeleteById => "apply_service_registration_delete_id",
+        Kind::ServiceRegistrationDeleteByNodeId => "apply_service_registration_delete_node_id",
+        Kind::NodePoolUpsert => "apply_node_pool_upsert",
+        Kind::NodePoolDelete => "apply_node_pool_delete",
+        Kind::NamespaceUpsert => "apply_namespace_upsert",
+        Kind::NamespaceDelete => "apply_namespace_delete",
+        Kind::Restore => "restore",
+        Kind::Digest => "digest",
+        Kind::WorkContinue => "work_continue",
+        Kind::AnswerKeep => "answer_keep",
+        Kind::EvalDelete => "eval_delete",
+        Kind::WorkStop => "work_stop",
+    }
+}

@@ -1,0 +1,171 @@
+//! What `/v1/metrics` tells of a running agent: valid text, the reference's JSON form, and numbers that are those of what was done.
+//! Not here: how intervals and gauges are kept, which is told beside them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Setup};
+use crate::exposition::Exposition;
+use crate::http::Request;
+use crate::story::{Story, WITHIN};
+
+/// How often metrics are looked at while something is waited for.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn scrape(story: &Story) -> Result<Exposition> {
+    let answer = story.call(&Request::new("GET", "/v1/metrics?format=prometheus"))?;
+    Exposition::read(&answer.text())
+}
+
+/// Waits until the JSON form is good.
+fn wait_for_json(story: &Story, what: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
+    let deadline = Instant::now() + WITHIN;
+    while Instant::now() < deadline {
+        let told = story.get("/v1/metrics")?;
+        if good(&told) {
+            return Ok(told);
+        }
+        thread::sleep(LOOK);
+    }
+    bail!("metrics never told {what}")
+}
+
+fn row<'v>(told: &'v Value, list: &str, name: &str) -> Option<&'v Value> {
+    told[list].as_array()?.iter().find(|row| row["Name"] == name)
+}
+
+/// The families in the tables of the page; `<..>` there stands for any words.
+fn documented() -> Result<Regex> {
+    let page = include_str!("../../docs/metrics.md");
+    let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let part = Regex::new("<[^>]*>")?;
+    let patterns: Vec<_> = names.map(|name| part.replace_all(&name.replace('.', "_"), ".+").into_owned()).collect();
+    Ok(Regex::new(&format!("^(?:{})$", patterns.join("|")))?)
+}
+
+fn sleeper(id: &str) -> Value {
+    json!({"Job": {
+        "ID": id, "Type": "service", "Datacenters": ["*"],
+        "TaskGroups": [{"Name": "g", "Count": 2, "Tasks": [{
+            "Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/sleep", "args": ["1000"]},
+            "Resources": {"CPU": 20, "MemoryMB": 20},
+        }]}],
+    }})
+}
+
+#[test]
+fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
+    let story = Story::begin()?;
+    story.put("/v1/jobs", &sleeper("sleeper"))?;
+    story.wait_for_running("sleeper", 2, 0)?;
+    let told = scrape(&story)?;
+    for name in "nomad_nomad_broker_total_ready nomad_nomad_broker_total_unacked nomad_nomad_broker_total_pending
+        nomad_nomad_broker_total_waiting nomad_nomad_broker_service_ready nomad_nomad_broker_service_unacked
+        nomad_nomad_broker_process_time nomad_nomad_blocked_evals_total_blocked nomad_nomad_blocked_evals_total_escaped
+        nomad_nomad_plan_queue_depth nomad_nomad_plan_apply nomad_nomad_plan_evaluate nomad_nomad_plan_submit
+        nomad_nomad_plan_wait_for_index nomad_nomad_plan_node_rejected nomad_nomad_worker_dequeue_eval
+        nomad_nomad_worker_invoke_scheduler_service nomad_nomad_worker_submit_plan nomad_nomad_worker_wait_for_index
+        nomad_nomad_worker_update_eval nomad_nomad_worker_send_ack nomad_nomad_heartbeat_active nomad_nomad_job_summary_queued
+        nomad_nomad_job_summary_complete nomad_nomad_job_summary_failed nomad_nomad_job_summary_running
+        nomad_nomad_job_summary_starting nomad_nomad_job_summary_lost nomad_nomad_job_summary_unknown nomad_nomad_job_status_pending
+        nomad_nomad_job_status_running nomad_nomad_job_status_dead nomad_client_allocations_pending
+        nomad_client_allocations_running nomad_client_allocations_terminal nomad_raft_apply nomad_raft_commitTime
+        nomad_raft_fsm_apply nomad_raft_appliedIndex nomad_raft_lastIndex nomad_raft_peers nomad_raft_leader_lastContact
+        nomad_nomad_fsm_apply_plan_results nomad_nomad_fsm_register_job nomad_nomad_fsm_register_node nomad_nomad_fsm_update_eval
+        nomad_nomad_leader_barrier nomad_nomad_autopilot_healthy nomad_nomad_autopilot_failure_tolerance nomad_state_snapshotIndex
+        nomad_nomad_rpc_request nomad_nomad_rpc_query nomad_nomad_rpc_request_error nomad_nomad_rpc_accept_conn
+        nomad_nomad_rpc_job_write nomad_nomad_rpc_node_write nomad_nomad_rpc_plan_write nomad_nomad_client_register
+        nomad_nomad_client_update_alloc nomad_nomad_client_get_client_allocs nomad_nomad_job_register nomad_nomad_eval_ack
+        nomad_nomad_eval_dequeue songline_events_subscribers songline_events_frames songline_http_request songline_leader
+        songline_state_rows process_resident_memory_bytes process_cpu_seconds_total process_open_fds process_max_fds"
+        .split_whitespace()
+    {
+        ensure!(told.families.contains_key(name), "{name} is not told");
+    }
+    let value = |name: &str, labels: &[(&str, &str)]| told.value(name, labels).with_context(|| format!("{name} {labels:?}"));
+    let group = [("job", "sleeper"), ("task_group", "g"), ("namespace", "default")];
+    assert_eq!(value("nomad_nomad_job_summary_running", &group)?, 2.0);
+    assert_eq!(value("nomad_nomad_job_summary_queued", &group)?, 0.0);
+    assert_eq!(value("nomad_nomad_job_status_running", &[])?, 1.0);
+    assert_eq!(value("songline_state_rows", &[("table", "allocs")])?, 2.0);
+    assert_eq!(value("songline_leader", &[])?, 1.0);
+    assert_eq!(value("nomad_nomad_heartbeat_active", &[])?, 1.0);
+    assert_eq!(value("nomad_nomad_job_register_count", &[])?, 1.0);
+    assert_eq!(value("nomad_nomad_rpc_job_write", &[])?, 1.0);
+    assert_eq!(value("nomad_nomad_fsm_register_job_count", &[])?, 1.0);
+    assert_eq!(value("songline_http_request_count", &[("route", "/v1/jobs"), ("methods", "PUT,POST")])?, 1.0);
+    let documented = documented()?;
+    let undocumented: Vec<_> = told.families.keys().filter(|name| !documented.is_match(name)).collect();
+    ensure!(undocumented.is_empty(), "docs/metrics.md does not have {undocumented:?}");
+    let running: f64 = told.samples.iter().filter(|((name, _), _)| name == "nomad_client_allocations_running").map(|(_, n)| n).sum();
+    assert_eq!(running, 2.0);
+    Ok(())
+}
+
+#[test]
+fn json_tells_the_last_interval_and_forgets_it() -> Result<()> {
+    let story = Story::begin()?;
+    for _ in 0..7 {
+        story.get("/v1/jobs")?;
+    }
+    let told = wait_for_json(&story, "the requests", |told| row(told, "Counters", "nomad.nomad.rpc.job.list").is_some())?;
+    let counter = row(&told, "Counters", "nomad.nomad.rpc.job.list").context("it is there")?;
+    ensure!(counter["Count"] == 7 && counter["Sum"] == 7.0, "{counter}");
+    ensure!(counter["Rate"].as_f64().context("a number")? > 0.0, "{counter}");
+    let sample = row(&told, "Samples", "nomad.nomad.job.list").context("its time is there")?;
+    let [min, mean, max] = ["Min", "Mean", "Max"].map(|field| sample[field].as_f64().unwrap_or_default());
+    ensure!(sample["Count"] == 7 && 0.0 < min && min <= mean && mean <= max, "{sample}");
+    wait_for_json(&story, "an interval without such requests", |told| {
+        told["Timestamp"].as_str().is_some_and(|at| at.ends_with("0 +0000 UTC"))
+            && row(told, "Counters", "nomad.nomad.rpc.job.list").is_none()
+    })?;
+    let total = scrape(&story)?.value("nomad_nomad_rpc_job_list", &[]);
+    assert_eq!(total, Some(7.0), "totals are since the start");
+    Ok(())
+}
+
+#[test]
+fn callers_are_told_apart_unless_the_configuration_says_no() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let start = |name: &str, telemetry: Value| -> Result<(Story, String)> {
+        let content = json!({
+            "data_dir": dir.path().join(name),
+            "bind_addr": "127.0.0.1",
+            "ports": {"http": 0, "rpc": 0, "serf": 0},
+            "server": {"enabled": true, "bootstrap_expect": 1},
+            "acl": {"enabled": true},
+            "telemetry": telemetry,
+        });
+        let story = Story { agent: Agent::start_as(&content)? };
+        let token = story.put("/v1/acl/bootstrap", &Value::Null)?;
+        let secret = token["SecretID"].as_str().context("a secret")?;
+        story.call(&Request::new("GET", "/v1/jobs").header("X-Nomad-Token", secret))?;
+        story.ask(&Request::new("GET", "/v1/jobs"))?;
+        Ok((story, format!("token:{}", token["AccessorID"].as_str().context("an accessor")?)))
+    };
+    let (story, management) = start("labelled", json!({"prometheus_metrics": true}))?;
+    let told = scrape(&story)?;
+    assert_eq!(told.value("nomad_nomad_rpc_job_list", &[("identity", &management)]), Some(1.0));
+    assert_eq!(told.value("nomad_nomad_rpc_job_list", &[("identity", "token:anonymous")]), Some(1.0));
+    assert_eq!(told.value("nomad_nomad_rpc_job_list", &[]), None);
+    let (story, _) = start("plain", json!({"prometheus_metrics": true, "disable_rpc_rate_metrics_labels": true}))?;
+    let told = scrape(&story)?;
+    assert_eq!(told.value("nomad_nomad_rpc_job_list", &[]), Some(2.0));
+    ensure!(told.samples.keys().all(|(_, labels)| !labels.contains_key("identity")), "somebody is named");
+    Ok(())
+}
+
+#[test]
+fn prometheus_asks_in_vain_where_it_is_not_enabled() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let agent = Agent::start(&Setup { data_dir: Some(dir.path().to_owned()), ..Setup::dev() })?;
+    let story = Story { agent };
+    let answer = story.ask(&Request::new("GET", "/v1/metrics?format=prometheus"))?;
+    assert_eq!((answer.head.status, &*answer.text()), (415, "Prometheus is not enabled"));
+    assert_eq!(story.get("/v1/metrics?format=json")?["Points"], json!([]));
+    Ok(())
+}
