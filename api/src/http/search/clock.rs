@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long one search may look, over all its contexts. About a million names are looked at in this time.
+/// How long one search may look, over all its contexts.
 const SEARCH_TIME: Duration = Duration::from_millis(100);
 /// How many rows are looked at between two looks at the clock.
 const ROWS_PER_LOOK: u32 = 256;
