@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use songline_api::AclSettings;
 use songline_client::ClientConfig;
+use songline_log::Retention;
 use songline_model::{Dur, SchedulerConfiguration, Str};
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
@@ -107,6 +108,8 @@ pub struct ServerConfig {
     pub log_retention_age: Dur,
     /// How many bytes of log segments are kept.
     pub log_retention_bytes: u64,
+    /// How many of the newest entries of the log are kept in any case. Not a key of configuration files: consensus needs that many.
+    pub log_retention_entries_min: u64,
     /// How the cluster schedules until somebody says otherwise.
     pub default_scheduler_config: SchedulerConfiguration,
     /// How many servers, this one counted, must have found each other before they elect the first leader of a new cluster; 0 joins a
@@ -152,6 +155,7 @@ impl Default for ServerConfig {
             job_tracked_versions: 6,
             log_retention_age: Dur::from_hours(7 * 24),
             log_retention_bytes: 8 << 30,
+            log_retention_entries_min: Retention::default().entries_min,
             default_scheduler_config: default_scheduler_config(),
             bootstrap_expect: 0,
             join: JoinConfig::default(),

@@ -335,6 +335,10 @@ impl CheckpointSource for Frozen {
 pub(crate) fn log_config(config: &ServerConfig, dir: PathBuf) -> songline_log::Config {
     let mut told = songline_log::Config::new(dir);
     told.past = PastBounds { checkpoints_max: PAST_CHECKPOINTS_MAX, bytes_max: PAST_CHECKPOINT_BYTES_MAX };
-    told.retention = Retention { age: config.log_retention_age.to_std(), bytes_max: config.log_retention_bytes, ..Retention::default() };
+    told.retention = Retention {
+        age: config.log_retention_age.to_std(),
+        bytes_max: config.log_retention_bytes,
+        entries_min: config.log_retention_entries_min,
+    };
     told
 }

@@ -90,7 +90,7 @@ enum Verdict {
     /// Nothing is written.
     Answered(PlanResult),
     /// This is, after which the state is `after`.
-    Accepted { result: PlanResult, command: Box<ApplyPlan>, cause: Option<Cause>, after: State },
+    Accepted { result: PlanResult, command: Box<ApplyPlan>, cause: Option<Cause>, after: Box<State> },
 }
 
 async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
@@ -121,7 +121,7 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
                     let _ = done.send(answer);
                     index
                 });
-                pipeline.outstanding = Some(Outstanding { term, writing, after });
+                pipeline.outstanding = Some(Outstanding { term, writing, after: *after });
             }
             // Whoever no longer waits has given the evaluation back.
             Ok(Verdict::Answered(result)) => drop(done.send(Ok(result))),
@@ -181,7 +181,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     // What is refused here, the log would refuse just the same.
     songline_projections::apply_optimistically(&mut after, &command, now).map_err(|refusal| refusal.to_string())?;
     let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
-    Ok(Verdict::Accepted { result, command: Box::new(command), cause, after })
+    Ok(Verdict::Accepted { result, command: Box::new(command), cause, after: Box::new(after) })
 }
 
 async fn view_at(core: &Core, index: u64) -> Result<Arc<State>, Failure> {

@@ -378,13 +378,11 @@ fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_cam
     ensure!(fleet.ask(&purge)?.text() == first.text());
     // A refused write stays refused, also when nothing is in its way any more.
     fleet.put("/v1/namespace", &json!({"Name": "busy"}))?;
-    let mut there = job("there", 1);
-    there["Job"]["Namespace"] = json!("busy");
-    fleet.put("/v1/jobs?namespace=busy", &there)?;
+    fleet.put("/v1/var/there?namespace=busy", &json!({"Items": {"a": "b"}}))?;
     let refused = Request::new("DELETE", "/v1/namespace/busy").header("Idempotency-Key", "k3");
     let first = fleet.ask(&refused)?;
     ensure!(first.head.status == 500, "{}", first.text());
-    fleet.ask(&Request::new("DELETE", "/v1/job/there?namespace=busy&purge=true"))?;
+    fleet.ask(&Request::new("DELETE", "/v1/var/there?namespace=busy"))?;
     let again = fleet.ask(&refused)?;
     ensure!((again.head.status, again.text()) == (500, first.text()), "{} {}", again.head.status, again.text());
     ensure!(fleet.ask(&Request::new("DELETE", "/v1/namespace/busy"))?.head.status == 200);

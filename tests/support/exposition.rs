@@ -89,7 +89,7 @@ impl Reader {
     fn sample(&mut self, line: &str) -> Result<()> {
         let family = self.current.clone().context("a sample without a family")?;
         let kind = self.read.families.get(&family).cloned().context("a sample before its type")?;
-        let name_end = line.find(|c| c == '{' || c == ' ').context("a sample has a name and a value")?;
+        let name_end = line.find(['{', ' ']).context("a sample has a name and a value")?;
         let (name, mut rest) = line.split_at(name_end);
         check_name(name, true)?;
         let mut labels = BTreeMap::new();

@@ -171,7 +171,7 @@ async fn everything() -> World {
         r#"PUT /v1/acl/token {"Name": "t", "Type": "client", "Policies": ["pol"]}"#,
         r#"PUT /v1/namespace {"Name": "dev"}"#,
         r#"PUT /v1/namespace {"Name": "busy"}"#,
-        r#"PUT /v1/jobs?namespace=busy {"Job": {"ID": "keeps", "Namespace": "busy", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
+        r#"PUT /v1/var/keeps?namespace=busy {"Items": {"a": "b"}}"#,
         r#"PUT /v1/jobs {"Job": {"ID": "alone", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
         r#"PUT /v1/node/pools {"Name": "gpu"}"#,
         &format!("PUT /v1/jobs {{\"Job\": {two}}}"),

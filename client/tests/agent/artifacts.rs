@@ -87,8 +87,8 @@ async fn fetch(stage: &Stage, members: &[Member<'_>]) -> (AllocId, String) {
     let source = format!("{}/a.tgz", serve(tar_gz(members), || {}));
     let id = stage.run(wants(source.clone(), "local/out", shell("true")));
     let ended = stage.until("its end", id, |update| update.client_status.is_terminal()).await;
-    let details = web(&ended).events.iter().flatten().filter_map(|event| event.details.as_ref()?.get("download_error"));
-    let refusal = details.last().map(|error| error.trim_start_matches("failed to download artifact ").to_owned());
+    let mut details = web(&ended).events.iter().flatten().filter_map(|event| event.details.as_ref()?.get("download_error"));
+    let refusal = details.next_back().map(|error| error.trim_start_matches("failed to download artifact ").to_owned());
     (id, refusal.map_or_else(|| "fetched".to_owned(), |refusal| refusal.replace(&source, "SOURCE")))
 }
 

@@ -119,7 +119,7 @@ async fn an_evaluation_that_was_delivered_too_often_is_acknowledged_when_its_row
 
     alone.core().hooks.lost_effects.store(0, Ordering::Relaxed);
     alone.until("it is acknowledged", |it| (it.core().queues().broker.stats().unacked == 0).then_some(())).await;
-    let statuses: Vec<_> = alone.evals("poison").iter().map(|eval| (eval.status, eval.triggered_by.clone())).collect();
+    let statuses: Vec<_> = alone.evals("poison").iter().map(|eval| (eval.status, eval.triggered_by)).collect();
     assert_eq!(statuses.len(), 2, "one follows it: {statuses:?}");
     assert!(statuses.contains(&(EvalStatus::Failed, EvalTrigger::JobRegister)), "{statuses:?}");
     assert!(statuses.contains(&(EvalStatus::Pending, EvalTrigger::FailedFollowUp)), "{statuses:?}");

@@ -12,8 +12,10 @@ use super::super::lock;
 use super::family::{Family, Labels};
 
 const ALLOC_STATUSES: usize = AllocClientStatus::ALL.len();
-/// What is told of the allocations of a group.
-const SUMMARY: [(&str, &str, fn(&TaskGroupSummary) -> i64); 7] = [
+/// Reads one count of a group's summary.
+type Count = fn(&TaskGroupSummary) -> i64;
+/// The metrics of a group's summary: name, help, count.
+const SUMMARY: [(&str, &str, Count); 7] = [
     ("nomad.nomad.job_summary.queued", "Allocations of a group that wait for a place.", |group| group.queued),
     ("nomad.nomad.job_summary.complete", "Allocations of a group that completed.", |group| group.complete),
     ("nomad.nomad.job_summary.failed", "Allocations of a group that failed.", |group| group.failed),

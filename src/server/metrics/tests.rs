@@ -1,3 +1,5 @@
+//! What a scrape tells of the tables and of what was measured, and what it costs.
+
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::collections::BTreeSet;

@@ -10,12 +10,16 @@ use songline_commands::Kind;
 use super::family::{Family, Labels, Rows};
 use super::series::{Shown, Timer};
 
+/// The two parts of a route's path, and its methods.
+type RouteKey = [&'static str; 3];
+/// A route's labels, made once, and its timer.
+type RouteTimer = Arc<(Arc<Labels>, Timer)>;
+
 /// The timers, made when they are first used.
 #[derive(Debug)]
 pub(crate) struct Timers {
     calls: RwLock<BTreeMap<&'static str, Arc<Timer>>>,
-    /// By the two parts of a path, and methods.
-    routes: RwLock<BTreeMap<[&'static str; 3], Arc<(Arc<Labels>, Timer)>>>,
+    routes: RwLock<BTreeMap<RouteKey, RouteTimer>>,
     messages: BTreeMap<Kind, Timer>,
 }
 

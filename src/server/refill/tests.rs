@@ -25,7 +25,9 @@ pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
 
 async fn start(dir: &Path) -> anyhow::Result<Agent> {
     let mut server = AgentConfig::dev().server;
-    server.get_or_insert_default().log_retention_bytes = 64 << 20;
+    let told = server.get_or_insert_default();
+    told.log_retention_bytes = 64 << 20;
+    told.log_retention_entries_min = 10;
     Agent::start(AgentConfig {
         data_dir: Some(dir.to_owned()),
         http_port: 0,

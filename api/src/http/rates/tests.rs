@@ -1,3 +1,5 @@
+//! Every route is counted under one name, or left out with a reason.
+
 use std::collections::BTreeSet;
 
 use super::table::MEASURED;
