@@ -236,3 +236,40 @@ fn shown(row: &Variable) -> Option<Held> {
     let value = u64::from_be_bytes(row.encrypted.data.0.as_slice().try_into().ok()?);
     Some(Held { value, version: row.meta.modify_index })
 }
+
+/// Follows the stream of whichever server runs, from where it is, and never from anywhere else unless entries are gone everywhere.
+pub async fn read_stream(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<Record>) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut cursor = 0;
+    record.streamed(number, cursor, None);
+    let mut host = rng.random_range(0..hosts.len());
+    loop {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(50..800))).await;
+        let Some(life) = hosts[host].life().filter(|_| rng.random_range(0..20) > 0) else {
+            host = rng.random_range(0..hosts.len());
+            continue;
+        };
+        let frames = {
+            let frames = super::machine::locked(&life.seen.frames);
+            let (after, frames) = &*frames;
+            if *after > cursor {
+                // It says that there is a gap: its state began with a checkpoint.
+                None
+            } else {
+                Some(frames.iter().filter(|frame| frame.index > cursor).take(50).cloned().collect::<Vec<_>>())
+            }
+        };
+        match frames {
+            Some(frames) => {
+                for frame in frames {
+                    cursor = frame.index;
+                    if cursor.is_multiple_of(100) && record.is_sabotaged(Sabotage::SkippedFrames) {
+                        continue;
+                    }
+                    record.streamed(number, cursor, Some(frame));
+                }
+            }
+            None => host = rng.random_range(0..hosts.len()),
+        }
+    }
+}
