@@ -30,6 +30,7 @@ use crate::task_api;
 const KILL_TRIES: u32 = 5;
 const KILL_RETRY: Duration = Duration::from_secs(5);
 const KILL_RETRY_MAX: Duration = Duration::from_secs(120);
+
 /// What all runners of an agent share.
 pub(crate) struct Shared {
     pub config: ClientConfig,
@@ -147,7 +148,8 @@ impl Runner {
             restored: matches!(begin, Begin::Restore { .. }),
         };
         let tracker = shell.shared.tracker.clone();
-        tracker.spawn(shell.run(begin, queue));
+        // Held from here on: whoever gives the runner up before its first step has told it to end, and that order must still be heard.
+        tracker.spawn(shell.run(begin, queue, orders.clone()));
         Arc::new(Self { orders, view, processes, dir })
     }
 
@@ -200,7 +202,7 @@ impl Runner {
 struct Shell {
     shared: Arc<Shared>,
     machine: AllocRunner,
-    /// Weak, so that the queue ends when the agent lets go of the runner.
+    /// Weak, for work that may outlive the runner: `Shell::run` keeps the queue open for as long as orders are carried out.
     back: mpsc::WeakUnboundedSender<Order>,
     dir: AllocDir,
     processes: Arc<Processes>,
@@ -216,10 +218,9 @@ struct Shell {
 }
 
 impl Shell {
-    async fn run(mut self, begin: Begin, mut queue: mpsc::UnboundedReceiver<Order>) {
+    /// Carries orders out until the allocation is destroyed or the agent ends. `_open` keeps the queue open until then.
+    async fn run(mut self, begin: Begin, mut queue: mpsc::UnboundedReceiver<Order>, _open: mpsc::UnboundedSender<Order>) {
         let cancel = self.shared.cancel.clone();
-        // The sender in `back` is weak: this one keeps the queue open until everything is over.
-        let Some(_open) = self.back.upgrade() else { return };
         let now = self.shared.clock.now();
         let effects = match begin {
             Begin::Start => self.machine.start(now),
@@ -581,3 +582,6 @@ impl View {
         self.update.client_status
     }
 }
+
+#[cfg(test)]
+mod tests;

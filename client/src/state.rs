@@ -225,16 +225,26 @@ fn write_all(db: &Database, rows: &Keyspace, queue: &mpsc::Receiver<Job>) {
 
 fn write(db: &Database, rows: &Keyspace, jobs: &[Job]) -> fjall::Result<()> {
     let sync = jobs.iter().any(|job| job.sync);
-    let mut batch = db.batch().durability(Some(if sync { PersistMode::SyncData } else { PersistMode::Buffer }));
+    // The last word on each key: a batch does not see its own rows, so that clearing would miss those before it.
+    let mut last: BTreeMap<Vec<u8>, Option<&[u8]>> = BTreeMap::new();
     for job in jobs {
         match &job.write {
-            Write::Put(pairs) => pairs.iter().for_each(|(key, value)| batch.insert(rows, key.as_bytes(), value.as_slice())),
+            Write::Put(pairs) => last.extend(pairs.iter().map(|(key, value)| (key.clone().into_bytes(), Some(value.as_slice())))),
             Write::End => {}
             Write::Clear(prefix) => {
-                for guard in rows.prefix(prefix.as_bytes()) {
-                    batch.remove(rows, guard.key()?);
+                let prefix = prefix.as_bytes();
+                last.iter_mut().filter(|(key, _)| key.starts_with(prefix)).for_each(|(_, value)| *value = None);
+                for guard in rows.prefix(prefix) {
+                    last.insert(guard.key()?.to_vec(), None);
                 }
             }
+        }
+    }
+    let mut batch = db.batch().durability(Some(if sync { PersistMode::SyncData } else { PersistMode::Buffer }));
+    for (key, value) in last {
+        match value {
+            Some(value) => batch.insert(rows, key, value),
+            None => batch.remove(rows, key),
         }
     }
     batch.commit()
@@ -329,6 +339,24 @@ mod tests {
         assert_eq!(state.put_tasks(&ID, record(3), true).await, Err(NotWritten::Closed));
         let (_state, contents, _) = StateDb::open(dir.path()).expect("it opens again");
         assert_eq!(runs(&contents), [1]);
+    }
+
+    #[test]
+    fn clearing_takes_along_what_was_put_just_before_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (jobs, queue) = mpsc::channel();
+        let state = StateDb { jobs };
+        let other = AllocId::from_bytes([8; 16]);
+        // All of it lies in the queue before the thread begins, so that it is written in one piece.
+        for id in [ID, other] {
+            state.put_alloc(&Allocation { id, ..Allocation::default() });
+        }
+        state.forget_later(&ID);
+        state.close();
+        let db = Database::builder(dir.path()).open().expect("it opens");
+        let rows = db.keyspace("client", KeyspaceCreateOptions::default).expect("it opens");
+        write_all(&db, &rows, &queue);
+        assert_eq!(read(&rows).expect("it reads").allocs.into_keys().collect::<Vec<_>>(), [other]);
     }
 
     #[tokio::test]

@@ -82,7 +82,8 @@ async fn an_allocation_that_the_servers_dropped_meanwhile_is_removed() {
         stage.servers.forget(id);
         stage.start_again().await
     };
-    until("process and directory to be gone", || (!is_alive(pid) && !stage.alloc_dir(id).exists()).then_some(())).await;
+    until("the process to be gone", || (!is_alive(pid)).then_some(())).await;
+    until("the directory to be gone", || (!stage.alloc_dir(id).exists()).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,55 @@
+use songline_model::{Job, JobType, NamespaceName, ServiceRegistration, TaskGroup};
+use songline_rpc::RpcError;
+
+use super::*;
+use crate::core::AllocRunnerConfig;
+
+/// Nobody is told of services.
+struct Nowhere;
+
+impl Registrar for Nowhere {
+    fn upsert(&self, _rows: Vec<ServiceRegistration>) -> Boxed<'_, Result<u64, RpcError>> {
+        Box::pin(async { Ok(0) })
+    }
+
+    fn delete(&self, _namespace: NamespaceName, _id: Str) -> Boxed<'_, Result<u64, RpcError>> {
+        Box::pin(async { Ok(0) })
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_is_given_up_before_its_first_step_still_destroys_its_allocation() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (state, _, thread) = StateDb::open(&dir.path().join("state")).expect("it opens");
+    let group = TaskGroup { name: "group".into(), tasks: Some(Vec::new()), ..TaskGroup::default() };
+    let job = Job { kind: JobType::Batch, task_groups: Some(vec![group]), ..Job::default() };
+    let alloc = Arc::new(Allocation { task_group: "group".into(), job: Some(Arc::new(job)), ..Allocation::default() });
+    let (news, _inbox) = mpsc::unbounded_channel();
+    let shared = Arc::new(Shared {
+        config: ClientConfig::dev(dir.path().to_owned()),
+        clock: Clock::start(),
+        drivers: BTreeMap::new(),
+        state: state.clone(),
+        node: Mutex::default(),
+        cancel: CancellationToken::new(),
+        tracker: TaskTracker::new(),
+        news,
+        await_end: Box::new(|_| Box::pin(async { None })),
+        registrar: Arc::new(Nowhere),
+        sessions: Arc::new(Semaphore::new(1)),
+    });
+    let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
+    let machine = AllocRunner::new(Arc::clone(&alloc), config, shared.clock.now()).expect("a machine");
+    let left = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
+    left.build().expect("builds");
+
+    // Nothing else runs on this thread before the first await.
+    let runner = Runner::spawn(shared, machine, Begin::Restore { tasks: BTreeMap::new(), health: None });
+    runner.tell(Input::Destroy);
+    let mut view = runner.view.clone();
+    drop(runner);
+    assert!(view.wait_for(|view| view.destroyed).await.is_ok(), "it ended without having heard the order");
+    assert!(!left.root().exists());
+    state.close();
+    thread.join().expect("it ends");
+}
