@@ -34,7 +34,7 @@ pub use block::Block;
 pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{FjallHistory, History, HistoryError};
 #[cfg(feature = "simulation")]
-pub use memory::MemoryHistory;
+pub use memory::{MemoryHistory, full_frame};
 pub use permit::Permit;
 pub use subscription::{CLOSED, Start, Subscription};
 

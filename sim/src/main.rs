@@ -89,7 +89,7 @@ fn main() -> Result<ExitCode> {
     let counts = sum.counts;
     say(&format!(
         "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
-         {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} nodes, {} allocs placed, \
+         {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} histories filled anew, {} nodes, {} allocs placed, \
          {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
         sum.seeds,
         sum.simulated.as_secs_f64() / 60.0,
@@ -104,6 +104,7 @@ fn main() -> Result<ExitCode> {
         counts.joins,
         counts.flips,
         counts.refusals,
+        counts.refills,
         counts.nodes,
         counts.placed,
         counts.reconnects,

@@ -2,7 +2,8 @@
 //! clocks and a network that are not real and go wrong; and around it the scheduler's machines, and nodes with the real agent's. The same seed
 //! is the same run.
 //!
-//! The shell of a real server (`src/server`: HTTP, threads, history on disk) is not in it, but a small one that drives the same machines.
+//! The shell of a real server (`src/server`: HTTP, threads) is not in it, but a small one that drives the same machines. The event stream is the real
+//! one, over a history in memory.
 
 mod agent;
 mod client;
@@ -20,6 +21,7 @@ mod run;
 mod server;
 mod shell;
 mod shrink;
+mod stream;
 
 pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};

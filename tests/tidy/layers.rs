@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &["model", "lang", "commands", "projections", "rpc"]),
     ("client", &["model", "rpc"]),
     ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "api", "client"]),
-    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "src"]),
+    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "api", "src"]),
     ("benches", &["src", "sim"]),
 ];
 

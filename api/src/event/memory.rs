@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use songline_commands::Kind;
+use songline_projections::Change;
 use tokio::sync::watch;
 
 use super::batch::{Batch, Dialect, Format};
@@ -12,6 +14,7 @@ use super::block::{self, Block};
 use super::history::{History, HistoryError};
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use crate::touches::AppliedEntry;
+use crate::wire::event;
 
 /// What is kept, and what of it would be there after a crash.
 pub struct MemoryHistory {
@@ -192,10 +195,9 @@ impl Refill for MemoryHistory {
     }
 }
 
-impl Batch {
-    /// What a stream of everything gets of the entry, as JSON; `None`: nothing.
-    pub fn full_frame(&self) -> Option<Bytes> {
-        let frames = self.frames_of(Format::Json, Dialect::Full, |_| true);
-        (!frames.is_empty()).then(|| Bytes::from(frames.concat()))
-    }
+/// The frame that a stream of everything gets of an entry, as JSON; `None`: it gets nothing. Made from the changes alone, without the
+/// compact form of many dropped evaluations, so that what streams say can be checked against it.
+pub fn full_frame(index: u64, kind: Kind, changes: &[Change]) -> Option<Bytes> {
+    let frames = Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
+    (!frames.is_empty()).then(|| Bytes::from(frames.concat()))
 }

@@ -1,10 +1,12 @@
 //! The state machine of a simulated server: the real tables, and a record of every entry. What the shell around the real one does
-//! (history on disk, wake-ups, metrics) is not here.
+//! (wake-ups, metrics) is not here, but for the event stream, which is the product's.
 
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use songline_commands::Envelope;
+use songline_api::event::{EventHub, MemoryHistory};
+use songline_commands::{Envelope, Kind};
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use songline_scheduler::leader::gc::TimeTable;
@@ -12,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
-use crate::check::Frame;
+use super::stream;
 
 /// What the proposer of an entry gets.
 #[derive(Debug, Clone)]
@@ -28,20 +30,21 @@ pub struct Reply {
 pub struct Reaction {
     /// The entry's index.
     pub index: u64,
+    /// The entry's kind.
+    pub kind: Kind,
     /// The rows.
-    pub changes: Vec<Change>,
+    pub changes: Arc<Vec<Change>>,
 }
 
 /// What is applied, batch after batch, with the state behind each.
 pub type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
 
 /// What the outside of a server sees of its state.
-#[derive(Debug)]
 pub struct Seen {
     /// After the last batch.
     view: Mutex<Arc<State>>,
-    /// The stream, from some entry on: behind which one, and the frames.
-    pub frames: Mutex<(u64, Vec<Frame>)>,
+    /// Where its event streams come from, from its first entry on.
+    hub: OnceLock<Arc<EventHub>>,
     /// Told of every batch.
     pub applied: Notify,
     /// Which index the log was at when.
@@ -52,6 +55,11 @@ impl Seen {
     /// The state as it is now.
     pub fn view(&self) -> Arc<State> {
         Arc::clone(&locked(&self.view))
+    }
+
+    /// Where its event streams come from; `None` before the first entry.
+    pub fn hub(&self) -> Option<Arc<EventHub>> {
+        self.hub.get().cloned()
     }
 }
 
@@ -66,21 +74,36 @@ pub struct SimMachine {
     seen: Arc<Seen>,
     reactions: mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>,
     record: Arc<Record>,
+    history: Arc<MemoryHistory>,
+    /// Index of the checkpoint that the state began with.
+    installed: Option<u64>,
     /// The next entry it must get; `None` before the first.
     next: Option<u64>,
 }
 
 impl SimMachine {
     /// One with empty tables, what the outside sees of it, and what it applies.
-    pub fn new(server: NodeId, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
+    pub fn new(server: NodeId, history: &Arc<MemoryHistory>, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
         let view = Mutex::new(Arc::new(State::new()));
-        let seen = Arc::new(Seen { view, frames: Mutex::default(), applied: Notify::new(), times: Mutex::default() });
+        let seen = Arc::new(Seen { view, hub: OnceLock::new(), applied: Notify::new(), times: Mutex::default() });
         let (reactions, receiver) = mpsc::unbounded_channel();
         let (shown, record) = (Arc::clone(&seen), Arc::clone(record));
-        (Self { server, state: State::new(), seen: shown, reactions, record, next: Some(0) }, seen, receiver)
+        let history = Arc::clone(history);
+        (Self { server, state: State::new(), seen: shown, reactions, record, history, installed: None, next: Some(0) }, seen, receiver)
+    }
+
+    fn hub(&self) -> &Arc<EventHub> {
+        // Behind the checkpoint, or with the first entry there ever was.
+        self.seen.hub.get_or_init(|| stream::hub(&self.history, self.installed.map_or(1, |index| index + 1), &self.record))
     }
 
     fn publish(&self, reactions: Vec<Reaction>) {
+        let hub = self.hub();
+        for reaction in &reactions {
+            hub.publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
+        }
+        hub.pass(self.state.applied_index());
+        hub.drive();
         let view = Arc::new(self.state.clone());
         *locked(&self.seen.view) = Arc::clone(&view);
         locked(&self.seen.times).witness(view.applied_index(), view.applied_at());
@@ -109,14 +132,15 @@ impl SimMachine {
                     let why = format!("the state of server {} at index {index} is not the leader's", self.server);
                     self.record.found(Violation::Disagreement(why));
                 }
-                let entry = Entry { term, content, write: key.filter(|_| wrote) };
-                reactions.push(Reaction { index: applied.index, changes: applied.changes });
+                let kind = envelope.command.kind();
+                let frame = stream::frame_of(index, kind, &applied.changes);
+                let entry = Entry { term, content, frame, write: key.filter(|_| wrote) };
+                reactions.push(Reaction { index: applied.index, kind, changes: Arc::new(applied.changes) });
                 (entry, Reply { index: applied.index, result: applied.result })
             }
             Payload::Blank => self.pass(term, index, "blank".to_owned()),
             Payload::Membership(members) => self.pass(term, index, format!("{members:?}")),
         };
-        locked(&self.seen.frames).1.push(Frame { index, content: entry.content.clone() });
         self.record.applied(self.server, index, entry, u128::from_le_bytes(*self.state.digest().as_bytes()));
         reply
     }
@@ -128,7 +152,7 @@ impl SimMachine {
     fn pass(&mut self, term: u64, index: u64, content: String) -> (Entry, Reply) {
         songline_projections::pass(&mut self.state, index);
         let reply = Reply { index: self.state.applied_index(), result: Ok(Outcome::Done) };
-        (Entry { term, content, write: None }, reply)
+        (Entry { term, content, frame: None, write: None }, reply)
     }
 }
 
@@ -153,7 +177,7 @@ impl StateMachine for SimMachine {
     }
 
     fn checkpoint(&mut self) -> Box<dyn CheckpointSource> {
-        Box::new(Frozen(self.state.clone()))
+        Box::new(Frozen { state: self.state.clone(), hub: Arc::clone(self.hub()) })
     }
 
     fn install(&mut self, position: Position, content: &mut dyn Read) -> io::Result<()> {
@@ -162,16 +186,27 @@ impl StateMachine for SimMachine {
         // At a start the newest checkpoint comes before any entry.
         self.record.count(|counts| counts.installs += u64::from(self.next != Some(0)));
         self.next = Some(position.index + 1);
-        *locked(&self.seen.frames) = (position.index, Vec::new());
+        self.installed = Some(self.state.applied_index());
+        // A server that was running has readers, to whom what led there never comes.
+        if let Some(hub) = self.seen.hub.get() {
+            hub.begin_after(self.state.applied_index());
+        }
         self.publish(Vec::new());
         Ok(())
     }
 }
 
-struct Frozen(State);
+struct Frozen {
+    state: State,
+    hub: Arc<EventHub>,
+}
 
 impl CheckpointSource for Frozen {
     fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
-        self.0.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
+        // What a checkpoint covers is not replayed, so its events have to be in the history before it counts.
+        if !self.hub.write_through(self.state.applied_index(), Duration::ZERO).map_err(io::Error::other)? {
+            return Err(io::Error::other("the event history is too far behind for a checkpoint"));
+        }
+        self.state.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
     }
 }

@@ -60,6 +60,8 @@ pub struct Entry {
     pub term: u64,
     /// What it says and does, as a digest.
     pub content: String,
+    /// What a stream of everything gets of it, as a digest; `None`: nothing.
+    pub frame: Option<String>,
     /// The write of a client, if it took effect.
     pub write: Option<u64>,
 }
@@ -99,6 +101,8 @@ pub struct Counts {
     pub flips: u64,
     /// Servers that refused to start because of them.
     pub refusals: u64,
+    /// Histories that were lost and filled anew.
+    pub refills: u64,
     /// Nodes.
     pub nodes: u64,
     /// Allocations that were placed.
@@ -126,6 +130,7 @@ impl Counts {
         self.joins += more.joins;
         self.flips += more.flips;
         self.refusals += more.refusals;
+        self.refills += more.refills;
         self.nodes += more.nodes;
         self.placed += more.placed;
         self.reconnects += more.reconnects;
@@ -235,6 +240,12 @@ impl Record {
         lines.chain(kept.told.iter().cloned()).collect()
     }
 
+    /// A server's history was filled anew, from an index on.
+    pub fn filled(&self, server: u64, oldest: u64) {
+        self.note(&format!("server {server} filled its history anew from {oldest} on"));
+        self.count(|counts| counts.refills += 1);
+    }
+
     /// A server leads.
     pub fn leads(&self, term: u64, server: u64) {
         self.note(&format!("server {server} leads in term {term}"));
@@ -316,7 +327,8 @@ fn keep(lines: &mut VecDeque<(Duration, String)>, at: Duration, line: &str, most
 fn judge(kept: &Kept) -> Result<(), Violation> {
     let log = kept.entries.iter().filter_map(|(index, entry)| entry.write.map(|id| (*index, id)));
     writes_are_in_the_log(&kept.writes, log)?;
-    let frames: Vec<Frame> = kept.entries.iter().map(|(index, entry)| Frame { index: *index, content: entry.content.clone() }).collect();
+    let frame = |(index, entry): (&u64, &Entry)| Some(Frame { index: *index, content: entry.frame.clone()? });
+    let frames: Vec<Frame> = kept.entries.iter().filter_map(frame).collect();
     for (reader, runs) in &kept.streams {
         for (after, got) in runs {
             stream_equals_log(*after, got, &frames).map_err(|error| Violation::Stream { reader: *reader, error })?;

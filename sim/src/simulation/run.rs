@@ -9,7 +9,7 @@ use songline_commands::{Actor, UpsertRootKey};
 use songline_model::{ROOT_KEY_ALGORITHM, RootKeyMeta, RootKeyState, Sealed, WrappedKey};
 
 use super::agent::{NodeMachine, number_of};
-use super::client::{Client, read_stream, root_key};
+use super::client::{Client, root_key};
 use super::disk::Troubles;
 use super::jobs::User;
 use super::network::{Network, Weather};
@@ -18,6 +18,7 @@ use super::plan::{Fault, Plan, What, Whom};
 use super::record::{Counts, Record, Violation};
 use super::rest::placements;
 use super::server::{Host, encode};
+use super::stream;
 use crate::check::{PlacementError, placements_are_sound};
 
 /// How long everything may take to be well again when nothing is wrong any more.
@@ -119,7 +120,7 @@ impl Cluster {
             clients.push((client.enough(), tokio::spawn(client.run())));
         }
         for number in 1..=2 {
-            tokio::spawn(read_stream(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
+            tokio::spawn(stream::follow(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
         }
         self.record.count(|counts| counts.nodes += plan.nodes as u64);
         self.nodes.iter().for_each(NodeMachine::start_agent);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use songline_api::event::MemoryHistory;
 use songline_commands::{Actor, Command, Envelope};
 use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
 use songline_model::{Time, with_sources};
@@ -20,6 +21,7 @@ use super::network::{Network, Reachable, SimTransport};
 use super::plan::Sabotage;
 use super::record::{Record, Violation};
 use super::shell::{Setup, Shell};
+use super::stream;
 
 /// How long a server that could not start waits before it tries again, as its supervisor would.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
@@ -36,6 +38,8 @@ pub struct Host {
     /// The number of its server in the cluster: another one after its disk was lost.
     id: AtomicU64,
     platter: SharedPlatter,
+    /// The event history, which is on its disk, too.
+    history: Mutex<Arc<MemoryHistory>>,
     clock: Clock,
     network: Arc<Network>,
     record: Arc<Record>,
@@ -77,6 +81,7 @@ impl Host {
             machine,
             id: AtomicU64::new(machine),
             platter: Platter::new(rng.random()),
+            history: Mutex::default(),
             clock: Clock::new(record.started(), skew, rate),
             network: Arc::clone(network),
             record: Arc::clone(record),
@@ -103,6 +108,21 @@ impl Host {
         locked(&self.life).clone().filter(Life::lives)
     }
 
+    /// Its event history.
+    pub fn history(&self) -> Arc<MemoryHistory> {
+        Arc::clone(&locked(&self.history))
+    }
+
+    /// Where everything that happens is recorded.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// A number by its own chance.
+    pub fn random(&self, range: std::ops::Range<u64>) -> u64 {
+        locked(&self.rng).random_range(range)
+    }
+
     /// Whether this defect is put in.
     pub fn is_sabotaged(&self, how: Sabotage) -> bool {
         self.record.is_sabotaged(how)
@@ -122,6 +142,7 @@ impl Host {
     pub fn renew(&self, id: NodeId) {
         self.crash();
         locked(&self.platter).renew();
+        *locked(&self.history) = Arc::default();
         self.id.store(id, Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
         self.refuses.store(false, Ordering::Relaxed);
@@ -202,7 +223,11 @@ impl Host {
             retention: Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 },
             ..Config::new(PathBuf::from("/data"))
         };
-        let (machine, seen, reactions) = SimMachine::new(id, &self.record);
+        // Somebody deletes the history now and then, which anybody may.
+        let gone = locked(&self.rng).random_range(0..6) == 0;
+        let history = self.history();
+        history.restart(gone);
+        let (machine, seen, reactions) = SimMachine::new(id, &history, &self.record);
         let transport = SimTransport { from: id, disk: disk.clone(), network: Arc::clone(&self.network) };
         let log = Log::open(config, machine, Arc::new(transport)).await?;
         self.record.note(&format!("server {id} runs; it has {:?}", log.applied()));
@@ -245,6 +270,7 @@ impl Host {
     async fn serve(self: &Arc<Self>, life: &Life) -> bool {
         let id = life.log.id();
         let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
+        let keeping_whole = tokio::spawn(stream::keep_whole(Arc::clone(self), life.clone()));
         let failed = life.log.failed();
         let died = async {
             while life.lives() {
@@ -264,6 +290,7 @@ impl Host {
             }
         };
         keeping.abort();
+        keeping_whole.abort();
         self.let_go();
         comes_back
     }
@@ -291,7 +318,7 @@ impl Host {
             if !life.lives() {
                 return None;
             }
-            let (machine, seen, reactions) = SimMachine::new(id, &self.record);
+            let (machine, seen, reactions) = SimMachine::new(id, &self.history(), &self.record);
             match life.log.reopen(machine).await {
                 Ok(()) => {
                     self.record.count(|counts| counts.comebacks += 1);
@@ -337,6 +364,9 @@ impl Host {
             }
             let made = life.log.checkpoint_now().await;
             let retained = life.log.retain(self.clock.now_ms()).await;
+            if let Some(hub) = life.seen.hub() {
+                hub.forget_before(life.log.oldest_index()).expect("a history in memory does not fail");
+            }
             if life.lives() {
                 self.record.note(&format!(
                     "server {} made the checkpoint {}, dropped below {}",

@@ -130,7 +130,7 @@ impl Leader {
             locked(&self.shell.queues).on_changes(view, reaction.index, &reaction.changes, now);
             self.deployments.on_changes(&reaction.changes, now);
             self.drains.on_changes(&reaction.changes, now);
-            for change in &reaction.changes {
+            for change in reaction.changes.iter() {
                 if let Change::Node { after, before } = change {
                     match (after, before) {
                         (None, Some(node)) => self.forget_silent(node.id),

@@ -1,0 +1,187 @@
+//! The event stream of a simulated cluster: the product's hub, history and cursors on each server, its filling anew where the history was lost,
+//! and readers who follow whichever server runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::StreamExt;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use songline_api::event::{Dialect, EventHub, Format, HubConfig, Interest, MemoryHistory, Start, full_frame};
+use songline_api::refill::{Reached, Refill, Refilled, Refiller};
+use songline_api::touches::{AppliedEntry, Ending};
+use songline_commands::{Envelope, Kind};
+use songline_log::{Committed, Log, Payload};
+use songline_projections::{Change, State};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::machine::SimMachine;
+use super::plan::Sabotage;
+use super::record::Record;
+use super::server::{Host, Life};
+use crate::check::Frame;
+
+/// Entries that are kept in memory: few, so that readers come to the history.
+const TAIL_BATCHES_MAX: usize = 20;
+/// How soon a filling that failed is tried again.
+const RETRY_WAIT: Duration = Duration::from_secs(10);
+/// Entries that are replayed between two pauses, in which the machine may die.
+const ENTRIES_BETWEEN_PAUSES: usize = 30;
+/// After how many servers that have not got what comes next a reader takes the gap.
+const GAPS_MAX: u32 = 8;
+
+/// A hub over a server's history, whose first entry will be the one at `first`.
+pub fn hub(history: &Arc<MemoryHistory>, first: u64, record: &Record) -> Arc<EventHub> {
+    let skips: Option<fn(u64) -> bool> = record.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
+    let config = HubConfig { tail_batches_max: TAIL_BATCHES_MAX, skips, ..HubConfig::default() };
+    EventHub::driven(config, Arc::clone(history) as _, first).expect("a history in memory does not fail")
+}
+
+/// What an entry gives to a stream of everything; `None`: nothing.
+pub fn frame_of(index: u64, kind: Kind, changes: &[Change]) -> Option<String> {
+    full_frame(index, kind, changes).map(|frame| digest(&frame))
+}
+
+fn digest(frame: &[u8]) -> String {
+    blake3::hash(frame.trim_ascii_end()).to_hex()[..16].to_owned()
+}
+
+/// Fills a server's history anew whenever it was lost, as long as it lives.
+pub async fn keep_whole(host: Arc<Host>, life: Life) {
+    let history = host.history();
+    let mut losses = history.losses();
+    while losses.wait_for(|lost| *lost).await.is_ok() {
+        match refill(&host, &life, &history).await {
+            Ok(Refilled::From(oldest)) => host.record().filled(life.log.id(), oldest),
+            Ok(Refilled::NothingOlder) => {}
+            Ok(Refilled::Abandoned) => tokio::time::sleep(RETRY_WAIT).await,
+            Err(error) => {
+                // Its disk fails, or its log was cut under the replay.
+                host.record().note(&format!("server {} could not fill its history: {error:#}", life.log.id()));
+                tokio::time::sleep(RETRY_WAIT).await;
+            }
+        }
+    }
+}
+
+async fn refill(host: &Host, life: &Life, history: &Arc<MemoryHistory>) -> anyhow::Result<Refilled> {
+    let Some(mut refiller) = Refiller::of([Arc::clone(history) as Arc<dyn Refill>])? else { return Ok(Refilled::NothingOlder) };
+    let Some((mut state, entries)) = beginning(&life.log, refiller.resumes_after())? else {
+        refiller.give_up()?;
+        return Ok(Refilled::NothingOlder);
+    };
+    refiller.begin(Reached { index: state.applied_index(), raft_index: state.raft_index() })?;
+    for (nth, entry) in entries.into_iter().enumerate() {
+        if !refiller.wants_more() {
+            break;
+        }
+        let raft_index = entry.position.index;
+        match replay(&mut state, &entry) {
+            Some(entry) => refiller.add(entry, raft_index)?,
+            None => refiller.pass(Reached { index: state.applied_index(), raft_index })?,
+        }
+        if nth % ENTRIES_BETWEEN_PAUSES == ENTRIES_BETWEEN_PAUSES - 1 {
+            refiller.write_now()?;
+            tokio::time::sleep(Duration::from_millis(host.random(1..200))).await;
+            if !life.lives() {
+                return Ok(Refilled::Abandoned);
+            }
+        }
+    }
+    let told = refiller.end()?;
+    told.first().map(|(_, came_of_it)| *came_of_it).context("there is one store")
+}
+
+/// The state to replay a log from, and what comes behind it, as the product chooses it.
+fn beginning(log: &Log<SimMachine>, resumes_after: u64) -> anyhow::Result<Option<(State, Vec<Committed>)>> {
+    let oldest = log.oldest_index();
+    let mut usable = log.checkpoint_indexes()?;
+    usable.retain(|index| index + 1 >= oldest);
+    usable.sort_unstable();
+    let resumed = usable.iter().copied().rfind(|index| *index <= resumes_after);
+    let chosen = resumed.or_else(|| usable.first().copied().filter(|_| oldest > 1));
+    let state = match chosen {
+        Some(index) => State::read_checkpoint(&mut log.read_checkpoint(index)?)?,
+        None if oldest <= 1 => State::new(),
+        None => return Ok(None),
+    };
+    let next = if chosen.is_some() { state.raft_index() + 1 } else { oldest };
+    let last = log.applied().map_or(0, |position| position.index);
+    let entries = log.read(next..last + 1)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(Some((state, entries)))
+}
+
+fn replay(state: &mut State, entry: &Committed) -> Option<AppliedEntry> {
+    let Payload::Command(bytes) = &entry.payload else {
+        songline_projections::pass(state, entry.position.index);
+        return None;
+    };
+    let envelope = Envelope::decode(bytes).expect("entries are written by this program");
+    let applied = songline_projections::apply(state, entry.position.index, &envelope);
+    let (kind, changes) = (envelope.command.kind(), Arc::new(applied.changes));
+    // How it ended is not the stream's.
+    Some(AppliedEntry { index: state.applied_index(), at: state.applied_at(), kind, ending: Ending::Done, changes })
+}
+
+/// What a piece of a stream says.
+enum Line {
+    Frame(Frame),
+    /// What is older than this index is not to be had here.
+    Gap(u64),
+    Closed,
+}
+
+fn read(line: &[u8]) -> Option<Line> {
+    let value: serde_json::Value = serde_json::from_slice(line).ok()?;
+    if value.get("Events").is_some() {
+        return Some(Line::Frame(Frame { index: value["Index"].as_u64()?, content: digest(line) }));
+    }
+    if let Some(oldest) = value["Gap"]["Oldest"].as_u64() {
+        return Some(Line::Gap(oldest));
+    }
+    value.get("Closed").map(|_| Line::Closed)
+}
+
+/// Follows the stream of whichever server runs, from where it is, and from anywhere else only when entries are gone everywhere.
+pub async fn follow(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<Record>) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let (mut cursor, mut gaps) = (0, 0);
+    record.streamed(number, cursor, None);
+    loop {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(50..800))).await;
+        let host = &hosts[rng.random_range(0..hosts.len())];
+        let Some((life, hub)) = host.life().and_then(|life| life.seen.hub().map(|hub| (life, hub))) else { continue };
+        let until = Instant::now() + Duration::from_millis(rng.random_range(100..20_000));
+        let everything = Interest::parse("*", std::iter::empty()).expect("is valid");
+        let subscription = hub.subscribe(everything, Format::Json, Dialect::Full, Start::After(cursor));
+        let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+        let mut gap = None;
+        'reading: while let Ok(Some(Ok(piece))) = tokio::time::timeout_at(until, stream.next()).await {
+            for line in piece.split(|byte| *byte == b'\n').filter_map(read) {
+                match line {
+                    // What a machine says that has died does not arrive.
+                    _ if !life.lives() => break 'reading,
+                    Line::Frame(frame) => {
+                        (cursor, gaps) = (frame.index, 0);
+                        record.streamed(number, cursor, Some(frame));
+                    }
+                    Line::Gap(oldest) => {
+                        gap = Some(oldest);
+                        break 'reading;
+                    }
+                    Line::Closed => break 'reading,
+                }
+            }
+        }
+        if let Some(oldest) = gap {
+            gaps += 1;
+            // Another server may have it, or this one when its history is whole again.
+            if gaps > GAPS_MAX {
+                (cursor, gaps) = (oldest - 1, 0);
+                record.streamed(number, cursor, None);
+            }
+        }
+    }
+}
