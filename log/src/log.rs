@@ -236,13 +236,15 @@ impl<S: StateMachine> Log<S> {
         let mut leadership = node.leadership();
         let lead = async {
             loop {
-                match node.ready().await {
-                    Ok(()) => return Ok(()),
+                let ready = node.ready().await;
+                let is_leader = leadership.borrow_and_update().is_leader;
+                match ready {
+                    Ok(()) if is_leader => return Ok(()),
+                    // The log's own word on who leads follows a moment later.
+                    Ok(()) => {}
                     Err(ReadyError::Stopped(why)) => return Err(OpenError::Start(why)),
-                    Err(ReadyError::NoLeader) => {}
-                }
-                if !leadership.borrow_and_update().is_leader {
-                    node.stand().await;
+                    Err(ReadyError::NoLeader) if is_leader => {}
+                    Err(ReadyError::NoLeader) => node.stand().await,
                 }
                 // A change may have come before we looked; try again soon in any case.
                 let _ = tokio::time::timeout(Duration::from_millis(50), leadership.changed()).await;
