@@ -108,7 +108,7 @@ pub struct ServerConfig {
     pub log_retention_age: Dur,
     /// How many bytes of log segments are kept.
     pub log_retention_bytes: u64,
-    /// How many of the newest entries of the log are kept in any case. Not a key of configuration files: consensus needs that many.
+    /// How many of the newest entries of the log are always kept, because consensus needs them. Not a key of configuration files.
     pub log_retention_entries_min: u64,
     /// How the cluster schedules until somebody says otherwise.
     pub default_scheduler_config: SchedulerConfiguration,
@@ -119,7 +119,7 @@ pub struct ServerConfig {
     pub join: JoinConfig,
     /// What servers prove to each other that they have.
     pub encrypt: Option<EncryptKey>,
-    /// Whether other servers are taken that prove nothing: for configurations without certificates and `encrypt` that are being moved over.
+    /// Whether other servers are accepted that prove nothing: for clusters that are being moved to certificates or an `encrypt` key.
     pub allow_unauthenticated_peers: bool,
     /// Whether this server only follows: it has all that the others have, and no vote.
     pub non_voting_server: bool,
@@ -218,7 +218,6 @@ impl AgentConfig {
             dev: true,
             bind_addr: "127.0.0.1".into(),
             enable_debug: true,
-            dispatched_metrics: true,
             prometheus_metrics: true,
             server: Some(ServerConfig::default()),
             client: Some(client),

@@ -47,12 +47,12 @@ pub struct Passing {
 }
 
 impl Passing {
-    /// From one server to another.
+    /// Passes requests from one server to another.
     pub fn of_server(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::Http, pool: Pool::default() }
     }
 
-    /// From an agent without a server. Servers believe nothing about such a request but what its caller shows.
+    /// Passes requests from an agent without a server. Servers believe nothing about such a request but what its caller shows.
     pub fn of_node(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::HttpOfNodes, pool: Pool::default() }
     }

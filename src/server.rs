@@ -194,7 +194,7 @@ pub enum StartError {
     /// This program's migrations cannot be right.
     #[error("checking the migrations of this version")]
     Migrations(#[from] songline_migrations::ChainError),
-    /// The other members cannot be told from strangers.
+    /// The log has members that could not prove themselves to this server.
     #[error("{0}")]
     Unproven(String),
     /// Nobody leads, though this server is alone.
@@ -287,7 +287,7 @@ impl Core {
             unreachable!("the log is opened once, above");
         }
         core.trust_members(&ports.trust)?;
-        // A server that still waits for its cluster has applied nothing; who asks it for events waits with it.
+        // A server that still waits for its cluster has applied nothing; its subscribers wait with it.
         core.start_events(1);
         room::start(&core);
         disk::start(&core);

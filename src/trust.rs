@@ -1,5 +1,5 @@
-//! What this server asks of other servers, from what it was told. A server that could not tell others from strangers does not start.
-//! What is proved and how is `songline_rpc::port`'s business.
+//! What this server demands of other servers, from its configuration. A server that could not tell others from strangers does not start.
+//! The proofs themselves are in `songline_rpc::port`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,8 @@ use songline_rpc::port::{ServerKey, ServerTrust, Unproven};
 use crate::config::network::EncryptKey;
 use crate::config::{AgentConfig, ServerConfig};
 
-/// How other servers are known, for a server that others reach at `advertised` (`host:port`).
+/// What other servers have to prove to a server that they reach at `advertised` (`host:port`). An error tells the operator what to
+/// configure.
 pub(crate) async fn of(config: &AgentConfig, server: &ServerConfig, advertised: &str) -> anyhow::Result<ServerTrust> {
     let key = server.encrypt.as_ref().map(server_key);
     let trust = |unproven| ServerTrust::new(&config.region, config.tls.rpc, key.clone(), unproven);
@@ -36,19 +37,19 @@ pub(crate) async fn of(config: &AgentConfig, server: &ServerConfig, advertised: 
     }
 }
 
-/// What servers prove to each other of their `encrypt` key, whatever its length is.
+/// The key that servers prove to each other, derived from an `encrypt` key of any length.
 pub(crate) fn server_key(encrypt: &EncryptKey) -> ServerKey {
     ServerKey::new(blake3::derive_key("songline encrypt key of servers", encrypt.reveal()))
 }
 
-/// Whether an address (`host:port`) is one of this machine alone. A name counts by all of its addresses; one that has none does not.
+/// Whether an address (`host:port`) is a loopback address. A name is one if it has addresses and all of them are.
 async fn is_loopback(address: &str) -> bool {
     let Ok(found) = tokio::net::lookup_host(address).await else { return false };
     let found: Vec<SocketAddr> = found.collect();
     !found.is_empty() && found.iter().all(|address| address.ip().to_canonical().is_loopback())
 }
 
-/// The same of an address that is no name.
+/// The same for an address that is an IP address and a port.
 pub(crate) fn is_loopback_ip(address: &str) -> bool {
     let ip: Option<IpAddr> = address.parse::<SocketAddr>().ok().map(|address| address.ip());
     ip.is_some_and(|ip| ip.to_canonical().is_loopback())

@@ -145,8 +145,8 @@ pub fn token_of(headers: &HeaderMap) -> &str {
     }
 }
 
-/// Policies by their names, the indexes at which they were written, and the hashes of what they say: a changed policy is another one. The index
-/// alone does not tell two of them apart when an archive was restored: its rows keep their indexes.
+/// Key of a compiled ACL: name, index of the last write and content hash of each policy. Name and index alone do not tell two policies
+/// apart: the rows of a restored archive keep their indexes.
 type Policies = Vec<(Str, u64, Option<Blob>)>;
 
 /// Knows callers, and keeps what their policies were compiled to.

@@ -1,7 +1,7 @@
 //! The event stream's source: every applied entry's changes become events, encoded once, kept in a bounded tail and in a durable history.
 //!
 //! The apply thread only queues shared rows. A thread of the hub encodes them, a second one writes the history, and subscribers read the
-//! tail, or the history when they are older than the tail. Nobody who reads can hold up who writes.
+//! tail, or the history when they are older than the tail. Readers never hold up writers.
 
 mod batch;
 mod block;
@@ -48,11 +48,11 @@ use crate::wire;
 const HISTORY_READERS_MAX: usize = 4;
 /// How often a checkpoint looks whether the history has come far enough.
 const HISTORY_LOOK: Duration = Duration::from_millis(5);
-/// How soon a history that could not be written is opened anew for the second time; twice as long after every time that it is of no use ..
+/// Wait between the first two attempts to open a failed history anew. It doubles after every attempt that does not help ..
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 /// .. up to this.
 const REOPEN_AFTER_MAX: Duration = Duration::from_secs(30);
-/// The history's mark follows entries without events at least so often.
+/// Longest time until the mark of the history follows entries without events.
 const MARK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bounds of the tail in memory. The smaller one counts.
@@ -64,7 +64,7 @@ pub struct HubConfig {
     pub tail_bytes_max: usize,
     /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
     pub backlog_frames: usize,
-    /// Entries whose events are lost on purpose: the simulation shows with it that its checkers notice. No other build has this.
+    /// Selects entries whose events the hub loses on purpose: the simulation shows with it that its checkers notice.
     #[cfg(feature = "simulation")]
     pub skips: Option<fn(u64) -> bool>,
 }
@@ -81,7 +81,7 @@ impl Default for HubConfig {
     }
 }
 
-/// What subscribers are told to look at again.
+/// State that subscribers look at again whenever it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct News {
     /// Index of the newest entry in the tail.
@@ -92,7 +92,7 @@ struct News {
     closed: bool,
 }
 
-/// What the streams have done since the start.
+/// Counters of all streams since the start, and the number of open streams.
 #[derive(Debug, Default)]
 struct Counts {
     subscribers: AtomicU64,
@@ -102,18 +102,18 @@ struct Counts {
     gaps: AtomicU64,
 }
 
-/// How many streams there are, and what all of them have done since the start.
+/// Number of open streams, and counters of all streams since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounts {
     /// Streams that are open.
     pub subscribers: u64,
     /// Frames with events that were handed to subscribers.
     pub frames: u64,
-    /// Their bytes, before compression.
+    /// Bytes of these frames, before compression.
     pub bytes: u64,
-    /// How often a subscriber needed what memory no longer had.
+    /// Times that memory no longer had the next entry of a subscriber that had been reading from memory.
     pub fell_behind: u64,
-    /// How often a subscriber was told that events are gone.
+    /// Times that entries which a subscriber still wanted were gone from memory and history. The plain dialect has no mark for it.
     pub gaps: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct StreamCounts {
 pub struct EventHub {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Of a hub without threads.
+    /// Writer of the history in a hub without threads.
     #[cfg(feature = "simulation")]
     writer: Mutex<Writer>,
 }
@@ -134,23 +134,18 @@ struct Shared {
     history: Option<Arc<dyn History>>,
     history_turns: Arc<Semaphore>,
     lenses: Mutex<Lenses>,
-    /// What the history has not written yet.
+    /// Batches and resets that the history has not written yet.
     unwritten: Inbox,
     counts: Counts,
-    /// First index after the last restored archive: what is before it is another history, even while it has not been dropped yet.
+    /// First index after the last restored archive. Entries before it are another history, even while they are not dropped yet.
     floor: AtomicU64,
 }
 
 impl EventHub {
-    /// Starts a hub whose first published entry will be `first_index`. A history that does not reach up to it begins anew there:
-    /// what is between would be missing without anybody noticing.
+    /// Starts a hub whose first published entry will be `first_index`. A history that ends before it is marked as lost and begins anew
+    /// there: otherwise the entries between would be missing unnoticed.
     pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        if let Some(history) = &history
-            && history.last() + 1 < first_index
-        {
-            history.lose(first_index)?;
-        }
-        let shared = Shared::new(config, history, first_index);
+        let shared = Shared::new(config, history, first_index)?;
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
         if shared.history.is_some() {
             threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
@@ -163,17 +158,14 @@ impl EventHub {
         }))
     }
 
-    /// The same without threads: whoever publishes calls [`Self::drive`], so that a run depends on nothing but its seed.
+    /// Starts a hub without threads. The publisher calls [`Self::drive`], so that a run depends on nothing but its seed.
     #[cfg(feature = "simulation")]
     pub fn driven(config: HubConfig, history: Arc<dyn History>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        if history.last() + 1 < first_index {
-            history.lose(first_index)?;
-        }
-        let shared = Shared::new(config, Some(history), first_index);
+        let shared = Shared::new(config, Some(history), first_index)?;
         Ok(Arc::new(Self { shared, threads: Mutex::default(), writer: Mutex::default() }))
     }
 
-    /// Does what the threads of another hub would do now.
+    /// Encodes and writes everything that is queued, as the threads of [`Self::start`] do.
     #[cfg(feature = "simulation")]
     pub fn drive(&self) {
         let shared = &self.shared;
@@ -196,18 +188,18 @@ impl EventHub {
         }
     }
 
-    /// Everything up to `index` was published: the last entries may have had no events.
+    /// Marks all entries up to `index` as published: the newest of them may have no events.
     pub fn pass(&self, index: u64) {
         self.shared.inbox.pass(index);
     }
 
-    /// The state was replaced by another server's, as it was at `index`: what led there never comes here. Streams end, and who comes back
-    /// with an index before it is told a gap.
+    /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another server. Entries before
+    /// `index` never come here: a subscriber that comes back with an older index is told a gap.
     pub fn begin_after(&self, index: u64) {
         self.shared.inbox.push(index, Item::Reset { index });
     }
 
-    /// What the streams are and did.
+    /// Counters of the hub's streams.
     pub fn counts(&self) -> StreamCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { subscribers, frames, bytes, fell_behind, gaps } = &self.shared.counts;
@@ -274,7 +266,7 @@ fn spawn(name: &str, shared: Arc<Shared>, run: fn(&Shared)) -> Result<JoinHandle
     std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(HistoryError::Thread)
 }
 
-/// A history that cannot be written: when it is opened anew.
+/// When to open a failed history anew.
 struct Failing {
     next: Instant,
     wait: Duration,
@@ -297,9 +289,14 @@ impl Failing {
 }
 
 impl Shared {
-    fn new(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Arc<Self> {
+    fn new(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
+        if let Some(history) = &history
+            && history.last() + 1 < first_index
+        {
+            history.lose(first_index)?;
+        }
         let applied = first_index.saturating_sub(1);
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             config,
             inbox: Inbox::new(applied),
             tail: Mutex::new(Tail::new(applied)),
@@ -310,10 +307,10 @@ impl Shared {
             history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
             lenses: Mutex::default(),
             history,
-        })
+        }))
     }
 
-    /// Opens the history anew. What it lost on the way is written again from the tail, or the history is lost up to what is written next.
+    /// Opens the history anew. Entries that it lost are written again from the tail, or the history is lost up to the next write.
     fn reopen(&self, history: &dyn History, batches: &mut Vec<Arc<Batch>>) {
         let before = history.last();
         let reopened = history.reopen().and_then(|()| {
@@ -370,8 +367,8 @@ impl Shared {
                 Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
                 Item::Entry { index, kind, changes } => {
                     let batch = Arc::new(Batch::encode(index, kind, &changes));
-                    // Queued for the history before it is in the tail: the history's thread takes the tail's newest entry for its
-                    // mark, and an entry above no mark is the only kind that is written.
+                    // The batch is queued for the history before it enters the tail: the history's thread takes the tail's newest entry as
+                    // its mark, and writes only batches above its mark.
                     if self.history.is_some() {
                         self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
                     }
@@ -380,7 +377,7 @@ impl Shared {
                     }
                     self.news.send_modify(|news| news.index = index);
                 }
-                // Only the other thread gets these.
+                // Only the queue of the history holds batches.
                 Item::Batch(_) => {}
             }
         }
@@ -393,7 +390,7 @@ impl Shared {
         crate::background::give_way();
         let mut writer = Writer::default();
         loop {
-            // What is settled now is queued now: once the queue is written, the history covers it.
+            // Everything up to `settled` is queued by now: once the queue is written, the history covers it.
             let settled = self.settled();
             let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
             writer.write(self, &**history, items, settled);
@@ -402,18 +399,18 @@ impl Shared {
     }
 }
 
-/// What of the events is not in the history yet.
+/// Events that are not in the history yet.
 #[derive(Default)]
 struct Writer {
-    /// What could not be written is tried again: a hole that nobody is told of is worse than memory spent.
+    /// Batches to be written. After a failed write they stay: spent memory is better than a hole that no reader is told of.
     batches: Vec<Arc<Batch>>,
     failing: Option<Failing>,
-    /// The history is to begin anew at this index.
+    /// First index of the history, when it has to begin anew.
     anew: Option<u64>,
 }
 
 impl Writer {
-    /// Writes what was queued; everything up to `settled` is part of that.
+    /// Writes queued items. They hold all events of entries up to `settled` that were not written before.
     fn write(&mut self, shared: &Shared, history: &dyn History, items: Vec<Item>, settled: u64) {
         let mut through = settled;
         for item in items {
@@ -442,7 +439,7 @@ impl Writer {
                     tracing::info!("event history is written again");
                 }
             }
-            // Streams that need what is missing wait for it.
+            // Streams that need the missing entries wait for them.
             Err(error) => {
                 let failing = self.failing.get_or_insert_with(|| {
                     tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is opened anew and tried again");

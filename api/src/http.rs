@@ -273,7 +273,7 @@ impl<S: Server> Api<S> {
 impl<S: Server> Api<S> {
     /// Answers a request by what this server has.
     async fn here(&self, target: &Target<S>, parts: Parts, body: Body) -> Result<Response, ApiError> {
-        // The node RPC measures its calls by itself.
+        // The node RPC measures its own calls.
         let measured = parts.extensions.get::<Counted>().is_none();
         let started = Instant::now();
         let call = Call {

@@ -145,7 +145,8 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
     }
 }
 
-/// Answers requests that the agent of a node passes on over one connection, until it ends or `shutdown`. They are those of any caller.
+/// Answers requests that the agent of a node passes on over one connection, until the connection ends or `shutdown`. Any caller may have
+/// made these requests.
 pub async fn serve_relayed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -153,7 +154,8 @@ where
     connection(stream, peer, Speaker::Caller, api, limits, shutdown).await;
 }
 
-/// Answers requests that another server passes on over one connection, until it ends or `shutdown`. The other end has proved that it is one.
+/// Answers requests that another server passes on over one connection, until the connection ends or `shutdown`. The other end has proved to
+/// be a server.
 pub async fn serve_passed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,

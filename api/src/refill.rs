@@ -1,9 +1,10 @@
-//! Filling anew what is derived from the log when it was lost: the event history and the record of what entries did, both in one replay.
-//! Which part of the log is read, and that it is applied to a state, is the shell's; what a store keeps of an entry is the store's.
+//! Refill of stores that are derived from the log, after they were lost: the event history and the record of what entries did. One replay
+//! of the log fills both. The shell decides which part of the log is read and applies it to a state; a store decides what it keeps of an
+//! entry.
 //!
-//! A store goes on being written at its newer end. Entries below that are filled in oldest first, and readers see them when all are there:
-//! until then they are told from which index on the store is complete. How far the filling came is kept with what is filled in, so it goes
-//! on after a crash where it was.
+//! Meanwhile new entries are written to a store as usual. Entries below them are filled in oldest first, and readers see them only when all
+//! of them are there: until then answers say from which index on the store is complete. The progress of a fill is stored with its entries,
+//! so that the fill goes on after a crash.
 
 #[cfg(test)]
 mod tests;
@@ -17,26 +18,26 @@ use tokio::sync::watch;
 use crate::event::HistoryError;
 use crate::touches::{AppliedEntry, TouchesError};
 
-/// How many entries are written at once at most.
+/// Largest number of entries that are written at once.
 const ENTRIES_AT_ONCE: usize = 512;
-/// How many changed rows are held until they are written.
+/// Number of changed rows after which the collected entries are written.
 const CHANGES_AT_ONCE: usize = 4096;
 
-/// How far the filling of a store has come. Indexes are those that users see, unless they say otherwise.
+/// Progress of the fill of a store. Indexes are those that users see, unless a field says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filling {
-    /// Index of the oldest entry that is filled in; 0 while none is.
+    /// Index of the oldest entry that is filled in; 0 before the fill has begun.
     pub from: u64,
     /// Index of the newest entry that is filled in.
     pub through: u64,
-    /// The same as the log counts.
+    /// The same index, as the log counts.
     pub raft_through: u64,
-    /// What the store was complete from when the filling began: entries below it are wanted.
+    /// Index from which on the store was complete when the fill began: entries below it are wanted.
     pub before: u64,
 }
 
 impl Filling {
-    /// One that has not begun.
+    /// A fill that has not begun, of a store that is complete from `before` on.
     pub fn new(before: u64) -> Self {
         Self { before, ..Self::default() }
     }
@@ -45,7 +46,7 @@ impl Filling {
         [self.from, self.through, self.raft_through, self.before].iter().flat_map(|number| number.to_be_bytes()).collect()
     }
 
-    /// `None`: the bytes are none of `to_bytes`.
+    /// Reads what `to_bytes` wrote. `None`: these are other bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (numbers, rest) = bytes.as_chunks::<8>();
         let [from, through, raft_through, before] = numbers else { return None };
@@ -66,68 +67,70 @@ pub enum RefillError {
     Touches(#[from] TouchesError),
 }
 
-/// A store that can be filled anew.
+/// A store that can be refilled from the log.
 pub trait Refill: Send + Sync + 'static {
-    /// What it is called in answers and logs.
+    /// Name of the store in answers and logs.
     fn name(&self) -> &'static str;
 
-    /// Whether entries are missing that the log may have, with every change of that.
+    /// Tells whether entries are missing that the log may have, and when that changes.
     fn losses(&self) -> watch::Receiver<bool>;
 
-    /// Where an interrupted filling stands, or a new one.
+    /// Progress of an interrupted fill, or of a new one.
     fn filling(&self) -> Result<Filling, RefillError>;
 
-    /// Drops what is filled in so far. The filling begins with the entry at `from`.
+    /// Drops the entries that are filled in so far, and starts the fill with the entry at `from`.
     fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError>;
 
-    /// The entry at `index` replaced the state: what was before it is another history. Begins behind it.
+    /// Starts the fill anew at the entry at `index`, which replaced the state: entries before it are another history. A store may leave out
+    /// that entry itself.
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError>;
 
-    /// Fills in entries, in order, and keeps with them that it came to `next`. False, and nothing is filled in: the store was reset, cut or
-    /// opened anew meanwhile, and is not as `filling` says.
+    /// Fills in entries, in order, and stores `next` with them as the progress. False, and nothing is filled in: the store was reset, cut
+    /// or opened anew meanwhile, and no longer matches `filling`.
     fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, RefillError>;
 
-    /// Everything that is wanted is filled in: the store reaches back to [`Filling::from`]. False: as of [`Self::fill`].
+    /// Ends a fill that has all wanted entries: the store reaches back to [`Filling::from`] now. False: see [`Self::fill`].
     fn end(&self, filling: &Filling) -> Result<bool, RefillError>;
 
-    /// The log has nothing of what is missing.
+    /// Ends the refill without an entry: the log has none of the missing entries.
     fn give_up(&self) -> Result<(), RefillError>;
 }
 
-/// An index in both counts.
+/// A position in the log, in both counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reached {
-    /// As users see it.
+    /// Index as users see it.
     pub index: u64,
-    /// As the log counts.
+    /// Index as the log counts.
     pub raft_index: u64,
 }
 
-/// How a store's filling stands.
+/// State of the fill of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It wants more.
+    /// The store wants more entries.
     Open,
-    /// The store was changed by somebody else. It has to be begun once more.
+    /// Something else changed the store. The fill has to begin again.
     Abandoned,
-    /// It is complete, or as complete as it can be.
+    /// The store is complete, or as complete as the log allows.
     Ended,
 }
 
+/// A lost store and its fill.
 struct Lost {
     store: Arc<dyn Refill>,
     filling: Filling,
     standing: Standing,
 }
 
-/// What came of the filling of one store.
+/// Result of the fill of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refilled {
-    /// It reaches back to this index now.
+    /// The store reaches back to this index now.
     From(u64),
-    /// The log has nothing older than what is there.
+    /// The log has no entries older than those of the store.
     NothingOlder,
-    /// It was changed by somebody else meanwhile, or the replay ended early: it has to be tried again.
+    /// Something else changed the store meanwhile, or the replay ended early: the fill has to be tried again.
     Abandoned,
 }
 
@@ -140,7 +143,7 @@ pub struct Refiller {
 }
 
 impl Refiller {
-    /// Takes those of the stores that are lost. `None`: none is.
+    /// Prepares the refill of those of the stores that are lost. `None`: none is.
     pub fn of(stores: impl IntoIterator<Item = Arc<dyn Refill>>) -> Result<Option<Self>, RefillError> {
         let mut lost = Vec::new();
         for store in stores.into_iter().filter(|store| *store.losses().borrow()) {
@@ -151,12 +154,14 @@ impl Refiller {
         Ok((!refiller.lost.is_empty()).then_some(refiller))
     }
 
-    /// The log's index up to which every store is filled in already: a replay from a later state would leave a hole. 0: none has begun.
+    /// Index, as the log counts, up to which all lost stores are filled in; 0 when one has not begun. A replay from a later state would
+    /// leave a hole.
     pub fn resumes_after(&self) -> u64 {
         self.lost.iter().map(|lost| lost.filling.raft_through).min().unwrap_or(0)
     }
 
-    /// The replay begins with a state, which has applied everything up to `start`. What is filled in and does not reach up to it is dropped.
+    /// Begins the replay from a state that has applied everything up to `start`. A store whose filled entries end before `start` drops
+    /// them.
     pub fn begin(&mut self, start: Reached) -> Result<(), RefillError> {
         self.reached = start;
         for lost in &mut self.lost {
@@ -169,22 +174,22 @@ impl Refiller {
         Ok(())
     }
 
-    /// There is no state that the log can be replayed from.
+    /// Gives up all lost stores: there is no state from which the log can be replayed.
     pub fn give_up(&mut self) -> Result<(), RefillError> {
         self.lost.iter_mut().try_for_each(Lost::give_up)
     }
 
-    /// Whether some store wants what comes after the last entry that was added.
+    /// Whether some store wants entries behind the last one that was added or passed.
     pub fn wants_more(&self) -> bool {
         self.lost.iter().any(|lost| lost.standing == Standing::Open && self.reached.index + 1 < lost.filling.before)
     }
 
-    /// Takes the next entry. Entries that hold no command are passed.
+    /// Takes the next entry that holds a command; [`Self::pass`] is for the others.
     pub fn add(&mut self, entry: AppliedEntry, raft_index: u64) -> Result<(), RefillError> {
         let index = entry.index;
-        if entry.changes.iter().any(|change| matches!(change, Change::Restored)) {
-            self.write_now()?;
-            // A filling that goes on behind it has begun there already.
+        if restores(entry.kind, &entry.changes) {
+            self.write_now();
+            // A fill that is past this entry began behind it.
             let is_news =
                 |lost: &&mut Lost| lost.standing == Standing::Open && (lost.filling.through + 1..lost.filling.before).contains(&index);
             for lost in self.lost.iter_mut().filter(is_news) {
@@ -194,21 +199,21 @@ impl Refiller {
         }
         self.changes += entry.changes.len();
         self.entries.push(entry);
-        self.pass(Reached { index, raft_index })
-    }
-
-    /// Takes note of an entry of which nothing is kept. Writes what has come together when that is enough.
-    pub fn pass(&mut self, reached: Reached) -> Result<(), RefillError> {
-        self.reached = reached;
-        if self.entries.len() >= ENTRIES_AT_ONCE || self.changes >= CHANGES_AT_ONCE {
-            self.write_now()?;
-        }
+        self.pass(Reached { index, raft_index });
         Ok(())
     }
 
-    /// Nothing comes any more. Answers what has become of each store, by its name.
+    /// Moves on to `reached`. Writes the collected entries when there are enough of them.
+    pub fn pass(&mut self, reached: Reached) {
+        self.reached = reached;
+        if self.entries.len() >= ENTRIES_AT_ONCE || self.changes >= CHANGES_AT_ONCE {
+            self.write_now();
+        }
+    }
+
+    /// Ends the replay. Answers the result of each store, by its name.
     pub fn end(mut self) -> Result<Vec<(&'static str, Refilled)>, RefillError> {
-        self.write_now()?;
+        self.write_now();
         let mut told = Vec::new();
         for lost in &mut self.lost {
             if lost.standing == Standing::Open {
@@ -225,8 +230,8 @@ impl Refiller {
         Ok(told)
     }
 
-    /// Writes what has come together, however little it is.
-    pub fn write_now(&mut self) -> Result<(), RefillError> {
+    /// Writes the collected entries, however few they are.
+    pub fn write_now(&mut self) {
         self.changes = 0;
         let entries = std::mem::take(&mut self.entries);
         for lost in self.lost.iter_mut().filter(|lost| lost.standing == Standing::Open) {
@@ -237,11 +242,15 @@ impl Refiller {
             let is_wanted = |entry: &&AppliedEntry| entry.index >= from && entry.index > through && entry.index < before;
             let wanted: Vec<AppliedEntry> = entries.iter().filter(is_wanted).cloned().collect();
             let next = Reached { index: self.reached.index.min(before - 1), ..self.reached };
-            if !lost.store.fill(&mut lost.filling, &wanted, next)? {
+            let filled = lost.store.fill(&mut lost.filling, &wanted, next).unwrap_or_else(|error| {
+                // The other stores are filled all the same.
+                tracing::error!(store = lost.store.name(), error = &error as &dyn std::error::Error, "filling in entries of the log");
+                false
+            });
+            if !filled {
                 lost.standing = Standing::Abandoned;
             }
         }
-        Ok(())
     }
 }
 
@@ -258,7 +267,7 @@ impl Lost {
     }
 }
 
-/// Whether an entry is one that replaced the state. Another one of the same kind was refused, or repeats one before.
+/// Whether an entry replaced the state. Other entries of this kind were refused, or repeat an earlier one.
 pub(crate) fn restores(kind: Kind, changes: &[Change]) -> bool {
     kind == Kind::Restore && changes.iter().any(|change| matches!(change, Change::Restored))
 }

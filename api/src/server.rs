@@ -113,7 +113,7 @@ pub trait Server: Send + Sync + 'static {
     /// Drops everything that a garbage collection may drop, whatever its age.
     fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// Counts all job summaries anew. With a key that ran before it does nothing.
+    /// Counts all job summaries anew. Does nothing when the key of `idempotency` ran before.
     fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
     /// The index in the file by which somebody with access to this server allows a second ACL bootstrap; 0 when there is none.
@@ -139,10 +139,10 @@ pub trait Server: Send + Sync + 'static {
     /// The metrics since the start in Prometheus' text form, version 0.0.4.
     fn metrics_prometheus(&self) -> String;
 
-    /// Counts a request that is served here.
+    /// Counts a request that this server answers.
     fn count_served(&self, served: Served);
 
-    /// Takes note of how long the answer to a request of this route took here. Of a stream: until it began.
+    /// Measures how long this server took to answer a request of this route; of a stream, how long until it began.
     fn measure_answer(&self, route: Route, took: Duration);
 
     /// Whether this server and the node in this process are well; absent parts do not run here.
@@ -180,7 +180,7 @@ pub trait Server: Send + Sync + 'static {
         None
     }
 
-    /// What of this server's is being filled anew from its log.
+    /// Stores of this server that are being refilled from its log.
     fn refillings(&self) -> Vec<Refilling> {
         Vec::new()
     }
@@ -438,14 +438,14 @@ pub struct MemberHealth {
     pub stable_since: Time,
 }
 
-/// A store that is derived from the log, was lost, and is being filled anew.
+/// A store that was lost and is being refilled from the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Refilling {
-    /// Which: `events` or `touches`.
+    /// Name of the store: `events` or `touches`.
     pub store: &'static str,
-    /// How far it is.
+    /// Progress of the fill.
     pub filling: Filling,
-    /// When that began; `None`: it waits to be begun.
+    /// Start of the fill; `None` while it waits to begin.
     pub since: Option<Time>,
 }
 

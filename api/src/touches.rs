@@ -1,7 +1,7 @@
 //! What every entry of the log did to every object: derived from the log as it is applied, off the commit path, kept in a folder.
 //!
-//! The apply thread only queues shared rows; a thread of its own compares and writes them. When the folder is deleted, what is before the
-//! newest checkpoint is filled in again from the log, beside everything else. Who asked for an entry, and why, is not here: the log itself says that.
+//! The apply thread only queues shared rows; a thread of its own compares and writes them. When the folder was deleted, entries before the
+//! newest checkpoint are filled in again from the log. The log itself has the actor and the cause of an entry.
 
 mod diff;
 mod object;
@@ -30,7 +30,7 @@ use store::{Marked, Store};
 /// How many entries are written at once at most.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// How long nothing is written after a failure: the medium may need it. Twice as long after every time that it is of no use ..
+/// Pause after a failed write: the disk may need it. It doubles after every attempt that fails again ..
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// .. up to this.
 const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
@@ -87,8 +87,8 @@ impl Touches {
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Says which entry will be published first. A record that does not reach up to it begins anew there, as a lost one: what is between would
-    /// be missing without anybody noticing.
+    /// Sets the index of the entry that will be published first. A record that ends before it is marked as lost and begins anew there:
+    /// otherwise the entries between would be missing unnoticed.
     pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
         if self.shared.marked.last() + 1 < first_index {
             if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index, true)) {
@@ -135,7 +135,7 @@ impl Touches {
         self.shared.marked.oldest()
     }
 
-    /// First index after the last restored archive, 0 when none was: what is before it is another history.
+    /// First index after the last restored archive, 0 without one. Entries before it are another history.
     pub fn floor(&self) -> u64 {
         self.shared.marked.floor()
     }
@@ -190,7 +190,7 @@ impl Refill for Touches {
     }
 
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
-        // How the restore ended is part of the new history.
+        // The result of the restore is part of the new history.
         Ok(self.shared.store()?.fill_from(filling, index, Some(index))?)
     }
 
@@ -214,7 +214,7 @@ impl Drop for Touches {
 }
 
 impl Shared {
-    /// Whoever has it must be done with it before the store can be opened anew.
+    /// The open store. The guard must be dropped before the store can be opened anew.
     fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, TouchesError> {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| TouchesError::Closed)
     }
@@ -249,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// False: nothing will come any more.
+    /// Waits for entries. False: the record was closed.
     fn wait(&self) -> bool {
         let mut queue = self.queue.lock();
         while queue.through <= self.marked.last() {
@@ -261,7 +261,7 @@ impl Shared {
         true
     }
 
-    /// Lets some time pass; true when it is to be closed meanwhile.
+    /// Waits for this long. True: the record is to be closed.
     fn pause(&self, long: Duration) -> bool {
         let until = Instant::now() + long;
         let mut queue = self.queue.lock();
@@ -273,11 +273,11 @@ impl Shared {
         true
     }
 
-    /// Opens the store anew: one that could not write once writes nothing any more. What it has lost on the way shows as a gap.
+    /// Opens the store anew: a store that failed to write once writes nothing any more. Entries that it lost show as a gap.
     fn reopen(&self) -> Result<(), TouchesError> {
         let mut store = self.store.write();
         let before = self.marked.last();
-        // The old one holds the folder until it is gone.
+        // The old store holds the folder until it is dropped.
         *store = None;
         let opened = Store::open_marked(&self.path, &self.marked)?;
         if self.marked.last() < before {
@@ -287,7 +287,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes everything that is queued; what could not be written stays there. Whoever calls it takes the store's turn first, so entries are
+    /// Writes all queued entries; those that could not be written stay in the queue. The store's turn is taken first, so that entries are
     /// written in order.
     fn drain(&self) -> Result<(), TouchesError> {
         let store = self.store()?;
@@ -300,7 +300,7 @@ impl Shared {
         for piece in entries.chunks(ENTRIES_AT_ONCE) {
             match turn.write(piece) {
                 Ok(()) => {}
-                // It would be so every time: the record begins anew behind it.
+                // Writing this entry fails every time, so the record begins anew behind it.
                 Err(error @ (TouchesError::Content { .. } | TouchesError::Damaged(_))) => {
                     store.reset(through + 1, false)?;
                     return Err(error);

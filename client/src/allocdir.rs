@@ -1,4 +1,4 @@
-//! The directories of an allocation: what its tasks share, what each has for itself, and the agent's own logs of them. All below
+//! Directories of an allocation: one that its tasks share, one for each task, and one for the agent's logs of them. Everything below
 //! [`AllocDir::open`] is reached through [`beneath`](crate::beneath). Reading files for requests is in [`crate::serve`].
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! <alloc_dir>/<id>.logs/       0755, the agent's: the logs that it writes, rotates and serves
 //! ```
 //!
-//! Tasks find their logs in `alloc/logs`: files there are second names of the agent's own. What a task does to them changes nothing of what
-//! is served. Tasks with a root of their own see the agent's directory there, read-only.
+//! Tasks find their logs in `alloc/logs`, whose files are hard links to the agent's. A task that removes or replaces them does not change
+//! the logs that the agent serves. Tasks with a root of their own see the agent's directory there, read-only.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -19,13 +19,13 @@ use songline_model::AllocId;
 
 use crate::beneath::{Dir, Owner};
 
-/// What the tasks of an allocation share.
+/// Name of the directory that the tasks of an allocation share.
 pub(crate) const SHARED: &str = "alloc";
-/// What only its task may see.
+/// Name of a task's directory that only the task may see.
 pub(crate) const SECRETS: &str = "secrets";
-/// What not even its task may see.
+/// Name of a task's directory that not even the task may see.
 pub(crate) const PRIVATE: &str = "private";
-/// Where tasks find their logs.
+/// Path, below the allocation's directory, where tasks find their logs.
 pub(crate) const SHOWN_LOGS: &str = "alloc/logs";
 
 /// The directory tree of one allocation.
@@ -39,22 +39,22 @@ impl AllocDir {
         Self { root: parent.join(id.to_string()) }
     }
 
-    /// Its path, for what is told to tasks and to people. Files below it are reached through [`AllocDir::open`].
+    /// Path of the allocation's directory, for texts that tasks and people read. Files below it are reached through [`AllocDir::open`].
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Opens it. Only the agent can change what is above it.
+    /// Opens the allocation's directory. Only the agent can change the directories above it.
     pub fn open(&self) -> io::Result<Dir> {
         Dir::open(&self.root)
     }
 
-    /// Path of what the tasks share.
+    /// Path of the directory that the tasks share.
     pub fn shared(&self) -> PathBuf {
         self.root.join(SHARED)
     }
 
-    /// Path of the agent's own logs. No task can change anything in it.
+    /// Path of the agent's own directory of logs. No task can change anything in it.
     pub fn logs(&self) -> PathBuf {
         self.root.with_extension("logs")
     }
@@ -69,7 +69,7 @@ impl AllocDir {
         self.open()?.dir(task)
     }
 
-    /// Makes what the tasks share. Doing it again changes nothing but what tasks have put in its place.
+    /// Makes the directories that the tasks share. A repeated call only replaces entries that tasks have put in their place.
     pub fn build(&self) -> io::Result<()> {
         let root = Dir::make(&self.root, 0o755)?;
         Dir::make(&self.logs(), 0o755)?;
@@ -80,7 +80,7 @@ impl AllocDir {
         Ok(())
     }
 
-    /// Makes a task's own directories; `owner` gets what nobody else may read.
+    /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read.
     pub fn build_task(&self, task: &str, owner: Option<Owner>) -> io::Result<()> {
         let dir = self.open()?.make_dir(task, 0o777)?;
         dir.make_dir("local", 0o777)?;
@@ -95,12 +95,12 @@ impl AllocDir {
         self.open_task(task).is_ok()
     }
 
-    /// Writes a file into a task's secrets that only its owner reads. Whatever stands in its place goes, links too.
+    /// Writes a file into a task's secrets that only its owner can read. Any entry in its place is replaced, links too.
     pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<Owner>) -> io::Result<()> {
         self.open_task(task)?.dir(SECRETS)?.write(name, content, 0o600, owner)
     }
 
-    /// Writes a file below a task's `local` directory. Whatever stands in its place goes; a link on the way is an error.
+    /// Writes a file below a task's `local` directory. Any entry in its place is replaced; a link among its parent directories is an error.
     pub fn write_local(&self, task: &str, path: &Path, content: &[u8]) -> io::Result<()> {
         let path: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir | Component::RootDir)).collect();
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| io::Error::other("the file has no name"))?;
@@ -108,7 +108,8 @@ impl AllocDir {
         dir.write(name, content, 0o777, None)
     }
 
-    /// Takes over the data of the allocation before this one. What is no directory there is not taken.
+    /// Takes over the data of the previous allocation: the shared `data` and each task's `local`. Entries that are not directories are
+    /// left.
     pub fn adopt(&self, previous: &AllocDir, tasks: &[&str]) -> io::Result<()> {
         let (from, to) = (previous.open()?, self.open()?);
         take(&from.dir(SHARED)?, &to.dir(SHARED)?, "data")?;
@@ -120,7 +121,7 @@ impl AllocDir {
         Ok(())
     }
 
-    /// Removes all of it.
+    /// Removes the allocation's directory and its logs.
     pub fn remove(&self) -> io::Result<()> {
         let (Some(parent), Some(name)) = (self.root.parent(), self.root.file_name().and_then(|name| name.to_str())) else {
             return Err(io::Error::other("an allocation's directory has a name"));

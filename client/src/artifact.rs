@@ -1,8 +1,8 @@
-//! Artifacts: what a task wants fetched before it starts, into its allocation's directory. Sources are `http` and `https`.
+//! Artifacts: files that the agent fetches into the allocation's directory before a task starts. Sources are `http` and `https`.
 //!
-//! A process of its own fetches each ([`child`], behind the fence of [`fence`]): it downloads ([`download`]) and unpacks ([`unpack`]) into a
-//! staging directory, because parsers of what strangers send have no place in the agent. The agent then moves the staged files to their
-//! destination ([`place`]).
+//! A separate process fetches each artifact ([`child`], confined by [`fence`]): it downloads ([`download`]) and unpacks ([`unpack`]) into a
+//! staging directory. Parsers of untrusted input do not run in the agent. The agent then moves the staged files to their destination
+//! ([`place`]).
 
 pub(crate) mod child;
 mod download;
@@ -26,17 +26,17 @@ use crate::allocdir::PRIVATE;
 use crate::beneath::{Dir, Owner};
 use child::{Answer, Request, Staged};
 
-/// How many are fetched at a time.
+/// Number of artifacts of a task that are fetched at a time.
 const WORKERS: usize = 3;
-/// How long one may take, from the start of its process to its end.
+/// Longest time that fetching one artifact may take, from the start of its process to its end.
 const FETCH_MAX: Duration = Duration::from_mins(35);
-/// How large one may be, in bytes, before it is unpacked; and after, too.
+/// Largest size of one artifact in bytes, both before and after it is unpacked.
 const BYTES_MAX: u64 = 100_000_000_000;
-/// How many members one archive may have.
+/// Largest number of members of one archive.
 const FILES_MAX: u64 = 4096;
-/// How deep the directories of one archive may be nested.
+/// Largest depth of nested directories in one archive.
 const DEPTH_MAX: u64 = 64;
-/// How much of its answer the agent reads, in bytes.
+/// Largest part of a fetching process's answer that the agent reads, in bytes.
 const ANSWER_MAX: u64 = 64 << 10;
 /// The file in a task's private directory that says which have been fetched.
 const DONE: &str = "artifacts.done";
@@ -89,12 +89,12 @@ fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError
     if count > most { Err(ArtifactError::TooMuch { what, most }) } else { Ok(()) }
 }
 
-/// Where the artifacts of a task go.
+/// Directories that the artifacts of a task go to.
 #[derive(Debug, Clone)]
 pub(crate) struct Dirs {
     /// The allocation's directory, which nothing leaves.
     pub alloc: PathBuf,
-    /// The task's name: its directory is below, and destinations begin there.
+    /// The task's name. The task's directory is below `alloc`, and destinations begin in it.
     pub task: Str,
 }
 
@@ -103,7 +103,7 @@ impl Dirs {
         self.alloc.join(self.task.as_str())
     }
 
-    /// The task's directory that only the agent enters.
+    /// Opens the task's private directory, which only the agent enters. Makes it if it is missing.
     fn private(&self) -> io::Result<Dir> {
         Dir::open(&self.alloc)?.dir(self.task.as_str())?.make_private(PRIVATE, 0o700, None)
     }
@@ -121,13 +121,13 @@ pub(crate) struct Wanted {
 /// Which of these have not been fetched before, each with its name in the task's notes.
 pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<(String, Wanted)> {
     let mut known = String::new();
-    // Without notes everything is fetched again.
+    // Without these notes every artifact is fetched again.
     let _ = dirs.private().and_then(|private| private.read(DONE)).and_then(|mut notes| notes.read_to_string(&mut known));
     wanted.map(|wanted| (key(&wanted.artifact), wanted)).filter(|(key, _)| !known.lines().any(|line| line == key)).collect()
 }
 
-/// Fetches what is missing, each with a process that `executor` starts. The first failure is told; the others are fetched all the same. May
-/// be dropped at any time: the processes end with it.
+/// Fetches the missing artifacts, each in a process that `executor` starts. After a failure the other artifacts are fetched all the same;
+/// the first failure is returned. The future may be dropped at any time: its processes end with it.
 pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, executor: &[PathBuf]) -> Result<(), String> {
     let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| async move {
         let fetched = fetch(&wanted.artifact, dirs, at, executor).await.and_then(|()| remember(dirs, &key));
@@ -166,7 +166,8 @@ async fn fetch(artifact: &TaskArtifact, dirs: &Dirs, at: usize, executor: &[Path
     placed.await.map_err(|error| ArtifactError::Invalid(error.to_string()))?
 }
 
-/// Makes an empty staging directory: in the task's private directory, which no task enters, and the fetching process's own.
+/// Makes an empty staging directory that belongs to the user of the fetching process, in the task's private directory, which no task
+/// enters. Returns the private directory and the staging directory.
 fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
     let private = dirs.private().map_err(doing("opening the task's private directory"))?;
     private.remove_all(name).map_err(doing("clearing up"))?;
@@ -175,10 +176,10 @@ fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
     Ok((private, staging))
 }
 
-/// Lets a process fetch an artifact into `staging`.
+/// Starts a process that fetches an artifact into `staging`, and waits for its answer.
 async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> Result<Staged, ArtifactError> {
     let (program, first) = executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
-    // By descriptor: the path to it leads through directories that tasks may change.
+    // The working directory is given by descriptor: its path leads through directories that tasks may change.
     let mut child = Command::new(program)
         .args(first)
         .args(["artifact", "."])
@@ -193,7 +194,7 @@ async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> 
     let asked = serde_json::to_vec(&Request { artifact: artifact.clone() }).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let exchange = async {
-        // It reads to the end, so its input is closed behind the request.
+        // The process reads its input to the end, so the input is closed after the request.
         stdin.ok_or(io::ErrorKind::BrokenPipe)?.write_all(&asked).await?;
         let mut answer = Vec::new();
         stdout.ok_or(io::ErrorKind::BrokenPipe)?.take(ANSWER_MAX).read_to_end(&mut answer).await?;

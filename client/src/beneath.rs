@@ -4,9 +4,9 @@
 //! - The agent's own steps ([`Dir::dir`], [`Dir::make_dir`], [`Dir::write`], ..) follow no link at all, in no part of a path.
 //! - Paths that callers of the API name ([`Dir::find`]) may pass links that stay below the directory; a link that leads out is an error.
 //! - A file is looked at before it is opened: only regular files and directories are opened, never a pipe or a device, so no call blocks.
-//! - What was checked is what is used: results hold descriptors, not paths.
+//! - Results hold descriptors, not paths, so that the file that was checked is the file that is used.
 //!
-//! This needs `openat2` (Linux 5.6) and `/proc`. What may be read by whom is decided elsewhere.
+//! This needs `openat2` (Linux 5.6) and `/proc`. Which caller may read which file is decided elsewhere.
 
 mod find;
 mod remove;
@@ -23,10 +23,10 @@ use rustix::io::Errno;
 
 pub use find::{Found, NotFound};
 
-/// Whose a file is: user and group, by number.
+/// Owner of a file: the numbers of its user and group.
 pub type Owner = (u32, u32);
 
-/// How often something is tried again that another process disturbs by renaming and replacing.
+/// Largest number of attempts at an operation that another process disturbs by renaming or replacing entries.
 const TRIES_MAX: u32 = 64;
 
 /// A directory that is held open.
@@ -35,7 +35,7 @@ pub struct Dir {
     fd: OwnedFd,
 }
 
-/// Something in a directory, looked at and held, but not opened for reading or writing.
+/// An entry of a directory: examined and held by a descriptor, but not opened for reading or writing.
 #[derive(Debug)]
 pub struct Entry {
     fd: OwnedFd,
@@ -60,24 +60,25 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Another hold on the same directory.
+    /// Opens another descriptor of the same directory.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()? })
     }
 
-    /// A path to an entry, usable while this is held. Most calls follow a link in that place: only for calls that make something new.
+    /// Path of an entry, usable while this directory is held open. Most calls follow a link at that path, so it is only for calls that make
+    /// a new entry.
     pub fn path_of(&self, name: &str) -> PathBuf {
         held(&self.fd).join(name)
     }
 
-    /// Looks at something, which may be a link itself.
+    /// Examines the entry at a path. A link as the last part is the entry itself.
     pub fn entry(&self, path: impl AsRef<Path>) -> io::Result<Entry> {
         let fd = open(&self.fd, path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW, 0, ResolveFlags::NO_SYMLINKS)?;
         let stat = rustix::fs::fstat(&fd)?;
         Ok(Entry { fd, stat })
     }
 
-    /// What stands at a path, links as such; `None` when nothing does.
+    /// Kind of the entry at a path, links as such; `None` when there is no entry.
     pub fn kind(&self, path: impl AsRef<Path>) -> io::Result<Option<FileType>> {
         match self.entry(path) {
             Ok(entry) => Ok(Some(entry.kind())),
@@ -92,14 +93,14 @@ impl Dir {
         Ok(Self { fd: open(&self.fd, path.as_ref(), flags, 0, ResolveFlags::NO_SYMLINKS)? })
     }
 
-    /// Makes a directory with exactly this mode, or gives that mode to the one that is there. What else stands in its place, a link too, is
+    /// Makes a directory with exactly this mode, or gives that mode to the one that is there. Any other entry in its place, a link too, is
     /// removed.
     pub fn make_dir(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Self> {
         self.make_own(name.as_ref(), mode, |_| true)
     }
 
-    /// As [`Dir::make_dir`], for what others must not read: a directory that belongs neither to the agent nor to `owner` was put there by
-    /// another user, and is removed with all that is in it. `owner` gets it; without one, it is the agent's.
+    /// As [`Dir::make_dir`], for a directory that others must not read. A directory that belongs neither to the agent nor to `owner` was
+    /// put there by another user, and is removed with its content. The new directory belongs to `owner`, or to the agent without one.
     pub fn make_private(&self, name: impl AsRef<OsStr>, mode: u32, owner: Option<Owner>) -> io::Result<Self> {
         let trusted = [Some(rustix::process::geteuid().as_raw()), owner.map(|(user, _)| user)];
         let dir = self.make_own(name.as_ref(), mode, |stat| trusted.contains(&Some(stat.st_uid)))?;
@@ -131,8 +132,8 @@ impl Dir {
         Err(io::Error::other(format!("{name:?} is replaced again and again while it is made")))
     }
 
-    /// Makes a directory below this one with all its parents; those that are made get exactly this mode. Something in the way that is no
-    /// directory is an error, and stays.
+    /// Makes a directory below this one with all its parents. Directories that are made get exactly this mode. An entry in the way that is
+    /// not a directory is an error, and stays.
     pub fn make_dirs(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Self> {
         let mut dir = self.try_clone()?;
         for part in path.as_ref().components() {
@@ -154,7 +155,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Makes a file that was not there, with exactly this mode, and opens it for writing.
+    /// Makes a new file with exactly this mode, and opens it for writing. An entry of this name is an error.
     pub fn create(&self, name: impl AsRef<Path>, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = File::from(open(&self.fd, name.as_ref(), flags, mode, ResolveFlags::NO_SYMLINKS)?);
@@ -162,7 +163,7 @@ impl Dir {
         Ok(file)
     }
 
-    /// Writes a whole file, all or nothing, in place of whatever has this name.
+    /// Writes a whole file, all or nothing, in place of any entry of this name.
     pub fn write(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32, owner: Option<Owner>) -> io::Result<()> {
         let name = one(name.as_ref())?;
         let unfinished = format!(".{}.unfinished", name.display());
@@ -175,18 +176,21 @@ impl Dir {
         self.replace(&unfinished, self, name)
     }
 
-    /// Opens a regular file for appending, and makes it if it is not there.
+    /// Opens a regular file for appending, and makes it with exactly this mode if it is not there.
     pub fn append(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let name = one(name.as_ref())?;
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         match open(&self.fd, Path::new(name), flags, mode, ResolveFlags::NO_SYMLINKS) {
-            Ok(file) => Ok(File::from(file)),
+            Ok(file) => {
+                rustix::fs::fchmod(&file, bits(mode))?;
+                Ok(File::from(file))
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.entry(name)?.open_file(OFlags::WRONLY | OFlags::APPEND),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens a regular file for reading. What stands in its place is an error.
+    /// Opens a regular file for reading. Any other entry in its place is an error.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<File> {
         self.entry(path)?.open_file(OFlags::RDONLY)
     }
@@ -197,7 +201,7 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.fd, one(name.as_ref())?, &to.fd, one(to_name.as_ref())?)?)
     }
 
-    /// As [`Dir::rename`], over whatever has that name there; a directory goes with all that is in it.
+    /// As [`Dir::rename`], in place of any entry of that name there; a directory is removed with its content.
     pub fn replace(&self, name: impl AsRef<OsStr>, to: &Dir, to_name: impl AsRef<OsStr>) -> io::Result<()> {
         let (name, to_name) = (name.as_ref(), to_name.as_ref());
         match self.rename(name, to, to_name) {
@@ -209,7 +213,7 @@ impl Dir {
         }
     }
 
-    /// Gives a file a second name in another directory, in place of a file that has it there.
+    /// Makes a hard link to a file in another directory, under the same name and in place of a file that has it there.
     pub fn link(&self, name: impl AsRef<OsStr>, to: &Dir) -> io::Result<()> {
         let name = one(name.as_ref())?;
         match rustix::fs::linkat(&self.fd, name, &to.fd, name, AtFlags::empty()) {
@@ -221,8 +225,8 @@ impl Dir {
         }
     }
 
-    /// Makes a symbolic link at a path below this directory, whose parents are there. The target must be relative and stay below this
-    /// directory: first as many `..` as lead to a directory below it, then names. What it leads to is not looked at.
+    /// Makes a symbolic link at a path below this directory. The parents of the path must exist. The target must be relative and stay below
+    /// this directory: first as many `..` as lead to a directory below it, then names. The entry that the target leads to is not examined.
     pub fn symlink(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
         let path = path.as_ref();
         let mut depth = 0_usize;
@@ -246,7 +250,7 @@ impl Dir {
             match part {
                 Component::Normal(_) => down = true,
                 Component::CurDir => {}
-                // After a name it could be that of a link, and `..` would begin where that leads.
+                // A name before `..` could be that of a link, and `..` would then begin where the link leads.
                 Component::ParentDir if !down && depth > 0 => depth -= 1,
                 Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(leads_out(target)),
             }
@@ -254,7 +258,7 @@ impl Dir {
         Ok(rustix::fs::symlinkat(target, &self.dir(parent)?.fd, name)?)
     }
 
-    /// Removes a file, a link, a pipe, a device or a socket. It may be gone already.
+    /// Removes a file, a link, a pipe, a device or a socket. A missing entry is no error.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.fd, one(name.as_ref())?, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -262,7 +266,7 @@ impl Dir {
         }
     }
 
-    /// The names in it, in order.
+    /// Names of the entries in this directory, in order.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
@@ -281,34 +285,34 @@ impl Dir {
         Ok(rustix::fs::fchmod(&self.fd, bits(mode))?)
     }
 
-    /// Gives this directory to a user.
+    /// Gives this directory to a user and group.
     pub fn set_owner(&self, (user, group): Owner) -> io::Result<()> {
         Ok(rustix::fs::fchown(&self.fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?)
     }
 }
 
 impl Entry {
-    /// What it is.
+    /// Kind of the entry.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// Everything that is known of it.
+    /// Status of the entry, as of its examination.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
 
-    /// Everything that is known of it, as the standard library has it.
+    /// Reads the entry's metadata anew, as the standard library's type.
     pub fn metadata(&self) -> io::Result<std::fs::Metadata> {
         File::from(self.fd.try_clone()?).metadata()
     }
 
-    /// Where it leads, if it is a link.
+    /// Target of the entry, if it is a link.
     pub fn target(&self) -> io::Result<PathBuf> {
         Ok(OsString::from_vec(rustix::fs::readlinkat(&self.fd, "", Vec::new())?.into_bytes()).into())
     }
 
-    /// Opens it, if it is a regular file.
+    /// Opens the entry, if it is a regular file.
     pub fn open_file(&self, flags: OFlags) -> io::Result<File> {
         if self.kind() != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -317,13 +321,13 @@ impl Entry {
         Ok(File::from(rustix::fs::open(held(&self.fd), flags, Mode::empty())?))
     }
 
-    /// Opens it, if it is a directory.
+    /// Opens the entry, if it is a directory.
     pub fn into_dir(self) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         Ok(Dir { fd: open(&self.fd, Path::new("."), flags, 0, ResolveFlags::NO_SYMLINKS)? })
     }
 
-    /// Gives exactly this mode to it. A link has none.
+    /// Gives the entry exactly this mode. A link has no mode, which is an error.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         if self.kind() == FileType::Symlink {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a link has no mode"));
@@ -331,25 +335,25 @@ impl Entry {
         Ok(rustix::fs::chmod(held(&self.fd), bits(mode))?)
     }
 
-    /// Gives it to a user.
+    /// Gives the entry to a user and group.
     pub fn set_owner(&self, (user, group): Owner) -> io::Result<()> {
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
         Ok(rustix::fs::chownat(&self.fd, "", user, group, AtFlags::EMPTY_PATH)?)
     }
 }
 
-/// The name under which the kernel shows an open descriptor; opening it opens the same file again.
+/// Path under which the kernel shows an open descriptor. Opening that path opens the same file again.
 fn held(fd: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// `openat2` below a directory: no part of the path, no link and no rename meanwhile leads out of it.
+/// Opens a path below a directory with `openat2`: no part of the path, no link and no concurrent rename leads out of the directory.
 fn open(at: &impl AsFd, path: &Path, flags: OFlags, mode: u32, resolve: ResolveFlags) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES_MAX {
         return match rustix::fs::openat2(at, path, flags | OFlags::CLOEXEC, bits(mode), resolve) {
-            // Something was renamed while the kernel walked up: it cannot tell whether that led out.
+            // An entry was renamed while the kernel walked up, so that the kernel cannot tell whether the path led out.
             Err(Errno::AGAIN | Errno::INTR) => continue,
             Err(Errno::NOSYS) => {
                 Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no openat2: Linux 5.6 or later is needed"))
@@ -360,7 +364,7 @@ fn open(at: &impl AsFd, path: &Path, flags: OFlags, mode: u32, resolve: ResolveF
     Err(Errno::AGAIN.into())
 }
 
-/// Whether an error is this one of the system's.
+/// Whether an error of the system has this number.
 fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
@@ -369,7 +373,7 @@ fn bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode)
 }
 
-/// A name of one entry: not a path, and not the directory itself or the one above it.
+/// Checks that a name is that of one entry: not a path, and neither the directory itself nor the one above it.
 fn one(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

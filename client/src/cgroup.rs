@@ -53,7 +53,7 @@ pub struct NewCgroups {
     pub at: Cgroups,
     /// Its limits, in the order in which they are written.
     pub settings: Vec<Setting>,
-    /// The devices that it may use where no settings say so, in the unified layout; empty is all.
+    /// Devices that the task may use, for the unified layout, which has no settings for devices; empty means all devices.
     #[serde(default)]
     pub devices: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Options of the `client` block by name, and what is said of those that this agent does not know.
+//! Names of the options of the `client` block, and warnings about options that this agent does not know.
 
 use crate::config::ClientConfig;
 use crate::env::host;
@@ -7,7 +7,7 @@ use crate::runner::validate;
 /// The options that have an effect.
 const KNOWN: &[&str] = &["driver.allowlist", "driver.denylist", host::DENYLIST, validate::CHECKED_DRIVERS.0, validate::DENYLIST.0];
 
-/// Warns of every option that has no effect: people may rely on it.
+/// Warns of every option that has no effect, because operators may rely on it.
 pub(crate) fn warn_of_unknown(config: &ClientConfig) {
     for option in unknown(config) {
         tracing::warn!(option, "client.options: this agent does not know the option; it has no effect");

@@ -1,5 +1,5 @@
-//! Log files of a task that rotate: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. They are in a directory of the agent's
-//! that no task can change, and have second names where tasks look for them. Reading them is elsewhere.
+//! Log files of a task that rotate: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. The files are in a directory of the
+//! agent that no task can change. They have hard links in the directory where tasks look for them. Reading them is elsewhere.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ const MODE: u32 = 0o644;
 #[derive(Debug)]
 pub struct RotatingFile {
     dir: Dir,
-    /// Where tasks find the files, as long as they leave it as it is.
+    /// The directory in which tasks find the files, as long as no task replaces it.
     shown: Option<Dir>,
     base: String,
     files_max: u64,
@@ -25,7 +25,7 @@ pub struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Goes on with the newest file there is, so that a restarted task continues its log. Something that is no regular file is an error.
+    /// Continues the newest existing file, so that a restarted task continues its log. A log that is not a regular file is an error.
     pub fn open(dir: &Path, shown: Option<Dir>, base: &str, files_max: u64, file_bytes_max: u64) -> io::Result<Self> {
         let dir = Dir::open(dir)?;
         let index = indexes(&dir, base)?.last().copied().unwrap_or(0);
@@ -76,7 +76,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Lets tasks find a file. That a task has put something in the way is its own loss.
+    /// Links a file into the directory of the tasks. An error is ignored: a task that puts an entry in the way only loses its own view.
     fn show(&self, index: u64) {
         if let Some(shown) = &self.shown {
             let _ = self.dir.link(name(&self.base, index), shown);
@@ -99,7 +99,7 @@ pub fn indexes(dir: &Dir, base: &str) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// What file `index` of a log is called.
+/// Name of file `index` of a log.
 pub fn name(base: &str, index: u64) -> String {
     format!("{base}.{index}")
 }

@@ -148,7 +148,8 @@ impl Runner {
             restored: matches!(begin, Begin::Restore { .. }),
         };
         let tracker = shell.shared.tracker.clone();
-        // Held from here on: whoever gives the runner up before its first step has told it to end, and that order must still be heard.
+        // The task holds a sender from the start: when the runner is given up before its first step, orders that were sent until then are
+        // still carried out.
         tracker.spawn(shell.run(begin, queue, orders.clone()));
         Arc::new(Self { orders, view, processes, dir })
     }
@@ -202,7 +203,7 @@ impl Runner {
 struct Shell {
     shared: Arc<Shared>,
     machine: AllocRunner,
-    /// Weak, for work that may outlive the runner: `Shell::run` keeps the queue open for as long as orders are carried out.
+    /// Weak, because spawned work holds copies and may outlive the runner. `Shell::run` keeps the queue open while orders are carried out.
     back: mpsc::WeakUnboundedSender<Order>,
     dir: AllocDir,
     processes: Arc<Processes>,
@@ -281,7 +282,7 @@ impl Shell {
         }
     }
 
-    /// Carries effects out in their order. Returns what signals failed of.
+    /// Carries effects out in their order. Returns the errors of failed signals.
     async fn perform(&mut self, effects: Vec<Effect>) -> Vec<String> {
         let mut errors = Vec::new();
         let mut unrecorded = false;
@@ -292,7 +293,7 @@ impl Shell {
                     match self.shared.state.put_tasks(&self.id(), records, sync).await {
                         Ok(()) => {}
                         Err(NotWritten::Disk) => unrecorded = true,
-                        // What a later agent finds is what was written: nothing else may happen.
+                        // A later agent continues from the rows that were written, so nothing else may happen.
                         Err(NotWritten::Closed) => return errors,
                     }
                 }
@@ -317,7 +318,7 @@ impl Shell {
                         errors.push(format!("Failed to signal task: {task}, err: {error}"));
                     }
                 }
-                // Its directory, which goes with the allocation, is all that knows of its end.
+                // The directory of the run is the only record of the run's end. It is removed with the allocation.
                 Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task),
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run),
                 Effect::TaskDone { task } => {
@@ -528,7 +529,7 @@ impl Shell {
         self.shared.state.forget(&id).await;
         let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
         let removed = tokio::task::spawn_blocking(move || {
-            // There are none before a task has run.
+            // The directory of runs is missing before a task has run.
             let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(id.to_string()));
             dir.remove()
         })

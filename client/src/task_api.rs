@@ -1,5 +1,5 @@
-//! The socket in a task's secrets on which it may ask the API. Who answers there is the whole agent's business; here is only where the socket
-//! is, whose it is, and that it goes with the task.
+//! The socket in a task's secrets on which it may ask the API. Who answers there is the whole agent's business; here is only where the
+//! socket is, whose it is, and that it goes with the task.
 
 use std::fmt;
 use std::io;
@@ -29,14 +29,14 @@ pub(crate) fn serve(api: &dyn TaskApi, dir: &AllocDir, task: &str, owner: Option
 
 fn bind(dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<UnixListener> {
     let task = dir.open_task(task)?;
-    // Made where only the agent is, and moved when it is complete: among the secrets the task could put something else in its place before
-    // it has its mode. Through a descriptor its path is short, as paths of sockets must be.
+    // The socket is made in the private directory and moved when it is complete: among the secrets the task could replace it before it has
+    // its mode. A path through a descriptor is short, as paths of sockets must be.
     let private = task.make_private(PRIVATE, 0o700, None)?;
     private.remove_all(SOCKET)?;
     let listener = UnixListener::bind(private.path_of(SOCKET))?;
     let socket = private.entry(SOCKET)?;
     let owned = owner.is_none_or(|owner| socket.set_owner(owner).is_ok());
-    // Of a task that cannot own it, the directory keeps others away.
+    // When the task's user cannot own the socket, the mode of the directory keeps other users away.
     socket.set_mode(if owned { 0o600 } else { 0o666 })?;
     private.replace(SOCKET, &task.make_private(SECRETS, 0o700, owner)?, SOCKET)?;
     Ok(listener)

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use songline_model::Str;
 
-/// Keep the answer of a request that wrote nothing else, or whose writes have keys of their own: under the key of this entry a retry gets it again.
-/// Without a key the entry does nothing.
+/// Keep the answer of a request under the idempotency key of this entry, so that a retry gets it again. For requests that write nothing
+/// else, or whose writes have keys of their own. Without a key the entry does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeepAnswer {
-    /// The index that the answer told, `None` when it told none.
+    /// Index in the header of the answer; `None` when it has none.
     pub index: Option<u64>,
-    /// The answer's body. It must hold no secret: rows of keys are read by whoever reads a snapshot.
+    /// Body of the answer. It must hold no secret: every reader of a snapshot can read it.
     pub body: Str,
 }

@@ -1,5 +1,5 @@
 //! One record of a segment: its bytes, and walking over a run of them.
-//! Files, and what a broken record means for the whole log, are not here: `segment` and `store/scan` know.
+//! Files are in `segment`; what a broken record means for the whole log is in `store/scan`.
 
 use bytes::Bytes;
 

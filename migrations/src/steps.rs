@@ -8,7 +8,8 @@ use crate::chain::Step;
 pub(crate) const STEPS: &[Step] = &[
     // `At` said no more than any other time; next to `Index`, which is the run's too, it was read as the time of the row.
     Step { of: Subject::Table("idempotency"), from: 1, to: 2, change: |row| rename(row, "At", "RanAt") },
-    // Refused writes and kept answers are remembered: `Refused` and `Answer`, left out where they do not apply, as in every row before.
+    // Rows may have `Refused` or `Answer`, for refused writes and kept answers. Both are left out where they do not apply, as in every
+    // older row.
     Step { of: Subject::Table("idempotency"), from: 2, to: 3, change: Ok },
     // An entry has an index of its own: this one is the last that the digest counts.
     Step { of: Subject::Command(1001), from: 1, to: 2, change: |body| rename(body, "index", "through") },

@@ -34,7 +34,7 @@ pub struct Remembered {
     pub body_hash: [u8; 16],
     /// Index of the entry that ran or was refused.
     pub index: u64,
-    /// When that was.
+    /// Time of that entry.
     pub ran_at: Time,
     /// What a compare-and-set answered.
     pub cas: Option<bool>,
@@ -44,10 +44,10 @@ pub struct Remembered {
     /// The variable that was not as the caller knew it, without what it held; all zero but its name when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Box<VariableMetadata>>,
-    /// What a refused write was told.
+    /// The refusal of a refused write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Box<Refused>>,
-    /// The answer of a request that wrote nothing else.
+    /// The kept answer of a request that wrote nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Box<KeepAnswer>>,
     /// Whether the key is that of a server that passed the write on.
@@ -55,13 +55,13 @@ pub struct Remembered {
     pub forwarded: bool,
 }
 
-/// A refusal that is told again. Only its text and kind are kept, so a variant of [`Rejected`] may be renamed or dropped.
+/// A refusal that is given again. Only its text and kind are stored, so that a variant of [`Rejected`] may be renamed or dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Refused {
-    /// What clients see.
+    /// Text that clients see.
     pub text: Str,
-    /// What kind of refusal it was.
+    /// Kind of the refusal.
     pub kind: Refusal,
 }
 
@@ -109,7 +109,8 @@ impl State {
     }
 }
 
-/// What a write gives that was sent before: the same answer, or a refusal when its key belongs to another write. `None`: its key is not known.
+/// The result of a write whose key is known: its first answer, or a refusal when the key belongs to another write. `None`: the key is not
+/// known.
 pub(crate) fn ran_before(tx: &Tx<'_>, sent: &Idempotency) -> Option<Applied> {
     let row = tx.remembered(&sent.key, tx.at())?;
     Some(if row.body_hash == sent.body_hash {
@@ -120,8 +121,7 @@ pub(crate) fn ran_before(tx: &Tx<'_>, sent: &Idempotency) -> Option<Applied> {
     })
 }
 
-/// Remembers what became of a write, done or refused: a copy of it that comes late must not write after its caller was told that nothing was
-/// written.
+/// Remembers the result of a write, also a refusal: a late copy must not write after its caller was told that nothing was written.
 pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, result: &Result<Outcome, Rejected>) {
     let (index, ran_at) = (tx.index(), tx.at());
     let Idempotency { key, body_hash, forwarded } = sent.clone();

@@ -41,9 +41,9 @@ mod table;
 mod tests;
 mod tx;
 mod variable;
+mod work;
 
 use std::sync::Arc;
-mod work;
 
 use songline_commands::{Command, Envelope, KeepAnswer};
 use songline_model::{Variable, VariableMetadata};
@@ -65,7 +65,7 @@ pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
 pub use table::Table;
 pub use tx::Stamp;
-pub use work::{Ended, Work, WorkTask};
+pub use work::{Ended, STOPPED_BY, Work, WorkTask};
 
 use tx::Tx;
 
@@ -111,7 +111,7 @@ pub struct Applied {
     pub result: Result<Outcome, Rejected>,
     /// What changed, in the order of the last write of each row.
     pub changes: Vec<Change>,
-    /// Whether the write ran or was refused before, and only its answer was given again.
+    /// Whether the write ran or was refused before, and its first answer is given again.
     pub repeated: bool,
 }
 

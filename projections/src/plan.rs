@@ -62,7 +62,7 @@ pub fn apply_optimistically(state: &mut State, plan: &ApplyPlan, at: Time) -> Re
             Ok(())
         }
         Err(rejected) => {
-            tx.abandon();
+            tx.take_back();
             Err(rejected)
         }
     }

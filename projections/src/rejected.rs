@@ -8,23 +8,23 @@ use songline_model::{
 
 use crate::idempotency::Refused;
 
-/// What kind of refusal: the little that callers tell apart without reading its text.
+/// Kind of a refusal: all that callers can tell apart without reading its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Refusal {
-    /// Nothing more is known.
+    /// Any other refusal.
     #[default]
     Failed,
     /// The request can never be right.
     Invalid,
     /// The caller may not do it.
     Forbidden,
-    /// What it is about is not there.
+    /// The object is not there.
     NotFound,
-    /// It contradicts what was asked before.
+    /// The request contradicts an earlier one.
     Conflict,
 }
 
-/// A refusal. Equal on every server, and no row changed but that of the idempotency key (and for the one exception that `job::deregister` names).
+/// A refusal. Equal on every server. It changes no row but that of the idempotency key; `job::deregister` names the one exception.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// No such node.
@@ -314,20 +314,20 @@ pub enum Rejected {
     /// A key that belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
-    /// The same write was refused before, and is told the same.
+    /// A repeated write that was refused the first time; the refusal is the same.
     #[error("{}", .0.text)]
     Repeated(Refused),
 }
 
 impl Rejected {
-    /// Its kind.
+    /// Kind of this refusal.
     pub fn kind(&self) -> Refusal {
         match self {
             Rejected::NodePoolBuiltIn(_) => Refusal::Invalid,
             // One key for two different writes: a mistake of the caller that the reference does not know.
             Rejected::IdempotencyKeyReused(_) => Refusal::Conflict,
             Rejected::WorkNotUnderWay(_) => Refusal::NotFound,
-            // Of two exchanges of one secret the second is one of an unknown secret.
+            // The second exchange of a one-time secret is answered like that of an unknown secret.
             Rejected::OneTimeTokenGone => Refusal::Forbidden,
             Rejected::Repeated(first) => first.kind,
             Rejected::NodeNotFound(_)

@@ -182,11 +182,6 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Takes the writes back.
-    pub(crate) fn abandon(mut self) {
-        self.take_back();
-    }
-
     /// Takes the writes so far back; others may follow.
     pub(crate) fn take_back(&mut self) {
         self.positions.clear();

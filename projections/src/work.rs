@@ -129,10 +129,13 @@ pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejecte
     Ok(())
 }
 
+/// What precedes the actor in the text of work that was stopped.
+pub const STOPPED_BY: &str = "stopped by ";
+
 /// Ends the work where it stands.
 pub(crate) fn stop(tx: &mut Tx<'_>, cmd: &StopWork) -> Result<(), Rejected> {
     let work = under_way(tx, cmd.work)?;
-    let by = format!("stopped by {}", tx.actor());
+    let by = format!("{STOPPED_BY}{}", tx.actor());
     end(tx, work, by.into());
     Ok(())
 }

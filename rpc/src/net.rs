@@ -37,22 +37,22 @@ pub const REQUEST_BYTES_MAX: usize = 32 << 20;
 /// The longest answer that is taken in, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 512 << 20;
 
-/// Who calls, as far as the connection tells. It proves nothing but what TLS or the servers' key has proven: sessions carry calls of many
-/// users.
+/// The caller, as far as its connection identifies it. Nothing is proven but what TLS or the servers' key prove: one session carries calls
+/// of many users.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Where the connection comes from.
+    /// The address of the other end.
     pub from: SocketAddr,
     /// The names that the caller's certificate has; `None` without TLS.
     pub names: Option<Arc<[String]>>,
-    /// Whether the connection is another server's, which has proved that it is one.
+    /// Whether the other end has proved that it is a server.
     pub is_server: bool,
     /// The session that the call came over, if it came over one: calls can go back over it.
     pub session: Option<Session>,
 }
 
 impl Caller {
-    /// One without TLS or a session.
+    /// A caller without TLS and without a session.
     pub fn plain(from: SocketAddr) -> Self {
         Self { from, names: None, is_server: false, session: None }
     }

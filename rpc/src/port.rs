@@ -29,13 +29,13 @@ pub enum FirstByte {
     Streaming = 0x05,
     /// A yamux session whose streams begin with `Rpc` or `Streaming`.
     MultiplexV2 = 0x06,
-    /// What servers say to each other: consensus, joining.
+    /// Consensus and joining, between servers.
     Peers = 0x10,
-    /// HTTP/1.1, passed on by another server.
+    /// HTTP/1.1 that another server passes on.
     Http = 0x11,
-    /// HTTP/1.1 of anybody: the agent of a node passes on what it is asked.
+    /// HTTP/1.1 that the agent of a node passes on. Proves nothing about the sender.
     HttpOfNodes = 0x12,
-    /// As `MultiplexV2`, from another server.
+    /// As `MultiplexV2`, between servers.
     RpcOfServers = 0x13,
 }
 
@@ -53,7 +53,7 @@ impl FirstByte {
         Self::RpcOfServers,
     ];
 
-    /// Whether only servers begin so: both ends prove that they are, see [`ServerTrust`].
+    /// Whether only servers open connections with this byte. Both ends then prove that they are servers: see [`ServerTrust`].
     pub fn is_of_servers(self) -> bool {
         match self {
             Self::Peers | Self::Http | Self::RpcOfServers => true,
@@ -63,7 +63,7 @@ impl FirstByte {
         }
     }
 
-    /// What a byte means; `None`: nothing, such a connection is closed without a word.
+    /// The meaning of a first byte. `None`: it has none, and the connection is closed without an answer.
     pub fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|known| *known as u8 == byte)
     }

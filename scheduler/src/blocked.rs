@@ -16,7 +16,7 @@ pub struct BlockedEvals {
     enabled: bool,
     evals: BTreeMap<EvalId, Blocked>,
     by_job: BTreeMap<Slot, EvalId>,
-    /// How many of them wait for any class.
+    /// How many of `evals` wait for any class.
     escaped: usize,
     /// For each class: the index at which it last gained capacity.
     unblocked: BTreeMap<Str, u64>,

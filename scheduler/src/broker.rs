@@ -28,16 +28,16 @@ pub struct Delivery {
     pub token: Token,
     /// How often it was delivered before.
     pub earlier: u32,
-    /// Whether working on it has panicked.
+    /// Panics of earlier deliveries, if there were any.
     pub panicked: Option<Panicked>,
 }
 
-/// Work on an evaluation that panicked.
+/// Panics during the work on one evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panicked {
-    /// How often.
+    /// Number of panics.
     pub times: u32,
-    /// What the last panic said.
+    /// Message of the last panic.
     pub message: String,
 }
 
@@ -67,11 +67,11 @@ pub struct EvalBroker {
     /// The one evaluation per job that is ready or outstanding.
     busy: BTreeMap<JobKey, EvalId>,
     pending: BTreeMap<JobKey, BTreeSet<PendingKey>>,
-    /// How many are in `pending`.
+    /// Number of evaluations in `pending`.
     pending_count: usize,
     ready: BTreeMap<Queue, BTreeSet<ReadyKey>>,
     outstanding: BTreeMap<EvalId, Outstanding>,
-    /// Evaluations in here whose deliveries panicked.
+    /// Evaluations of this broker whose deliveries panicked. An acknowledgement removes them.
     panicked: BTreeMap<EvalId, Panicked>,
     /// To be enqueued when the delivery with this token is acknowledged.
     requeue: BTreeMap<Token, Arc<Evaluation>>,
@@ -166,7 +166,7 @@ impl EvalBroker {
         self.deliver(best.1, &best.0, Some(now.plus(NACK_TIMEOUT)))
     }
 
-    /// The next evaluation that was delivered too often. Whoever gives it up acknowledges it when that is written, however long it takes.
+    /// The next evaluation that was delivered too often. The caller acknowledges it when its end is written; the delivery has no timeout.
     pub fn dequeue_failed(&mut self) -> Option<Delivery> {
         let first = *self.ready.get(&Queue::Failed)?.first()?;
         self.deliver(Queue::Failed, &first, None)
@@ -229,7 +229,7 @@ impl EvalBroker {
         Ok(())
     }
 
-    /// The same for work that panicked, which is told when the evaluation fails for good.
+    /// As [`Self::nack`], after a panic. When the evaluation fails for good, its status description tells the panic.
     pub fn nack_panicked(&mut self, id: EvalId, token: Token, message: String, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
         let times = self.panicked.get(&id).map_or(0, |before| before.times) + 1;
@@ -302,7 +302,7 @@ impl EvalBroker {
         self.ready.get(&Queue::Failed).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// How many are where.
+    /// Numbers of evaluations by their place in the broker.
     pub fn stats(&self) -> BrokerStats {
         BrokerStats {
             ready: self.ready.values().map(BTreeSet::len).sum(),
@@ -313,7 +313,7 @@ impl EvalBroker {
         }
     }
 
-    /// How many of each kind are ready and how many a worker has, by the reference's names; `_failed` are those that were delivered too often.
+    /// Ready and outstanding evaluations by the reference's names of schedulers. `_failed` are evaluations that were delivered too often.
     pub fn stats_by_type(&self) -> Vec<(&'static str, usize, usize)> {
         let ready = |queue: Queue| self.ready.get(&queue).map_or(0, BTreeSet::len);
         let unacked = |kind: &JobType| {

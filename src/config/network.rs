@@ -152,7 +152,7 @@ impl EncryptKey {
         Ok(Self(bytes))
     }
 
-    /// A new key as configurations have it.
+    /// Makes a new key, in the form that configurations have.
     pub fn generate() -> anyhow::Result<String> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random bytes for a key"))?;

@@ -250,8 +250,8 @@ impl Core {
         &self.cluster
     }
 
-    /// Looks at the members that the log has: a server that was told of none may have some all the same, and has to be able to tell them from
-    /// strangers.
+    /// Checks that this server can tell the members in its log from strangers: a server whose configuration names no other server may have
+    /// members all the same.
     pub(super) fn trust_members(&self, trust: &ServerTrust) -> Result<(), StartError> {
         let mut addresses = self.other_servers();
         if addresses.is_empty() || trust.is_settled() {

@@ -1,14 +1,14 @@
-//! Defects that a test puts into the servers of its own process, to see that they are noticed. Builds for release do not have this, and nothing
-//! from outside reaches it: neither an option nor a variable, only code that is linked with the library.
+//! Defects that a test puts into the servers of its own process, to see that they are noticed. Release builds do not have this module, and
+//! only code that is linked with the library reaches it: no option or environment variable does.
 
 use std::sync::OnceLock;
 
 use songline_commands::Envelope;
 
-/// What is different in this process.
+/// Defects of this process.
 #[derive(Debug, Default)]
 pub struct Defects {
-    /// Changes entries before they are applied, so that the state becomes another one than that of servers without it.
+    /// Changes entries before they are applied, so that the state differs from that of servers without the defect.
     pub alter: Option<fn(&mut Envelope)>,
     /// After how many entries a leader has the servers compare their states.
     pub digest_interval: Option<u64>,
@@ -16,7 +16,7 @@ pub struct Defects {
 
 static DEFECTS: OnceLock<Defects> = OnceLock::new();
 
-/// Puts them in. Call it once, before a server starts: later calls do nothing.
+/// Installs the defects. Has to be called before a server starts; further calls do nothing.
 pub fn install(defects: Defects) {
     let _ = DEFECTS.set(defects);
 }

@@ -111,13 +111,13 @@ impl Core {
         self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
     }
 
-    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there was
-    /// none.
+    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there
+    /// was none.
     async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, RpcError> {
         let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
         let index = self.propose_as(Actor::Node(node.id), None, command).await?;
-        // The entry decides which status it became: something else may have come between.
+        // `apply` decides on the status: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if songline_projections::node_transition_needs_evals(node.status, status) {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
@@ -141,7 +141,7 @@ impl Core {
         self.write(proposal).await.map(|written| written.index).map_err(refused)
     }
 
-    /// The same for what the leader decided on its own: under its reign only.
+    /// As `propose_as`, for decisions of the leader itself: written only under its reign.
     pub(crate) async fn propose_under(
         &self,
         reign: &Reign,
@@ -179,7 +179,8 @@ impl Core {
     }
 }
 
-fn refused(error: ProposeError) -> RpcError {
+/// A failed proposal as the error of a call.
+pub(super) fn refused(error: ProposeError) -> RpcError {
     match error {
         ProposeError::NoLeader => RpcError::NoLeader,
         ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),

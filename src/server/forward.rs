@@ -13,26 +13,26 @@ use tokio_util::sync::CancellationToken;
 use super::Core;
 use crate::passing::{PassError, Passing};
 
-/// What passing on takes.
+/// The connections to other servers, and what answering their requests shares.
 pub(super) struct Forward {
     passing: Passing,
     shared: OnceLock<Shared<Core>>,
 }
 
 impl Forward {
-    /// One that reaches other servers by `passing`.
+    /// Reaches other servers by `passing`.
     pub(super) fn new(passing: Passing) -> Self {
         Self { passing, shared: OnceLock::new() }
     }
 }
 
-/// Answers what another server passes on over a connection of its, until it ends or the server goes down.
+/// Answers requests that another server passes on, until the connection ends or this server goes down.
 pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_passed(conn, from, api, &Limits::default(), closing).await;
 }
 
-/// The same for the agent of a node, which proves nothing: its requests are those of any caller.
+/// As `accept`, for requests that the agent of a node passes on. The agent proves nothing, so they count as those of any caller.
 pub async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_relayed(conn, from, api, &Limits::default(), closing).await;

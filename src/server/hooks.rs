@@ -1,4 +1,4 @@
-//! What tests make a server do that nothing else could: work that panics, and writes of the leader that are lost.
+//! Faults that tests put into a server: scheduling and checking that panic, and writes of the leader that are lost.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,9 +16,9 @@ pub(crate) struct Hooks {
     pub scheduling_panics: Mutex<BTreeSet<Str>>,
     /// Jobs whose plans panic when they are checked.
     pub applying_panics: Mutex<BTreeSet<Str>>,
-    /// So many attempts of the leader to write are lost.
+    /// Number of the leader's next attempts to write that are lost.
     pub lost_effects: AtomicU32,
-    /// What those were about, in order.
+    /// Subjects of the lost attempts, in order.
     pub lost: Mutex<Vec<Subject>>,
 }
 

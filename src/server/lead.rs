@@ -11,11 +11,11 @@ use songline_projections::{Change, State};
 use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
 use songline_scheduler::leader::drains::Drains;
+use songline_scheduler::leader::effects::{self, Consequence};
 use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, Cutoffs};
-use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Subject, Ticket, Told};
+use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Ticket, Told};
 use songline_scheduler::leader::services::Services;
-use songline_scheduler::leader::{effects, heartbeats};
 
 use tokio::sync::mpsc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Leader {
     deployments: Deployments,
     drains: Drains,
     services: Services,
-    /// What they have decided and is not written yet.
+    /// Decisions of the machines that are not written yet.
     outbox: Outbox,
     outcomes: (mpsc::UnboundedSender<Tried>, mpsc::UnboundedReceiver<Tried>),
     retry_at: Time,
@@ -45,7 +45,7 @@ pub(crate) struct Leader {
     digests: Digests,
 }
 
-/// How an attempt to carry out an effect ended: the index of what was written.
+/// The outcome of an attempt to carry out an effect: the index of the entry.
 type Tried = (Ticket, Result<u64, ProposeError>);
 
 /// What the first leader of a cluster writes.
@@ -198,8 +198,9 @@ impl Leader {
             queues.set_enabled(false, view, now);
             queues.set_enabled(!is_paused(&self.core, view), view, now);
         }
-        for node in view.nodes().filter(|node| heartbeats::was_not_looked_at(view, node)) {
-            self.decide(effects::look_at_node(view, node.id, node.modify_index, self.core.now(), fresh));
+        let written = self.core.now();
+        for node in view.nodes() {
+            self.decide(effects::look_if_overlooked(view, node, written, fresh));
         }
     }
 
@@ -261,8 +262,8 @@ impl Leader {
     /// Makes all attempts that are due.
     fn carry_out(&mut self, view: &State, now: Time) {
         loop {
-            let heartbeats = Arc::clone(&self.core);
-            let due = self.outbox.on_time(view, now, |node| lock(&heartbeats.heartbeats).watches(node));
+            let core = &self.core;
+            let due = self.outbox.on_time(view, now, |node| lock(&core.heartbeats).watches(node));
             if due.attempts.is_empty() && due.over.is_empty() {
                 return;
             }
@@ -305,45 +306,28 @@ impl Leader {
         }
     }
 
-    /// An effect is open no more: what waited for that goes on.
     fn on_over(&mut self, over: &Over) {
         let now = self.core.pace();
-        match over.effect.subject {
-            Subject::GiveUp(id, token) => {
+        for consequence in effects::consequences(&self.core.view(), over, self.core.now(), fresh) {
+            match consequence {
                 // Refused only when the broker was emptied meanwhile.
-                let _ = self.core.queues().broker.ack(id, token, now);
-            }
-            Subject::NodeStatus(id) => {
-                let view = self.core.view();
-                self.decide(effects::after_miss(&view, over, self.core.now(), fresh));
-                // One that may still come back is watched again: nothing may be left to wait for by then.
-                if view.node(id).is_some_and(|node| node.status != NodeStatus::Down) && !lock(&self.core.heartbeats).watches(id) {
-                    self.core.beat(id);
+                Consequence::Acknowledge(id, token) => drop(self.core.queues().broker.ack(id, token, now)),
+                Consequence::Decide(effect) => self.decide(Some(*effect)),
+                Consequence::Watch(id) => {
+                    if !lock(&self.core.heartbeats).watches(id) {
+                        self.core.beat(id);
+                    }
                 }
+                Consequence::LookAtDeployment(id) => self.deployments.look_again(id, now),
+                Consequence::LookAtDrains => self.drains.look_again(now),
+                Consequence::LookAtServices(id) => self.services.look_again(id),
             }
-            Subject::NodeEvals(id) if over.look_again => {
-                let view = self.core.view();
-                if let Some(node) = view.node(id).filter(|node| heartbeats::was_not_looked_at(&view, node)) {
-                    self.decide(effects::look_at_node(&view, id, node.modify_index, self.core.now(), fresh));
-                }
-            }
-            Subject::Deployment(id) if over.look_again => self.deployments.look_again(id, now),
-            Subject::Migration | Subject::DrainEnd(_) if over.look_again => self.drains.look_again(now),
-            Subject::Services(id) if over.look_again => self.services.look_again(id),
-            Subject::NodeEvals(_)
-            | Subject::Deployment(_)
-            | Subject::Migration
-            | Subject::DrainEnd(_)
-            | Subject::Services(_)
-            | Subject::Canceled(_)
-            | Subject::Digest
-            | Subject::Garbage => {}
         }
     }
 }
 
 impl Core {
-    /// Tries to do what the leader has decided. Returns the index of what was written.
+    /// Makes one attempt to carry out an effect. Returns the index of the entry.
     async fn try_effect(&self, reign: &Reign, attempt: Attempt) -> Result<u64, ProposeError> {
         #[cfg(test)]
         self.hooks.on_effect(attempt.subject)?;

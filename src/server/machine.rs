@@ -122,7 +122,7 @@ impl Machine {
         std::panic::resume_unwind(Box::new(why));
     }
 
-    /// Tells the record of what entries did about the entry that was just applied.
+    /// Publishes the entry that was just applied to the record of touches, and measures it.
     fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>, took: Duration) {
         let Some(core) = self.core.upgrade() else { return };
         core.metrics.measure_entry(kind, took);
@@ -151,7 +151,8 @@ impl Machine {
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
-        // Entries of consensus are no reactions, and a repeated write has the index of the first: a checkpoint behind one waits for this.
+        // Entries of consensus have no reaction, and that of a repeated write has the first write's index. A checkpoint behind either waits
+        // until the hub has passed it.
         core.events().pass(self.state.applied_index());
         // Whoever follows leadership is gone only when the server is going down.
         if let Some(told) = &self.reactions {
@@ -160,7 +161,7 @@ impl Machine {
     }
 }
 
-/// What the record of what entries did is told of the entry that a state has just applied.
+/// The record of the entry that a state has just applied.
 fn recorded(
     state: &State,
     kind: Kind,
@@ -176,7 +177,7 @@ fn recorded(
     AppliedEntry { index: state.applied_index(), at: state.applied_at(), kind, ending, changes }
 }
 
-/// The same in a replay.
+/// The same for an entry of a replay.
 pub(super) fn replayed(state: &State, kind: Kind, applied: Applied) -> AppliedEntry {
     let repeats = applied.repeated.then_some(applied.index);
     recorded(state, kind, &applied.result, repeats, Arc::new(applied.changes))

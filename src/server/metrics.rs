@@ -1,7 +1,7 @@
-//! What a server measures of itself: one registry, told in the reference's JSON form and in Prometheus'.
+//! The metrics of a server: one registry with two encoders, for the reference's JSON form and for Prometheus' text form.
 //!
-//! Whoever measures touches one series: no lock is shared between two of them. Gauges of the tables are kept as the tables change (`kept`),
-//! so that a scrape reads numbers, however many rows there are. What is measured, and in which unit, is in `docs/metrics.md`.
+//! A measurement touches one series, and no two series share a lock. Gauges of the tables are kept as the tables change (`kept`), so a
+//! scrape reads numbers and walks no table. All metrics and their units are in `docs/metrics.md`.
 
 mod family;
 mod json;
@@ -16,7 +16,7 @@ mod timers;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use songline_api::{RateOp, Route, Served, Server as _};
@@ -34,7 +34,7 @@ pub(crate) use series::Timer;
 use series::{Counter, Marks, Series, Shown};
 use timers::Timers;
 
-/// How long an interval is that the JSON form tells, in seconds: the reference's.
+/// Length of an interval in seconds, as in the reference. The JSON form tells the last complete one.
 const INTERVAL_SECONDS: i64 = 10;
 /// How often contact with the other servers is measured.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Declares instruments: help, field, kind and name of each.
 macro_rules! instruments {
     ($(#[doc = $help:literal] $field:ident: $kind:ident = $name:literal;)*) => {
-        /// Everything that is measured under a name of its own.
+        /// The metrics with names that are known when this is compiled.
         #[derive(Debug, Default)]
         pub(crate) struct Instruments {
             $(#[doc = $help] pub(crate) $field: $kind,)*
@@ -127,7 +127,7 @@ instruments! {
     scrape: Timer = "songline.metrics.scrape";
 }
 
-/// Amounts that are told as a distribution.
+/// Amounts, told as a summary.
 #[derive(Debug, Default)]
 pub(crate) struct Amount(Series);
 
@@ -141,26 +141,26 @@ impl Amount {
     }
 
     fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
-        Family { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), self.0.read(shown))]) }
+        Family::summary(name, help, self.0.read(shown))
     }
 }
 
 impl Counter {
     fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
-        Family { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), self.read(shown))]) }
+        Family::counter(name, help, self.read(shown))
     }
 }
 
 impl Series {
-    /// A series that something is added up in.
+    /// The sum of the values, as a counter.
     fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
-        Family { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), self.read(shown))]) }
+        Family::counter(name, help, self.read(shown))
     }
 }
 
 impl Timer {
     fn family(&self, name: &'static str, help: &'static str, shown: Shown) -> Family {
-        Family { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), self.read(shown))]) }
+        Family::summary(name, help, self.read(shown))
     }
 }
 
@@ -174,30 +174,30 @@ pub(crate) struct Metrics {
     /// By kind of evaluation.
     invoke_scheduler: BTreeMap<&'static str, Timer>,
     process_eval: BTreeMap<&'static str, Timer>,
-    /// Plans that wait or are being written.
+    /// Number of plans that wait for the applier or are being written.
     plans_queued: AtomicUsize,
-    /// What is counted elsewhere, in the order of [`Core::followed`].
+    /// Intervals of totals that are counted elsewhere, in the order of [`Core::followed`].
     followed: [Marks; FOLLOWED],
     interval: Mutex<Interval>,
 }
 
-/// Kinds of evaluations that there are schedulers for.
+/// Kinds of evaluations that have schedulers.
 const SCHEDULERS: [&str; 4] = ["service", "batch", "system", "sysbatch"];
 
 /// How many totals are counted elsewhere.
 const FOLLOWED: usize = 6;
 
-/// The interval that is told.
+/// The current interval and the one before it.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
     /// When the current one began.
     since: Instant,
-    /// The one before: when it began, and how long it was. Absent while the first one lasts.
+    /// Beginning and length of the last complete interval. `None` during the first one.
     finished: Option<(Time, Duration)>,
 }
 
 impl Metrics {
-    /// `dispatched`: whether summaries of dispatched jobs are told.
+    /// An empty registry. `dispatched`: whether summaries of dispatched jobs are told.
     pub(crate) fn new(dispatched: bool) -> Self {
         let timers = || SCHEDULERS.iter().map(|kind| (*kind, Timer::default())).collect();
         Self {
@@ -247,7 +247,7 @@ impl Metrics {
         self.rates.count(served);
     }
 
-    /// Takes note of how long an answer of HTTP took.
+    /// Records the time of an answer of HTTP.
     pub(crate) fn measure_answer(&self, route: Route, took: Duration) {
         self.timers.route(route, took);
         if let Some(rate) = route.rate.filter(|rate| !rate.timer.is_empty()) {
@@ -255,33 +255,33 @@ impl Metrics {
         }
     }
 
-    /// Takes note of how long a call of the reference took, by the name of its timer; without a name it has none.
+    /// Records the time of a call, by the reference's name of its timer. An empty name has no timer.
     pub(crate) fn measure_call(&self, timer: &'static str, took: Duration) {
         if !timer.is_empty() {
             self.timers.call(timer, took);
         }
     }
 
-    /// Takes note of an entry that this server proposed: how long it was on its way, and how long of that it was being applied.
+    /// Records an entry that this server proposed: its time until the answer, and the part of it that apply took.
     pub(crate) fn measure_proposal(&self, took: Duration, applying: Duration) {
         self.at.raft_apply.add_one();
         self.at.raft_commit.record(took.saturating_sub(applying));
     }
 
-    /// Takes note of an entry that was applied.
+    /// Records an entry that was applied.
     pub(crate) fn measure_entry(&self, kind: Kind, took: Duration) {
         self.at.raft_fsm_apply.record(took);
         self.timers.message(kind, took);
     }
 
-    /// Takes note of one run of a scheduler.
+    /// Records one run of a scheduler.
     pub(crate) fn measure_scheduler(&self, kind: &JobType, took: Duration) {
         if let Some(timer) = self.invoke_scheduler.get(kind.as_str()) {
             timer.record(took);
         }
     }
 
-    /// Takes note of an evaluation that a worker is done with: when it was delivered, and when its answer was begun.
+    /// Records an evaluation that a worker has answered: when it was delivered, and when the worker began to answer.
     pub(crate) fn answered(&self, acknowledged: bool, kind: &JobType, delivered: Instant, answering: Instant) {
         self.at.worker_evals.add_one();
         let took = answering.elapsed();
@@ -293,23 +293,23 @@ impl Metrics {
         }
     }
 
-    /// Counts a plan as waiting until what is answered is dropped.
+    /// Counts a plan as waiting until the returned guard is dropped.
     pub(crate) fn plan_waits(&self) -> PlanWaits<'_> {
         self.plans_queued.fetch_add(1, Ordering::Relaxed);
         PlanWaits(&self.plans_queued)
     }
 
-    /// Takes over what a batch of entries changed; `view` is the state behind it. Batches come in their order.
+    /// Updates the gauges of tables from a batch of entries; `view` is the state behind it. Batches have to come in order.
     pub(crate) fn follow(&self, view: &State, batch: &[Reaction]) {
         let mut changes = batch.iter().flat_map(|reaction| reaction.changes.iter());
         if changes.clone().any(|change| matches!(change, Change::Restored)) {
-            // What came behind the archive in the same batch is in the view.
+            // The view also has the entries of this batch that follow the restore.
             return self.kept.rebuild(view);
         }
         self.kept.on_changes(&mut changes);
     }
 
-    /// Begins anew with a state that came as a whole.
+    /// Counts the gauges of tables anew, for a state that replaced another one.
     pub(crate) fn replaced(&self, view: &State) {
         self.kept.rebuild(view);
     }
@@ -330,7 +330,7 @@ impl Metrics {
         if lock(&self.interval).finished.is_some() { Shown::Finished } else { Shown::Current }
     }
 
-    /// Everything that is measured or kept, but for gauges that are elsewhere.
+    /// Adds the families of the registry. [`Core::gauges`] has the gauges that are kept elsewhere.
     fn tell(&self, followed: [u64; FOLLOWED], leads: bool, out: &mut Vec<Family>) {
         let shown = self.shown();
         self.at.tell(shown, out);
@@ -338,8 +338,7 @@ impl Metrics {
         self.timers.tell(shown, out);
         for (kind, timer) in &self.invoke_scheduler {
             let name = format!("nomad.nomad.worker.invoke_scheduler.{kind}");
-            let help = "Time of one run of this scheduler, in milliseconds.".into();
-            out.push(Family { name: name.into(), help, rows: Rows::Summaries(vec![(Labels::none(), timer.read(shown))]) });
+            out.push(Family::summary(name, "Time of one run of this scheduler, in milliseconds.", timer.read(shown)));
         }
         let rows = self.process_eval.iter().map(|(kind, timer)| (Labels::new(&[("eval_type", kind)]), timer.read(shown))).collect();
         out.push(Family {
@@ -348,8 +347,7 @@ impl Metrics {
             rows: Rows::Summaries(rows),
         });
         for ((marks, total), (name, help)) in self.followed.iter().zip(followed).zip(FOLLOWED_NAMES) {
-            let rows = Rows::Counters(vec![(Labels::none(), marks.read(total, shown))]);
-            out.push(Family { name: name.into(), help: help.into(), rows });
+            out.push(Family::counter(name, help, marks.read(total, shown)));
         }
         self.kept.of_every_server(out);
         if leads {
@@ -357,7 +355,7 @@ impl Metrics {
         }
     }
 
-    /// When the interval that is told began, and how long it was or has lasted, in seconds.
+    /// Beginning and length in seconds of the interval that the JSON form tells.
     fn interval(&self, now: Time) -> (Time, f64) {
         let interval = *lock(&self.interval);
         let (began, length) = interval.finished.unwrap_or_else(|| {
@@ -378,7 +376,7 @@ impl Drop for PlanWaits<'_> {
     }
 }
 
-/// Names of what is counted elsewhere.
+/// Names and help of the totals that are counted elsewhere.
 const FOLLOWED_NAMES: [(&str, &str); FOLLOWED] = [
     ("songline.disk.failures", "How often the log's disk has failed."),
     ("songline.disk.returns", "How often the log's disk has come back."),
@@ -388,7 +386,7 @@ const FOLLOWED_NAMES: [(&str, &str); FOLLOWED] = [
     ("songline.events.gaps", "How often a subscriber was told that events are gone."),
 ];
 
-/// Ends an interval every ten seconds, and looks at the other servers every second, until the server goes.
+/// Starts the task that ends an interval every ten seconds and measures contact with the other servers every second.
 pub(crate) fn start(core: &Arc<Core>) {
     tokio::spawn(run(Arc::downgrade(core)));
 }
@@ -425,7 +423,7 @@ impl Core {
         prometheus::text(&self.families())
     }
 
-    /// Everything, by name.
+    /// All families, sorted by name.
     fn families(&self) -> Vec<Family> {
         let started = Instant::now();
         let mut out = Vec::new();
@@ -443,7 +441,7 @@ impl Core {
         [self.disk.failures(), self.disk.returns(), events.frames, events.bytes, events.fell_behind, events.gaps]
     }
 
-    /// How long ago this server heard of those that it has to hear of.
+    /// Measures how long ago this server heard of its followers, or of its leader.
     fn look_at_contact(&self) {
         if self.log().is_leader() {
             let peers = self.log().peers();
@@ -505,14 +503,22 @@ impl Core {
     }
 }
 
-/// So long before a time.
+fn read<T>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    shared.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    shared.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time that is `length` earlier than `now`, in whole seconds.
 fn before(now: Time, length: Duration) -> Time {
     Time::from_secs(now.secs() - i64::try_from(length.as_secs()).unwrap_or(0))
 }
 
-/// As the reference prints when an interval began: `2026-11-21 20:00:00 +0000 UTC`.
+/// The beginning of an interval as the reference prints it: `2026-11-21 20:00:00 +0000 UTC`.
 fn timestamp(began: Time) -> String {
-    // Intervals begin with a multiple of their length; they end when somebody notices, so the nearest one is meant.
+    // An interval begins at a multiple of its length but ends up to a second late, so the nearest multiple is meant.
     let nearest = (began.secs() + INTERVAL_SECONDS / 2) / INTERVAL_SECONDS * INTERVAL_SECONDS;
     let whole = Time::from_secs(nearest).to_string();
     format!("{} +0000 UTC", whole.trim_end_matches('Z').replace('T', " "))

@@ -29,15 +29,16 @@ const LINES_MAX: usize = 2;
 /// How long a state is kept that nobody asks for.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// How many of the newest states are kept as time goes by, and how far apart they are: what was a moment ago, as repeated writes ask for it, is
-/// rebuilt from one of them and not from a checkpoint.
+/// How many recent live states are kept. Repeated writes ask for states of a moment ago, which are rebuilt from one of these and not from a
+/// checkpoint.
 const LIVE_STATES_MAX: usize = 2;
+/// The least time between two kept live states.
 const LIVE_APART: Duration = Duration::from_secs(60);
-/// The line of these states, and of what is rebuilt from them: they share their rows with the newest state.
+/// The line of live states and of states that are rebuilt from them: they share most rows with the newest state.
 const LIVE_LINE: u64 = 0;
 
 /// A log whose oldest entry is not above this one has lost nothing: consensus begins at 0 or 1.
-const FIRST_INDEX_MAX: u64 = 1;
+pub(super) const FIRST_INDEX_MAX: u64 = 1;
 
 /// What is kept of the past in memory.
 pub(crate) struct PastStates {
@@ -51,7 +52,7 @@ pub(crate) struct PastStates {
 #[derive(Default)]
 struct Kept {
     states: Vec<KeptState>,
-    /// States as they were the newest, oldest first, and when.
+    /// Live states, oldest first, with the times at which they were kept.
     live: VecDeque<(Arc<State>, Instant)>,
     /// Number of the line that was begun last.
     lines: u64,
@@ -71,7 +72,7 @@ impl Default for PastStates {
 }
 
 impl PastStates {
-    /// Keeps the newest state for a while, unless another one was kept a moment ago.
+    /// Keeps the newest state, unless one was kept less than `LIVE_APART` ago.
     pub(crate) fn witness(&self, newest: Arc<State>) {
         let mut kept = lock(&self.kept);
         if kept.live.back().is_some_and(|(_, since)| since.elapsed() < LIVE_APART) {

@@ -53,7 +53,7 @@ impl PlanQueue {
 }
 
 impl Core {
-    /// Hands in a plan; counts as the reference's call of a worker that does.
+    /// Hands in a plan, and counts it as a write of the endpoint `plan`, as the reference does.
     pub(crate) async fn submit_plan(&self, reign: &Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
         let _waits = self.metrics.plan_waits();
         self.metrics.count_served(Served { endpoint: "plan", op: RateOp::Write, identity: None });
@@ -78,18 +78,18 @@ struct Outstanding {
     after: State,
 }
 
-/// What the applier has under way and has seen written.
+/// The plan that is being written, and the highest index of written ones.
 #[derive(Default)]
 struct Pipeline {
     outstanding: Option<Outstanding>,
     last_index: u64,
 }
 
-/// What is to become of a plan.
+/// The result of checking a plan.
 enum Verdict {
-    /// Nothing is written.
+    /// Nothing is written; the worker gets this result.
     Answered(PlanResult),
-    /// This is, after which the state is `after`.
+    /// The command is written; the state is `after` then.
     Accepted { result: PlanResult, command: Box<ApplyPlan>, cause: Option<Cause>, after: Box<State> },
 }
 
@@ -123,14 +123,14 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
                 });
                 pipeline.outstanding = Some(Outstanding { term, writing, after: *after });
             }
-            // Whoever no longer waits has given the evaluation back.
+            // A worker that no longer waits has given the evaluation back.
             Ok(Verdict::Answered(result)) => drop(done.send(Ok(result))),
             Err(failure) => drop(done.send(Err(failure))),
         }
     }
 }
 
-/// Checks a plan against the newest state there is, or will be once the plan before it is written.
+/// Checks a plan against the newest state, or the state that follows from the plan that is being written.
 async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipeline) -> Result<Verdict, Failure> {
     let disabled = || Failure::Told(DISABLED.to_owned());
     if reign.is_over() {
@@ -138,7 +138,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     }
     #[cfg(test)]
     core.hooks.on_applying(plan);
-    // What an earlier reign had under way is in the view, or never will be.
+    // A plan of an earlier reign is in the view by now, or is never written.
     if pipeline.outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
         pipeline.settle().await;
     }
@@ -178,7 +178,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     let newest = view_at(core, pipeline.last_index).await?;
     let command = applier::command(&newest, plan, &result, placed, now, || EvalId::from(uuid::Uuid::new_v4()));
     let mut after = State::clone(&newest);
-    // What is refused here, the log would refuse just the same.
+    // The log would refuse the same command.
     songline_projections::apply_optimistically(&mut after, &command, now).map_err(|refusal| refusal.to_string())?;
     let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
     Ok(Verdict::Accepted { result, command: Box::new(command), cause, after: Box::new(after) })
@@ -190,7 +190,7 @@ async fn view_at(core: &Core, index: u64) -> Result<Arc<State>, Failure> {
 }
 
 impl Pipeline {
-    /// Waits for the apply that is under way.
+    /// Waits for the plan that is being written.
     async fn settle(&mut self) {
         if let Some(apply) = self.outstanding.take()
             && let Ok(Some(index)) = apply.writing.await

@@ -1,6 +1,6 @@
-//! Fills the event history and the record of what entries did anew from the log when they were lost: a folder was deleted, or never came with
-//! the rest of the data. Both are derived, so nothing else suffers; until they are whole, readers are told from where on they are. One replay
-//! fills both, beside everything else, in a thread of its own.
+//! Fills the event history and the record of touches anew from the log when they were lost: a folder was deleted, or was left out when the
+//! data was moved. Both are derived from the log, so nothing else is affected; until they are complete, readers are told from which index
+//! on they are. One replay fills both, in a thread of its own.
 
 #[cfg(test)]
 mod tests;
@@ -16,15 +16,13 @@ use songline_projections::State;
 use tokio::sync::oneshot;
 
 use super::machine::{Archive, apply_entry, replayed};
+use super::past::FIRST_INDEX_MAX;
 use super::{Core, lock, wall_clock, watching};
 
-/// How long after a failure it is tried again.
+/// How long after a failure a fill is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
 
-/// A log whose oldest entry is not above this one has lost nothing.
-const FIRST_INDEX_MAX: u64 = 1;
-
-/// Why the stores could not be filled. They stay as they are, and that is tried again.
+/// Why the stores could not be filled. They stay as they are, and the fill is tried again.
 #[derive(Debug, thiserror::Error)]
 enum ReplayError {
     #[error("reading the log")]
@@ -37,21 +35,21 @@ enum ReplayError {
     Refill(#[from] RefillError),
 }
 
-/// When the filling that is under way began.
+/// When the newest attempt to fill the stores began.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<Option<Time>>);
 
 impl Core {
-    /// What is derived from the log.
+    /// The stores that are derived from the log.
     fn derived(&self) -> [Arc<dyn Refill>; 2] {
         [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
     }
 
-    /// What is being filled anew, and how far that is.
+    /// The stores that are being filled anew, with their progress.
     pub(crate) fn refillings(&self) -> Vec<Refilling> {
         let since = *lock(&self.refill.0);
         let lost = self.derived().into_iter().filter(|store| *store.losses().borrow());
-        // One that cannot be asked is closed because its disk failed; that is told elsewhere.
+        // A store that cannot tell its progress is closed because its disk failed, which is reported elsewhere.
         lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since })).collect()
     }
 }
@@ -83,7 +81,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
     let run = move || {
         songline_api::give_way();
         let filled = match refill(&weak) {
-            Ok(Some(stores)) => stores.into_iter().all(|(store, came_of_it)| tell(store, came_of_it)),
+            Ok(Some(stores)) => stores.into_iter().fold(true, |all, (store, came_of_it)| tell(store, came_of_it) && all),
             Ok(None) => false,
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "what was lost could not be filled anew from the log");
@@ -108,7 +106,7 @@ fn tell(store: &'static str, came_of_it: Refilled) -> bool {
     true
 }
 
-/// Replays the log for all that is lost. `None`: the server is going down; the next one goes on.
+/// Replays the log into every store that was lost. `None`: the server is going down, and its next start goes on from there.
 fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
     let Some(core) = weak.upgrade() else { return Ok(None) };
     let Some(mut refiller) = Refiller::of(core.derived())? else { return Ok(Some(Vec::new())) };
@@ -129,25 +127,25 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
         let raft_index = entry.position.index;
         #[cfg(test)]
         if tests::is_interrupted(&core.dir, raft_index) {
-            refiller.write_now()?;
+            refiller.write_now();
             return Ok(None);
         }
         match apply_entry(&mut state, &entry, |digest| core.load_archive(digest).map(Archive::Content)) {
             Some((kind, applied)) => refiller.add(replayed(&state, kind, applied), raft_index)?,
-            None => refiller.pass(Reached { index: state.applied_index(), raft_index })?,
+            None => refiller.pass(Reached { index: state.applied_index(), raft_index }),
         }
     }
     let told = refiller.end()?;
     if let Some(core) = weak.upgrade() {
-        // The log may have been cut meanwhile, above what was filled in.
+        // Retention may have dropped entries of the log meanwhile that were filled in.
         super::keeping::forget_derived(&core);
         *lock(&core.refill.0) = None;
     }
     Ok(Some(told))
 }
 
-/// The state to replay the log from, and the entries behind it. After an interrupted filling that is the newest one that has not applied more
-/// than `resumes_after`; otherwise the oldest there is. `None`: there is none that the log can be replayed from.
+/// The state to replay the log from, and the entries behind it. After an interrupted fill that is the newest checkpoint that has not
+/// applied more than `resumes_after`, otherwise the oldest state there is. `None`: the log can be replayed from no state.
 fn beginning(core: &Core, resumes_after: u64) -> Result<Option<(State, Entries)>, ReplayError> {
     let log = core.log();
     let oldest = log.oldest_index();
@@ -155,17 +153,11 @@ fn beginning(core: &Core, resumes_after: u64) -> Result<Option<(State, Entries)>
     usable.retain(|index| index + 1 >= oldest);
     usable.sort_unstable();
     let resumed = usable.iter().copied().rfind(|index| *index <= resumes_after);
-    let chosen = match resumed {
-        Some(index) => Some(index),
-        None if oldest <= FIRST_INDEX_MAX => None,
-        None => match usable.first() {
-            Some(index) => Some(*index),
-            None => return Ok(None),
-        },
-    };
+    let chosen = resumed.or_else(|| usable.first().copied().filter(|_| oldest > FIRST_INDEX_MAX));
     let state = match chosen {
         Some(index) => State::read_checkpoint(&mut log.read_checkpoint(index).map_err(ReplayError::Checkpoint)?)?,
-        None => State::new(),
+        None if oldest <= FIRST_INDEX_MAX => State::new(),
+        None => return Ok(None),
     };
     let next = if chosen.is_some() { state.raft_index() + 1 } else { oldest };
     let last = log.applied().map_or(0, |position| position.index);

@@ -37,7 +37,7 @@ pub struct Ports {
     pub advertised: String,
     /// Makes connections to other servers.
     pub dialer: Dialer,
-    /// How other servers are known.
+    /// What other servers have to prove.
     pub trust: ServerTrust,
     /// Whether methods that are for nodes and servers want a certificate that is one's.
     pub verify_names: bool,

@@ -1,15 +1,16 @@
-//! What nodes announce: checked, and written when it is news.
+//! Service registrations that nodes announce: checked, and written when they are new.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use songline_api::{ProposeError, Server};
+use songline_api::Server;
 use songline_commands::{Actor, DeleteServiceRegistration, UpsertServiceRegistrations};
 use songline_model::{NamespaceName, ServiceRegistration, Str};
 use songline_projections::{Rejected, State};
 use songline_rpc::{NodeAuth, RpcError};
 
 use super::Core;
+use super::endpoint::refused;
 
 /// A restarted agent announces everything again: what is known makes no entry.
 pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
@@ -30,7 +31,8 @@ pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services:
     core.propose_as(Actor::Node(from.id), None, UpsertServiceRegistrations { services }).await
 }
 
-/// A restarted agent takes back whatever an earlier one may have announced: what nobody has announced makes no entry.
+/// Deletes a registration of the calling node. A restarted agent deletes everything that an earlier one may have announced: an unknown
+/// registration makes no entry.
 pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
     let stored = announced(core, &namespace, &id).await?;
     if stored.node_id != from.id {
@@ -39,17 +41,14 @@ pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceNam
     core.propose_as(Actor::Node(from.id), None, DeleteServiceRegistration { namespace, id }).await
 }
 
-/// The same for a caller who may change the namespace's jobs.
+/// The same for a caller that may change the namespace's jobs.
 pub(super) async fn delete_as(core: &Core, actor: Actor, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
     announced(core, &namespace, &id).await?;
     core.propose_as(actor, None, DeleteServiceRegistration { namespace, id }).await
 }
 
 async fn announced(core: &Core, namespace: &NamespaceName, id: &Str) -> Result<Arc<ServiceRegistration>, RpcError> {
-    core.read_barrier().await.map_err(|error| match error {
-        ProposeError::NoLeader => RpcError::NoLeader,
-        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
-    })?;
+    core.read_barrier().await.map_err(refused)?;
     let stored = core.view().service_registration(namespace, id).cloned();
     stored.ok_or_else(|| RpcError::remote(Rejected::ServiceRegistrationNotFound.to_string()))
 }

@@ -23,10 +23,10 @@ const VIEW_WAIT: Duration = Duration::from_secs(5);
 /// A bound on how long a worker sleeps without being woken: what was missed is found then.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
-/// Why an evaluation was not worked on to its end.
+/// Why the work on an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// Something was not there, or could not be written.
+    /// A state or a plan's result was not there in time, or something could not be written.
     #[error("{0}")]
     Told(String),
     /// The scheduler or the plan applier has a defect.

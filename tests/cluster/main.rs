@@ -2,10 +2,10 @@
 //! and disks does. Then: nothing acknowledged lost, nothing doubled, streams without holes, registers linearizable, equal states.
 //!
 //! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test here says so and passes, or fails where the
-//! environment variable CI is set. Faults of the network are made by a
-//! switch in this process, so no traffic control of the kernel is needed. One test runs at a time.
-//! `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS`, `WRITES` between two of them, `WRITERS` and `PARTITIONS` say how many;
-//! `SONGLINE_FAULTS_SEED` repeats a run as far as timing lets; `SONGLINE_FAULTS_LOGS` prints the last words of every server. Numbers are meant for a release build.
+//! environment variable CI is set. Faults of the network are made by a switch in this process, so no traffic control of the kernel is
+//! needed. One test runs at a time. `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS`, `WRITES` between two of them, `WRITERS`
+//! and `PARTITIONS` say how many; `SONGLINE_FAULTS_SEED` repeats a run as far as timing lets; `SONGLINE_FAULTS_LOGS` prints the last words
+//! of every server. Numbers are meant for a release build.
 
 mod caller;
 mod chance;
@@ -54,7 +54,8 @@ struct Run {
 }
 
 impl Run {
-    /// Waits for the others to end. `None`, and says why, where this machine can not run it. Panics instead where CI is set.
+    /// Waits until no other test runs. `None`: this machine cannot run the test, which is printed with the reason. Panics instead where CI
+    /// is set.
     fn begin(name: &'static str) -> Option<Run> {
         if let Some(why) = net::missing() {
             say(&format!("{name}: skipped: {why}"));
@@ -79,7 +80,7 @@ impl Drop for Run {
     }
 }
 
-/// Whether what cannot run is a failure: the environment variable CI is set and not empty.
+/// Whether a test that cannot run fails: the environment variable CI is set and not empty.
 fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty())
 }

@@ -22,7 +22,7 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How long an answer to a question of a test may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// By which the servers know each other: their addresses are not those of one machine.
+/// The servers' `encrypt` key. They need one because their addresses are not loopback.
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const HTTP: u16 = 4646;
 const RPC: u16 = 4647;

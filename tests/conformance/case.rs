@@ -74,7 +74,7 @@ pub struct Step {
     pub archive: bool,
     /// Seconds to wait before the step.
     pub sleep: Option<f64>,
-    /// The answer is meant to differ: it is read, and values are learned from it, but it is not judged.
+    /// The answer is meant to differ: values are bound from it, but it is not compared.
     #[serde(skip)]
     pub masked: bool,
 }

@@ -1,5 +1,5 @@
-//! Differences from the reference that are meant, one test for each line of `deliberate.txt` and `defects.txt` that needs a node: it has the
-//! name of the line's case and shows what the line claims. Those that need none are in `api/tests/it/deliberate`.
+//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` that needs a node. The test has
+//! the name of the line's case and shows what the line claims. Tests that need no node are in `api/tests/it/deliberate`.
 
 mod files;
 mod listed;
@@ -14,10 +14,10 @@ use crate::agent::Agent;
 use crate::fleet;
 use crate::http::{self, Request};
 
-/// How long anything may take that a test waits for.
+/// The longest that a test waits for anything.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// An agent and those who ask it.
+/// An agent, and requests to it.
 struct World {
     agent: Agent,
 }
@@ -27,7 +27,7 @@ impl World {
         Ok(World { agent: fleet::agent(acl)? })
     }
 
-    /// The status, the index and the body; an answer that is not JSON is its text.
+    /// Sends a request. Returns the status, the index and the body, which is a string if it is not JSON.
     fn ask(&self, token: &str, line: &str, body: Value) -> Result<(u16, Option<u64>, Value)> {
         let (method, target) = line.split_once(' ').context("a method and a target")?;
         let mut request = Request::new(method, target).header("X-Nomad-Token", token);
@@ -39,14 +39,14 @@ impl World {
         Ok((answer.head.status, answer.index(), said))
     }
 
-    /// What the holder of the management token is answered, which is no refusal.
+    /// Sends a request with the management token. A refusal is an error.
     fn done(&self, line: &str, body: Value) -> Result<Value> {
         let (status, _, said) = self.ask(fleet::TOKEN, line, body)?;
         ensure!((200..300).contains(&status), "{line}: {status} {said}");
         Ok(said)
     }
 
-    /// Reads again whenever something has changed, until `wanted` finds what it looks for.
+    /// Reads with blocking queries until `wanted` finds a value.
     fn until<T>(&self, target: &str, wanted: impl Fn(&Value) -> Option<T>) -> Result<T> {
         let (deadline, mut index) = (Instant::now() + WITHIN, 0);
         let and = if target.contains('?') { '&' } else { '?' };
@@ -74,7 +74,7 @@ impl World {
         Ok(said["EvalID"].as_str().context("a registration has an evaluation")?.to_owned())
     }
 
-    /// The id of the only allocation of a job, when it has come to this status.
+    /// Waits until the only allocation of a job has this status. Returns its id.
     fn alloc(&self, job: &str, status: &str) -> Result<String> {
         self.until(&format!("/v1/job/{job}/allocations"), |allocs| {
             let alloc = allocs.get(0).filter(|alloc| alloc["ClientStatus"] == status)?;
@@ -83,7 +83,7 @@ impl World {
     }
 }
 
-/// A task that is a script.
+/// A task that runs a script.
 fn script(text: &str) -> Value {
     json!({"Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", text]}})
 }

@@ -15,7 +15,7 @@ use crate::text::shorten;
 const UNTRIED: &str = "not replayed yet";
 /// Longest reason that is written by itself, in characters.
 const REASON_CHARS: usize = 160;
-/// How many cases may pass only at their second try, each on a new agent. More of them are a defect, of the cases or of the agent.
+/// How many cases may pass only at their second try, each on a new agent. More are a defect of the cases or of the agent.
 const SECOND_TRIES_MAX: usize = 3;
 const KNOWN_HEAD: &str = "\
 # Recorded cases that do not pass yet: `case: the route or the part that is missing`.
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Reasons> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     pub steps: Vec<usize>,
-    /// Only these values of the answer differ. Empty: the whole answer does.
+    /// The values of the answer that differ. Empty: the whole answer does.
     pub fields: Vec<Field>,
     pub reason: String,
 }
@@ -85,7 +85,7 @@ fn range(text: &str) -> Result<Vec<usize>> {
     Ok((first..=last).collect())
 }
 
-/// Puts masks on the cases that they are about. Answers how many steps are masked.
+/// Applies masks to their cases. Returns how many steps are masked.
 pub fn mask(cases: &mut [Case], masks: &Masks) -> Result<usize> {
     let mut masked = BTreeSet::new();
     for (name, masks) in masks {

@@ -57,7 +57,7 @@ fn recorded_conversations_go_as_recorded() -> Result<()> {
     }
 }
 
-/// How much is meant to differ.
+/// Numbers of masked steps, and of cases with such steps.
 struct Masked {
     steps: usize,
     cases: usize,

@@ -1,4 +1,4 @@
-//! The cluster, and what happens to it.
+//! The cluster of the test, and its story.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
@@ -21,10 +21,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const DIGEST_INTERVAL: u64 = 40;
 /// The variable that makes an agent of this program a wrong one.
 const WRONG: &str = "SONGLINE_TEST_IS_WRONG";
-/// The pool that a wrong agent has another description of.
+/// The pool whose description a wrong agent changes.
 const POOL: &str = "pool-x";
 
-/// Is an agent, as the product's binary would be, with hooks.
+/// Runs this program as an agent with the defects of the test.
 pub fn agent() -> ExitCode {
     let alter: Option<fn(&mut Envelope)> = std::env::var_os(WRONG).is_some().then_some(describe_otherwise);
     defects::install(Defects { alter, digest_interval: Some(DIGEST_INTERVAL) });
@@ -101,7 +101,7 @@ impl Server {
         http::call(self.http, request, Instant::now() + ANSWER_WITHIN).context("asking a server")
     }
 
-    /// What this server itself has.
+    /// The pool as this server itself has it.
     fn own_pool(&self) -> Option<Value> {
         let answer = self.ask(&Request::new("GET", &format!("/v1/node/pool/{POOL}?stale"))).ok()?;
         (answer.head.status == 200).then(|| answer.json().ok()).flatten()
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// Asks again and again until the answer is there.
+/// Looks again and again until `look` finds something.
 fn until<T>(what: &str, servers: &[Server], mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
@@ -127,7 +127,7 @@ fn until<T>(what: &str, servers: &[Server], mut look: impl FnMut() -> Option<T>)
     anyhow::bail!("{what} did not come to be; the servers' last words:\n{}", words.join("\n--\n"))
 }
 
-/// Which of the servers leads, as each of them says.
+/// The server that leads, if all servers name the same one.
 fn leader(servers: &[Server]) -> Option<usize> {
     let says = |server: &Server| -> Option<String> {
         let answer = server.ask(&Request::new("GET", "/v1/status/leader")).ok()?;
@@ -154,7 +154,7 @@ fn three(dir: &Path) -> Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// What the file says.
+/// The story that `main.rs` tells.
 pub fn story() -> Result<()> {
     let dir = tempfile::tempdir().context("making a folder")?;
     let mut servers = three(dir.path())?;

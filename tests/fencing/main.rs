@@ -1,8 +1,8 @@
-//! Three servers as real processes on this machine, one of which has another state than the others: it fences itself at the next digest, says so
-//! over HTTP, serves nothing more, ends, and comes back by the way that `docs/operations.md` tells.
+//! Three servers as real processes on this machine. The state of one comes to differ from the others': it fences itself at the next digest,
+//! says so over HTTP, serves nothing more, ends, and rejoins as `docs/operations.md` describes.
 //!
-//! The servers are this program itself, which puts the difference in through `songline::server::defects`: the product's own binary has no way to it.
-//! Builds for release have no hooks, so there is nothing to test in them.
+//! The servers are this program itself, which makes the difference through `songline::server::defects`: the product's own binary cannot.
+//! Release builds have no such defects, so they skip the test.
 
 #[cfg(debug_assertions)]
 mod cluster;
@@ -12,7 +12,7 @@ mod http;
 
 use std::process::ExitCode;
 
-/// The name under which the test is chosen.
+/// The name of the test, for filters.
 const NAME: &str = "a_server_with_another_state_fences_itself_and_rejoins_with_an_empty_directory";
 
 #[cfg(debug_assertions)]
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         println!("{NAME}: test");
         return ExitCode::SUCCESS;
     }
-    // What libtest is told by words of its own is not meant for this one.
+    // Options of libtest are ignored.
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     if !filters.is_empty() && !filters.iter().any(|filter| NAME.contains(filter.as_str())) {
         return ExitCode::SUCCESS;
@@ -44,5 +44,5 @@ fn main() -> ExitCode {
 #[cfg(not(debug_assertions))]
 fn main() -> ExitCode {
     println!("test {NAME} ... skipped: a build for release has no hooks");
-    if std::env::var_os("CI").is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

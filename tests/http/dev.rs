@@ -99,7 +99,7 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Whether the job of the example has what it runs. In CI it must.
+/// Whether this machine has the python3 that the example's job runs. In CI it must.
 fn has_python() -> bool {
     let tried = Command::new("python3").arg("--version").output();
     let has = tried.is_ok_and(|output| output.status.success());

@@ -1,5 +1,5 @@
-//! What `/v1/metrics` tells of a running agent: valid text, the reference's JSON form, and numbers that are those of what was done.
-//! Not here: how intervals and gauges are kept, which is told beside them.
+//! `/v1/metrics` of a running agent: valid text, the reference's JSON form, and numbers that match what was done.
+//! Not here: how intervals and gauges are kept, which `src/server/metrics/tests.rs` tests.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn scrape(story: &Story) -> Result<Exposition> {
     Exposition::read(&answer.text())
 }
 
-/// Waits until the JSON form is good.
+/// Waits until the JSON form is as wanted.
 fn wait_for_json(story: &Story, what: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
@@ -38,7 +38,7 @@ fn row<'v>(told: &'v Value, list: &str, name: &str) -> Option<&'v Value> {
     told[list].as_array()?.iter().find(|row| row["Name"] == name)
 }
 
-/// The families in the tables of the page; `<..>` there stands for any words.
+/// A pattern for the families in the tables of `docs/metrics.md`; `<..>` there stands for any words.
 fn documented() -> Result<Regex> {
     let page = include_str!("../../docs/metrics.md");
     let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());

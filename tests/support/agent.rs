@@ -88,7 +88,7 @@ impl Agent {
         Self::start_with(&Setup { acl: false, data_dir }, content)
     }
 
-    /// A `-dev` agent with this environment beside its parent's, and these options of its client.
+    /// Starts a `-dev` agent with these variables added to its environment, and these `client.options`.
     pub fn start_in(env: &[(&str, &str)], options: &Value) -> Result<Agent> {
         let setup = Setup::dev();
         let mut config = setup.config();

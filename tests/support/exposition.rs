@@ -1,11 +1,11 @@
-//! Reads Prometheus' text form, version 0.0.4, whole, and refuses whatever its specification does not allow. Written from that document;
-//! shares nothing with what writes the form.
+//! A strict parser of Prometheus' text form, version 0.0.4: refuses everything that the specification does not allow. Written from the
+//! specification; shares no code with the encoder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A text that was read.
+/// A parsed text.
 #[derive(Debug, Default)]
 pub struct Exposition {
     /// Type of each family.
@@ -15,7 +15,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Every line, or what is wrong with the first one that is.
+    /// Parses a text. The error tells the first wrong line.
     pub fn read(text: &str) -> Result<Self> {
         ensure!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
         let mut reader = Reader::default();
@@ -36,10 +36,10 @@ impl Exposition {
 #[derive(Debug, Default)]
 struct Reader {
     read: Exposition,
-    /// The family whose samples come now.
+    /// The family whose samples are being read.
     current: Option<String>,
     helped: BTreeSet<String>,
-    /// Whether a sample of the current family was there.
+    /// Whether the current family has a sample yet.
     sampled: bool,
 }
 
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// Reads labels up to and with their bracket; gives what follows.
+/// Reads labels up to and with their closing bracket. Returns the rest of the line.
 fn read_labels<'t>(mut rest: &'t str, labels: &mut BTreeMap<String, String>) -> Result<&'t str> {
     loop {
         if let Some(after) = rest.strip_prefix('}') {
@@ -173,7 +173,7 @@ fn number(text: &str) -> Result<f64> {
         "+Inf" => Ok(f64::INFINITY),
         "-Inf" => Ok(f64::NEG_INFINITY),
         "NaN" => Ok(f64::NAN),
-        // Rust knows more words for these than the form does.
+        // Rust parses more spellings of infinity and NaN than the form allows.
         other if other.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c)) => other.parse().context("a value is a number"),
         other => bail!("{other:?} is no value"),
     }

@@ -1,6 +1,5 @@
-//! The machine's file system, until it is told to fail, to be full or not to answer: then nothing is kept any more, though it
-//! may look as if it was.
-//! Disks that exist in memory only are the simulation's.
+//! A disk over the machine's file system that fails, is full or does not answer when it is told to: from then on nothing is kept, though it
+//! may look as if it was. Disks in memory are in the simulation.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -53,7 +52,7 @@ impl Moody {
         self.full.store(full, Ordering::SeqCst);
     }
 
-    /// From now on no sync returns, or all that wait do and no other waits.
+    /// True: from now on no sync returns. False: syncs return again, those that wait included.
     pub fn holds(&self, holding: bool) {
         *self.held.0.lock().unwrap() = holding;
         self.held.1.notify_all();

@@ -1,4 +1,4 @@
-//! The weaknesses of the reference that `defects.txt` lists: each has a test, or waits for a part that is not built.
+//! Weaknesses of the reference that `defects.txt` lists: each has a test, or waits for a part that is not built.
 //! Not here: whether a test shows what its name says.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,11 @@
-//! Lists that people read are those of the code. Not here: the lists of the recorded conversations, which have tests of their own.
+//! Lists in documents for people agree with the code. Not here: the lists of the recorded conversations, which have tests of their own.
 
 use anyhow::{Context, Result};
 use songline_scheduler::unbuilt::FEATURES;
 
 use crate::tree;
 
-/// The features of the table in the README's part on what is missing, in its order.
+/// The features in the table of the README's part `What is missing`, in order.
 fn told() -> Result<Vec<String>> {
     let readme = tree::files(&["README.md"])?.into_iter().find(|file| file.path == "README.md");
     let readme = readme.context("there is a README.md")?.text;

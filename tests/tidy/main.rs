@@ -1,6 +1,5 @@
-//! What the compiler does not check about this tree: which folder imports which, that the core stays pure, how files look, and that lists
-//! for people are those of the code.
-//! Not here: what the code does.
+//! Rules of this tree that the compiler does not check: which folder imports which, that the core stays pure, how files look, and that
+//! lists for people agree with the code. Not here: what the code does.
 
 mod defects;
 mod files;

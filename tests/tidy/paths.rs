@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::tree;
 
-/// What takes paths of files. Types of what is open already (`std::fs::File`, `std::fs::Metadata`) are no paths.
+/// Words of code that reaches files by path.
 const BY_PATH: &[&str] = &[
     "std::fs",
     "tokio::fs",
@@ -28,10 +28,10 @@ const BY_PATH: &[&str] = &[
     "rustix::fs::open(",
     "rustix::fs::CWD",
 ];
-/// Descriptors, not paths.
+/// Words of code that uses files that are open already.
 const OPEN_ALREADY: &[&str] = &["use std::fs::File;", "std::fs::Metadata", "tokio::fs::File::from_std("];
 
-/// Modules that may, and what they touch.
+/// Modules that may reach files by path, and which files.
 const MAY: &[(&str, &str)] = &[
     ("client/src/beneath.rs", "the one way to files of allocations"),
     ("client/src/beneath/", "the one way to files of allocations"),

@@ -1,6 +1,6 @@
 //! The events of one entry, encoded once and shared by all subscribers. Which changes are events is in `wire::event`.
 //!
-//! Msgpack is what is kept, in memory and on disk; JSON is made from it for those who ask.
+//! Events are kept as msgpack, in memory and on disk. JSON is made from it on request.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use super::json;
 use crate::sweep::Sweep;
 use crate::wire::event::{self, Audience, Event};
 
-/// For so many different wishes of readers an entry keeps frames.
+/// Number of different lenses for which an entry keeps frames.
 const SHARED_LENSES_MAX: usize = 8;
 
 /// How frames are written.
@@ -29,7 +29,7 @@ pub enum Format {
     Msgpack,
 }
 
-/// Which of the forms of the stream.
+/// Dialect of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// The reference's frames and nothing else.
@@ -87,7 +87,7 @@ struct Swept {
     whole: Mutex<Option<Arc<Batch>>>,
 }
 
-/// One event and what it is found by.
+/// One event and its label.
 #[derive(Debug)]
 pub struct EncodedEvent {
     /// What it is found by.
@@ -97,7 +97,7 @@ pub struct EncodedEvent {
     json: OnceLock<Bytes>,
 }
 
-/// What an event is found by.
+/// The attributes by which an event is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// Topic.
@@ -108,7 +108,7 @@ pub struct Label {
     pub key: Str,
     /// Namespace of its row, empty when it has none.
     pub namespace: Str,
-    /// What else it is found by.
+    /// Other keys by which it is found.
     pub filter_keys: Vec<Str>,
     /// Which of the plain dialect's frames it is in.
     pub step: u8,
@@ -317,7 +317,7 @@ fn line_of(frame: &[u8]) -> Bytes {
     out.into()
 }
 
-/// One frame of events that come from nowhere else.
+/// One frame of events that belong to no batch.
 pub(super) fn frame_of(format: Format, index: u64, events: &[EncodedEvent]) -> Bytes {
     let events: Vec<&Bytes> = events.iter().map(|event| event.encoded(format)).collect();
     frame(format, index, &events)

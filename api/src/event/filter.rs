@@ -1,4 +1,4 @@
-//! What a subscriber wants to see: topics with their keys, a namespace, and an expression over events.
+//! The wishes of a subscriber: topics with their keys, a namespace, and an expression over events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use super::batch::{EncodedEvent, Format};
 #[error("Invalid key value pair for topic, topic: {0}")]
 pub struct InvalidTopic(pub String);
 
-/// What a subscriber wants to see.
+/// The wishes of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interest {
     /// `None`: all of them.
@@ -25,7 +25,7 @@ pub struct Interest {
     /// Keys by topic, `*` for either.
     topics: BTreeMap<Str, BTreeSet<Str>>,
     expression: Option<Expression>,
-    /// Events of a namespace are seen by whom this lets read jobs there; `None`: by everybody.
+    /// Rights of the reader: it sees events of the namespaces in which it may read jobs. `None`: it sees all events.
     readable: Option<Arc<Acl>>,
 }
 
@@ -74,7 +74,7 @@ impl Interest {
         })
     }
 
-    /// Whether a reader who may this now sees what he saw. Over all namespaces, any change may be one of what he sees.
+    /// Whether a reader with these rights still sees all that it saw. Over all namespaces, any change of rights may take something away.
     pub fn is_still_readable_by(&self, acl: &Arc<Acl>) -> bool {
         let same = self.namespace.is_some() || self.readable.as_ref().is_none_or(|before| before == acl);
         (self.readable.is_some() || acl.is_management()) && same && self.is_permitted(acl)
@@ -101,7 +101,8 @@ impl Interest {
             && self.expression.as_ref().is_none_or(|expression| expression.matches(index, event))
     }
 
-    /// Whether topic and key are asked for. A star stands for all keys only where it is alone: beside another key it is a key like any.
+    /// Whether the event's topic and key are asked for. `*` stands for all keys only when it is the only key of a topic; beside another key
+    /// it is a key like any other.
     fn is_asked_for(&self, event: &EncodedEvent) -> bool {
         let (every, own) = (self.keys("*"), self.keys(&event.label.topic));
         let all = every.is_some_and(is_star) || every.is_none() && own.is_some_and(is_star);
@@ -113,12 +114,12 @@ impl Interest {
     }
 }
 
-/// Whether every key is asked for.
+/// Whether `*` is the only key, so that all keys are asked for.
 fn is_star(keys: &BTreeSet<Str>) -> bool {
     keys.len() == 1 && keys.contains("*")
 }
 
-/// An empty key asks for nothing: an evaluation without a deployment is not what somebody means by it.
+/// Whether a wanted key is one of the event. An empty key matches nothing: it is that of an evaluation without a deployment.
 fn has_key(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
     let label = &event.label;
     keys.contains(&label.key) || label.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))

@@ -1,7 +1,7 @@
 //! The durable history of events: derived from the log, off the commit path, rebuilt from the log when it is lost.
 //!
-//! Events are filed in blocks by the index of a block's last entry, big endian, so that a range of keys is a range of the log. What is written as
-//! it comes is in small blocks; they are joined to larger ones, which readers go through faster. What an event looks like is not known here.
+//! Events are filed in blocks by the index of the last entry in the block, big endian, so that a range of keys is a range of the log. New
+//! entries are written in small blocks, which are joined to larger ones for faster reads. The form of an event is not known here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub enum HistoryError {
     /// A stored event cannot be read.
     #[error("event history is damaged at index {0}")]
     Damaged(u64),
-    /// It was closed because its disk failed, and could not be opened since.
+    /// The history was closed because its disk failed, and could not be opened since.
     #[error("event history is closed until its disk works")]
     Closed,
     /// A thread of the hub could not be started.
@@ -41,12 +41,12 @@ pub enum HistoryError {
     Thread(#[source] io::Error),
 }
 
-/// Where events stay.
+/// A store of events.
 pub trait History: Send + Sync + 'static {
-    /// Adds the events of entries, in order; everything up to `through` is known then. Entries that are there already stay.
+    /// Adds the events of entries, in order. The history covers everything up to `through` then. Entries that are there already stay.
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError>;
 
-    /// Blocks with what follows an index, oldest first: the next one if there is one, and more of them up to `bytes_max`.
+    /// Blocks with the entries after an index, oldest first: the next block if there is one, and more of them up to `bytes_max`.
     fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError>;
 
     /// Index of the oldest entry that is covered.
@@ -58,10 +58,10 @@ pub trait History: Send + Sync + 'static {
     /// Brings everything that was written to disk.
     fn sync(&self) -> Result<(), HistoryError>;
 
-    /// Forgets everything and covers what comes from `first_index` on.
+    /// Drops everything: the history covers the entries from `first_index` on.
     fn reset(&self, first_index: u64) -> Result<(), HistoryError>;
 
-    /// The same because the entries before are missing, though the log may have them.
+    /// Does the same as [`Self::reset`], and marks the entries before as missing, though the log may have them.
     fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
         self.reset(first_index)
     }
@@ -69,26 +69,25 @@ pub trait History: Send + Sync + 'static {
     /// Forgets entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
 
-    /// Whether it is read without waiting for a disk.
+    /// Whether [`Self::read`] never waits for a disk.
     fn is_in_memory(&self) -> bool {
         false
     }
 
-    /// Opens it anew after a failure: a store that could not write once writes nothing any more. `last` may be lower than before, by what was not
-    /// on disk yet.
+    /// Opens the history anew after a failure: a store that failed to write once writes nothing any more. `last` may be lower than before,
+    /// because the newest entries were not on disk yet.
     fn reopen(&self) -> Result<(), HistoryError> {
         Ok(())
     }
 }
 
-/// A block is closed when it has so many bytes: large enough that a reader spends its time copying, small enough that what a slow reader
-/// holds is little.
+/// Size at which a block is closed: large enough that a reader spends its time copying, and small for what a slow reader holds.
 const BLOCK_BYTES: usize = 32 * 1024;
-/// The mark of a history of which older entries are missing.
+/// Mark of a history without its older entries, which the log may have.
 const LOST: &str = "lost";
-/// How far these have been filled in.
+/// Mark with the progress of filling in these entries.
 const FILLING: &str = "filling";
-/// How much of the store is read from disk at once.
+/// Bytes that are read from disk at once.
 const STORE_READ_BYTES: u32 = 32 * 1024;
 /// Deletes go through in pieces of this many keys.
 const DELETE_KEYS_AT_ONCE: usize = 4096;
@@ -102,7 +101,7 @@ pub struct FjallHistory {
     last: AtomicU64,
     lost: watch::Sender<bool>,
     small: Mutex<Small>,
-    /// Held while older entries are filled in or dropped: what fills must not write into what was replaced.
+    /// Held while older entries are filled in or dropped, so that a fill never writes into a history that was replaced meanwhile.
     older: Mutex<()>,
 }
 
@@ -115,7 +114,7 @@ struct Store {
     marks: Keyspace,
 }
 
-/// What a store says of itself.
+/// The marks of a store.
 struct Marks {
     oldest: u64,
     last: u64,
@@ -128,17 +127,16 @@ fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> HistoryError {
 
 impl Store {
     fn open(path: &Path) -> Result<(Self, Marks), HistoryError> {
-        let fail = |source| HistoryError::Store { doing: "opening", source };
-        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail)?;
-        let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail)?;
+        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
+        let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail("opening"))?;
         let large = || KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(STORE_READ_BYTES));
-        let blocks = db.keyspace("blocks", large).map_err(fail)?;
+        let blocks = db.keyspace("blocks", large).map_err(fail("opening"))?;
         let read = |name: &str| -> Result<Option<u64>, HistoryError> {
-            let bytes = marks.get(name).map_err(fail)?;
+            let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
         };
         let (oldest, last) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0));
-        let lost = marks.contains_key(LOST).map_err(fail)?;
+        let lost = marks.contains_key(LOST).map_err(fail("opening"))?;
         Ok((Self { db, blocks, marks }, Marks { oldest, last, lost }))
     }
 
@@ -150,12 +148,11 @@ impl Store {
 
     /// Drops the keys below `before`.
     fn delete_range(&self, keyspace: &Keyspace, before: Option<u64>) -> Result<(), HistoryError> {
-        let fail = |source| HistoryError::Store { doing: "dropping old", source };
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
             for guard in keyspace.iter() {
-                let key = guard.key().map_err(fail)?;
+                let key = guard.key().map_err(fail("dropping old"))?;
                 if before.is_some_and(|before| index_of(&key) >= before) || keys == DELETE_KEYS_AT_ONCE {
                     break;
                 }
@@ -165,12 +162,12 @@ impl Store {
             if keys == 0 {
                 return Ok(());
             }
-            batch.commit().map_err(fail)?;
+            batch.commit().map_err(fail("dropping old"))?;
         }
     }
 }
 
-/// What was written in small blocks since the last large one.
+/// Batches in small blocks since the last large block.
 #[derive(Clone, Default)]
 struct Small {
     batches: Vec<Arc<Batch>>,
@@ -194,18 +191,18 @@ impl FjallHistory {
         })
     }
 
-    /// Whoever has it must be done with it before the store can be opened anew.
+    /// The open store. The guard must be dropped before the store can be opened anew.
     fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, HistoryError> {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| HistoryError::Closed)
     }
 
-    /// Where a filling stands, as the store has it.
-    fn stored_filling(&self) -> Result<Option<Filling>, HistoryError> {
-        let bytes = self.store()?.marks.get(FILLING).map_err(fail("filling"))?;
+    /// Progress of a fill, as stored. `None`: there is none, or it was made for another oldest entry.
+    fn stored_filling(&self, store: &Store) -> Result<Option<Filling>, HistoryError> {
+        let bytes = store.marks.get(FILLING).map_err(fail("filling"))?;
         Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
-    /// Drops what was filled in below the oldest entry, and begins with the one at `from`.
+    /// Drops the entries that were filled in below the oldest one, and starts the fill at index `from`.
     fn fill_from(&self, filling: &mut Filling, from: u64) -> Result<(), HistoryError> {
         let _alone = self.older.lock();
         let store = self.store()?;
@@ -215,14 +212,38 @@ impl FjallHistory {
         store.marks.insert(FILLING, filling.to_bytes()).map_err(fail("filling"))
     }
 
-    /// Nothing is missing any more that could be had.
-    fn found(&self) -> Result<(), HistoryError> {
-        let store = self.store()?;
+    /// Removes the marks of a lost history: no entry is missing that the log has. `oldest`: the history reaches back to this index now.
+    fn found(&self, store: &Store, oldest: Option<u64>) -> Result<(), HistoryError> {
         let mut write = store.db.batch();
+        if let Some(oldest) = oldest {
+            write.insert(&store.marks, "oldest", oldest.to_be_bytes());
+        }
         write.remove(&store.marks, LOST);
         write.remove(&store.marks, FILLING);
         write.commit().map_err(fail("filling"))?;
         self.lost.send_replace(false);
+        Ok(())
+    }
+
+    /// Drops all entries. The history covers the entries from `first_index` on; `lost`: the log may have those before.
+    fn begin_anew(&self, first_index: u64, lost: bool) -> Result<(), HistoryError> {
+        let _alone = self.older.lock();
+        *self.small.lock() = Small::default();
+        let store = self.store()?;
+        store.delete_range(&store.blocks, None)?;
+        let mut write = store.db.batch();
+        write.insert(&store.marks, "oldest", first_index.to_be_bytes());
+        write.insert(&store.marks, "last", first_index.saturating_sub(1).to_be_bytes());
+        write.remove(&store.marks, FILLING);
+        if lost {
+            write.insert(&store.marks, LOST, [1]);
+        } else {
+            write.remove(&store.marks, LOST);
+        }
+        write.commit().map_err(fail("resetting"))?;
+        self.oldest.store(first_index, Ordering::Release);
+        self.last.store(first_index.saturating_sub(1), Ordering::Release);
+        self.lost.send_replace(lost);
         Ok(())
     }
 }
@@ -237,7 +258,7 @@ impl Refill for FjallHistory {
     }
 
     fn filling(&self) -> Result<Filling, RefillError> {
-        Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
+        Ok(self.stored_filling(&*self.store()?)?.unwrap_or_else(|| Filling::new(self.oldest())))
     }
 
     fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError> {
@@ -245,7 +266,7 @@ impl Refill for FjallHistory {
     }
 
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
-        // Streams end with the restore, and the first one after it begins behind it.
+        // A restore ends all streams, and the first stream after it begins behind its entry.
         Ok(self.fill_from(filling, index + 1)?)
     }
 
@@ -253,15 +274,16 @@ impl Refill for FjallHistory {
         let batches = entries.iter().map(|entry| Arc::new(Batch::encode(entry.index, entry.kind, &entry.changes)));
         let batches: Vec<Arc<Batch>> = batches.filter(|batch| !batch.is_empty()).collect();
         let _alone = self.older.lock();
-        if self.stored_filling()? != Some(*filling) {
+        // Held throughout: a store that is opened anew may have lost entries that its progress does not tell of.
+        let store = self.store()?;
+        if self.stored_filling(&store)? != Some(*filling) {
             return Ok(false);
         }
-        let store = self.store()?;
         let mut write = store.db.batch();
         let mut small = Small::default();
-        for batch in &batches {
+        for batch in batches {
             small.bytes += batch.bytes();
-            small.batches.push(Arc::clone(batch));
+            small.batches.push(batch);
             if small.bytes >= BLOCK_BYTES {
                 store.insert(&mut write, &small.batches);
                 small = Small::default();
@@ -276,19 +298,18 @@ impl Refill for FjallHistory {
 
     fn end(&self, filling: &Filling) -> Result<bool, RefillError> {
         let _alone = self.older.lock();
-        if self.stored_filling()? != Some(*filling) {
+        let store = self.store()?;
+        if self.stored_filling(&store)? != Some(*filling) {
             return Ok(false);
         }
-        // What is told to readers comes after what is stored: a crash between the two fills anew.
-        self.store()?.marks.insert("oldest", filling.from.to_be_bytes()).map_err(fail("filling"))?;
+        self.found(&store, Some(filling.from))?;
         self.oldest.store(filling.from, Ordering::Release);
-        self.found()?;
         Ok(true)
     }
 
     fn give_up(&self) -> Result<(), RefillError> {
         let _alone = self.older.lock();
-        Ok(self.found()?)
+        Ok(self.found(&*self.store()?, None)?)
     }
 }
 
@@ -317,17 +338,16 @@ impl History for FjallHistory {
         if through > known {
             write.insert(&store.marks, "last", through.to_be_bytes());
         }
-        write.commit().map_err(|source| HistoryError::Store { doing: "writing", source })?;
+        write.commit().map_err(fail("writing"))?;
         *kept = small;
         self.last.store(through, Ordering::Release);
         Ok(())
     }
 
     fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
-        let fail = |source| HistoryError::Store { doing: "reading", source };
         let (mut out, mut bytes) = (Vec::new(), 0);
         for guard in self.store()?.blocks.range((after + 1).to_be_bytes()..) {
-            let (key, value) = guard.into_inner().map_err(fail)?;
+            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
             if !out.is_empty() && bytes + value.len() > bytes_max {
                 break;
             }
@@ -349,32 +369,15 @@ impl History for FjallHistory {
     }
 
     fn sync(&self) -> Result<(), HistoryError> {
-        self.store()?.db.persist(PersistMode::SyncAll).map_err(|source| HistoryError::Store { doing: "syncing", source })
+        self.store()?.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
-        let _alone = self.older.lock();
-        *self.small.lock() = Small::default();
-        let store = self.store()?;
-        store.delete_range(&store.blocks, None)?;
-        let fail = |source| HistoryError::Store { doing: "resetting", source };
-        let mut write = store.db.batch();
-        write.insert(&store.marks, "oldest", first_index.to_be_bytes());
-        write.insert(&store.marks, "last", first_index.saturating_sub(1).to_be_bytes());
-        write.remove(&store.marks, LOST);
-        write.remove(&store.marks, FILLING);
-        write.commit().map_err(fail)?;
-        self.lost.send_replace(false);
-        self.oldest.store(first_index, Ordering::Release);
-        self.last.store(first_index.saturating_sub(1), Ordering::Release);
-        Ok(())
+        self.begin_anew(first_index, false)
     }
 
     fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
-        self.reset(first_index)?;
-        self.store()?.marks.insert(LOST, [1]).map_err(|source| HistoryError::Store { doing: "resetting", source })?;
-        self.lost.send_replace(true);
-        Ok(())
+        self.begin_anew(first_index, true)
     }
 
     fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
@@ -382,26 +385,24 @@ impl History for FjallHistory {
         if index <= self.oldest() {
             return Ok(());
         }
-        // First the mark: a reader must not be told that something is there which is being dropped.
+        // First the mark: readers must not count on entries that are being dropped.
         self.oldest.store(index, Ordering::Release);
-        let fail = |source| HistoryError::Store { doing: "dropping old", source };
         let store = self.store()?;
-        store.marks.insert("oldest", index.to_be_bytes()).map_err(fail)?;
+        store.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping old"))?;
         store.delete_range(&store.blocks, Some(index))
     }
 
     fn reopen(&self) -> Result<(), HistoryError> {
         let mut store = self.store.write();
-        // The old one holds the folder until it is gone.
+        // The old store holds the folder until it is dropped.
         *store = None;
         let (opened, marks) = Store::open(&self.path)?;
-        // What is in small blocks stays in them.
+        // Small blocks on disk stay small: they are not joined any more.
         *self.small.lock() = Small::default();
         let oldest = self.oldest.fetch_max(marks.oldest, Ordering::AcqRel).max(marks.oldest);
         if oldest > marks.oldest {
-            // It was told to forget that, and what it did about it is lost.
-            let fail = |source| HistoryError::Store { doing: "dropping old", source };
-            opened.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail)?;
+            // Older entries were dropped before, and the failed store has lost that.
+            opened.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail("dropping old"))?;
             opened.delete_range(&opened.blocks, Some(oldest))?;
         }
         self.last.store(marks.last, Ordering::Release);

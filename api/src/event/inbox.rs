@@ -1,6 +1,6 @@
 //! A queue between one thread that must not wait and one that may: entries without events only move its mark and wake nobody.
 //!
-//! It has no bound. What feeds it is the log, which writes and syncs more bytes to the same disk than the reader does.
+//! The queue has no bound. It is fed by the log, which writes and syncs more bytes to the same disk than the reader of the queue does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use songline_projections::Change;
 
 use super::batch::Batch;
 
-/// One thing to do.
+/// One item of a queue.
 pub(super) enum Item {
     /// Encode what this entry changed.
     Entry {
@@ -66,7 +66,7 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Everything that waits; `None` when the queue is closed and empty. Waits for more, at most so long: then it is nothing.
+    /// All queued items; `None` when the queue is closed and empty. Waits for an item at most `wait_max`, then answers no items.
     pub(super) fn take(&self, wait_max: Duration) -> Option<Vec<Item>> {
         let mut queue = self.queue.lock();
         while queue.items.is_empty() {

@@ -1,5 +1,5 @@
-//! What one reader sees of entries: which of their events, in which format and dialect. Where the entries come from, and when, is the
-//! subscription's.
+//! The frames that one reader gets of entries: which of their events, in which format and dialect. Which entries are looked at, and when,
+//! is decided by the subscription.
 
 use std::sync::{Arc, Weak};
 
@@ -10,14 +10,14 @@ use super::block::Block;
 use super::filter::Interest;
 use super::history::HistoryError;
 
-/// What a reader sees.
+/// The events that a reader wants, and their format and dialect.
 #[derive(Debug)]
 pub(super) struct Lens {
     pub(super) interest: Interest,
     pub(super) format: Format,
     pub(super) dialect: Dialect,
     everything: bool,
-    /// Which of all lenses; readers who want the same look through the same one.
+    /// Number of the lens. Readers with the same wishes share one lens.
     number: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Lenses {
 }
 
 impl Lenses {
-    /// The lens for this wish.
+    /// The lens for these wishes.
     pub(super) fn get(&mut self, interest: Interest, format: Format, dialect: Dialect) -> Arc<Lens> {
         self.known.retain(|lens| lens.strong_count() > 0);
         let same = |lens: &Arc<Lens>| lens.format == format && lens.dialect == dialect && lens.interest == interest;
@@ -44,7 +44,7 @@ impl Lenses {
     }
 }
 
-/// What a reader sees of some entries.
+/// Frames of some entries for one reader.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     /// Frames, one after another.
@@ -53,7 +53,7 @@ pub(super) struct Sight {
     pub(super) through: u64,
     /// Index of the last frame; 0 for none.
     pub(super) told: u64,
-    /// How many frames.
+    /// Number of frames.
     pub(super) count: u64,
 }
 
@@ -72,7 +72,7 @@ impl Lens {
         !frames.is_empty()
     }
 
-    /// The frames of an entry that nobody else looks at now.
+    /// The frames of an entry, not shared with other readers.
     fn own_frames(&self, batch: &Batch) -> Vec<Bytes> {
         let whole = batch.whole(self.dialect);
         let batch = whole.as_deref().unwrap_or(batch);
@@ -82,7 +82,7 @@ impl Lens {
         batch.frames_of(self.format, self.dialect, |event| self.interest.wants(batch.index, event))
     }
 
-    /// What is seen of entries of the tail, up to about `bytes_max`.
+    /// Frames of entries of the tail, up to about `bytes_max` bytes.
     pub(super) fn look<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes_max: usize) -> Sight {
         let mut sight = Sight::default();
         let mut pile = Pile::default();
@@ -103,7 +103,7 @@ impl Lens {
         sight
     }
 
-    /// What is seen of stored entries behind an index.
+    /// Frames of stored entries behind an index.
     pub(super) fn look_at_blocks(&self, blocks: &[Block], after: u64) -> Result<Sight, HistoryError> {
         let mut sight = Sight::default();
         let mut pile = Pile::default();

@@ -1,4 +1,4 @@
-//! A history in memory, for the simulation: what was not synced is lost when its machine dies.
+//! An event history in memory, for the simulation: entries that were not synced are lost when the machine dies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::refill::{Filling, Reached, Refill, RefillError};
 use crate::touches::AppliedEntry;
 use crate::wire::event;
 
-/// What is kept, and what of it would be there after a crash.
+/// The history as it is now, and as it would be after a crash.
 pub struct MemoryHistory {
     now: Mutex<Kept>,
     synced: Mutex<Kept>,
@@ -25,7 +25,7 @@ pub struct MemoryHistory {
 
 #[derive(Clone)]
 struct Kept {
-    /// By the index of the last entry.
+    /// Blocks by the index of their last entry.
     blocks: BTreeMap<u64, Bytes>,
     oldest: u64,
     last: u64,
@@ -64,7 +64,7 @@ impl Default for MemoryHistory {
 }
 
 impl MemoryHistory {
-    /// The machine dies and starts again: only what was synced is there, or, when its folder is `gone`, nothing.
+    /// Restarts the machine after a crash: the history has what was synced, or nothing when its folder is `gone`.
     pub fn restart(&self, gone: bool) {
         if gone {
             *self.synced.lock() = Kept::default();
@@ -195,8 +195,8 @@ impl Refill for MemoryHistory {
     }
 }
 
-/// The frame that a stream of everything gets of an entry, as JSON; `None`: it gets nothing. Made from the changes alone, without the
-/// compact form of many dropped evaluations, so that what streams say can be checked against it.
+/// The JSON frame of an entry in a stream of all events; `None` when the stream shows nothing of it. The frame is made from the changes
+/// alone, without the compact form of many dropped evaluations, so that streams can be checked against it.
 pub fn full_frame(index: u64, kind: Kind, changes: &[Change]) -> Option<Bytes> {
     let frames = Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
     (!frames.is_empty()).then(|| Bytes::from(frames.concat()))

@@ -1,4 +1,4 @@
-//! Whether a reader may go on: what a token's expiry or a changed policy end. Who may see what is decided by whoever implements it.
+//! Whether a reader may go on. A token that expires or a changed policy ends its stream; the implementation of the trait decides.
 
 use std::sync::Arc;
 

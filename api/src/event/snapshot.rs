@@ -1,5 +1,5 @@
-//! The rows of a view as events of type `Snapshot`, piece by piece: what a stream begins with that asks for the state first. The view does
-//! not change, so all rows are of one index however long the reader takes. What follows them is the subscription's.
+//! The rows of a view as events of type `Snapshot`, in pieces, for streams that begin with the state. The view does not change, so all rows
+//! have one index however long the reader takes. The entries after it are read by the subscription.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Snapshot {
             let shown = rows.iter().filter_map(event::snapshot).filter(|event| dialect.shows(event.audience));
             let wanted: Vec<_> = shown.filter(|event| interest.wants_topic(event.topic.as_str())).collect();
             if rows.is_empty() || wanted.is_empty() {
-                // All rows of a table have one topic, so nobody who does not want these wants the next ones.
+                // All rows of a table have one topic, so a reader without this topic skips the table.
                 self.tables.pop();
                 self.after = None;
                 continue;

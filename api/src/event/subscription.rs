@@ -1,7 +1,7 @@
 //! One reader of the event stream: where it stands, where it reads from, and the marks it is told.
 //!
-//! It reads the tail; when the tail has dropped what comes next, the history, until it has caught up again. Nothing is skipped: what
-//! neither has any more is told as a gap. What it sees of an entry is in `lens`, the rows that it may begin with in `snapshot`.
+//! A reader reads the tail, or the history while the tail no longer has its next entry. Nothing is skipped: entries that neither has any
+//! more are told as a gap. The frames of an entry are made in `lens`, the rows before the first entry in `snapshot`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,19 +23,19 @@ use super::snapshot::{Piece, Snapshot};
 use super::tail::Read;
 use super::{EventHub, News, Shared};
 
-/// A stream says that it lives so often.
+/// Time between two heartbeats of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// A subscriber in our dialect learns at least so often how far the log is.
+/// Longest time between two frames that tell a subscriber in our dialect how far the log is.
 const CHECKPOINT: Duration = Duration::from_secs(10);
 /// Entries of the tail looked at between two looks at the clock and the permit.
 const BATCHES_AT_ONCE: usize = 64;
 /// Bytes made ready at once: enough for one write of many small frames, and what a reader may hold while it does not read.
 const BYTES_AT_ONCE: usize = 32 * 1024;
-/// A busy stream looks so seldom whether the server is going down: all streams share one lock for that.
+/// Rounds of a busy stream between two checks for shutdown: all streams share one lock for that.
 const ROUNDS_BETWEEN_LOOKS: u32 = 16;
 /// How long a reader of the history waits when its writer is behind the tail.
 const WRITER_WAIT: Duration = Duration::from_millis(5);
-/// What a stream ends with when nobody refused it.
+/// Last frame of a stream that was not refused.
 pub const CLOSED: &str = "subscription closed by server, client should resubscribe";
 
 /// Where a stream starts.
@@ -59,9 +59,9 @@ pub struct Subscription {
     epoch: u64,
     snapshot: Option<Snapshot>,
     pub(super) permit: Option<Arc<dyn Permit>>,
-    /// Whether the reader was behind what memory has when it last looked. One that begins there has not fallen behind.
+    /// Whether memory had dropped the next entry at the last look. True at first: beginning in the history is not falling behind.
     behind: bool,
-    /// Set by whoever finds that the reader does not read.
+    /// Set when the connection finds that its client does not read.
     stalled: Option<Arc<AtomicBool>>,
     /// Whether the reader has been told that it is at the end.
     caught_up: bool,
@@ -183,12 +183,12 @@ impl Subscription {
         self.permit.as_ref().and_then(|permit| permit.refusal())
     }
 
-    /// Where the reader may come back to; while its snapshot is not whole it has nothing to come back to.
+    /// Index after which the reader may come back; 0 until its snapshot is whole.
     fn cursor_of_reader(&self) -> u64 {
         if self.snapshot.is_some() { 0 } else { self.cursor }
     }
 
-    /// Says what cannot be had any more, and goes on after it.
+    /// Moves the reader behind entries that are gone, and makes the mark that says so.
     fn gap(&mut self) -> Option<Bytes> {
         let oldest = self.oldest();
         if self.cursor + 1 >= oldest {
@@ -250,7 +250,7 @@ impl Subscription {
         Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "CaughtUp": true})))
     }
 
-    /// How far the reader is, if it was not told already. Busy or not: everything up to its cursor was looked at.
+    /// The mark that tells the reader how far it is; `None` if it was told that already. Everything up to its cursor was looked at.
     fn checkpoint(&mut self) -> Option<Bytes> {
         if !self.lens.dialect.has_marks() || self.snapshot.is_some() {
             return None;
@@ -283,13 +283,13 @@ impl Subscription {
         if let Some(gap) = self.gap() {
             return Next::Frames(gap);
         }
-        // Few read at once: the disk gains nothing from more, and each of them holds what it has read.
+        // Few readers read at once: the disk gains nothing from more, and each of them holds the bytes that it has read.
         let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };
         let (cursor, lens) = (self.cursor, Arc::clone(&self.lens));
         let in_memory = history.is_in_memory();
         let read = move || {
             let _turn = turn;
-            // Taken before the scan: everything up to here is in what the scan sees.
+            // Taken before the scan, so that the scan sees everything up to here.
             let through = history.last();
             let blocks = history.read(cursor, BYTES_AT_ONCE)?;
             let mut sight = lens.look_at_blocks(&blocks, cursor)?;
@@ -303,7 +303,7 @@ impl Subscription {
             Ok(Ok(sight)) => {
                 let frames = self.seen(sight);
                 if self.cursor == cursor {
-                    // The tail has dropped what the history is still writing.
+                    // The tail has dropped entries that the history is still writing.
                     tokio::time::sleep(WRITER_WAIT).await;
                 }
                 Next::Frames(frames)
@@ -316,7 +316,7 @@ impl Subscription {
         }
     }
 
-    /// Takes note of what the reader gets.
+    /// Counts the frames that the reader gets, and moves its cursor.
     fn seen(&mut self, sight: Sight) -> Bytes {
         self.cursor = self.cursor.max(sight.through);
         self.told = self.told.max(sight.told);

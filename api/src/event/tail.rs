@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::HubConfig;
 use super::batch::Batch;
 
-/// The newest entries keep frames that several readers share.
+/// Number of the newest entries that keep frames which several readers share.
 const SHARED_BATCHES: usize = 64;
 
 pub(super) struct Tail {
@@ -19,11 +19,11 @@ pub(super) struct Tail {
 
 /// What the tail has after an index.
 pub(super) enum Read {
-    /// These, oldest first, at least one.
+    /// Batches, oldest first, at least one.
     Batches(Vec<Arc<Batch>>),
     /// Nothing yet.
     Nothing,
-    /// Some of it is not here any more.
+    /// The tail has dropped some of the entries.
     Behind,
 }
 
@@ -64,7 +64,7 @@ impl Tail {
         self.complete_after
     }
 
-    /// What comes after `cursor`, at most so many entries.
+    /// The entries after `cursor`, at most so many.
     pub(super) fn after(&self, cursor: u64, batches_max: usize) -> Read {
         if cursor < self.complete_after {
             return Read::Behind;

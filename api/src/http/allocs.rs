@@ -55,8 +55,8 @@ pub(super) fn stubs(rows: &StubList, fields: AllocFields) -> Vec<AllocStub<'_>> 
     rows.iter().map(|alloc| AllocStub::new(alloc, fields)).collect()
 }
 
-/// Those of an evaluation's or a deployment's allocations that the caller may read. Each is judged by its own namespace: what they were
-/// looked up by may be deleted, and then nothing else says whose they are.
+/// The allocations of an evaluation or a deployment that the caller may read. Each is checked in its own namespace: the evaluation or
+/// deployment may be deleted, and then only the allocation names a namespace.
 pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocation>>) -> StubList {
     rows.filter(|row| acl.namespace(&row.namespace, NamespaceCapability::ReadJob)).cloned().collect()
 }

@@ -64,13 +64,12 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let newest = view.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let wanted = wanted(&call, past, newest)?;
-    // Only management tokens come here, and those are shown everything; the fields are the same as those of `history`.
+    // Only management tokens get here, and they are shown everything. The fields are the same as those of `history`.
     let shown = Shown::to(&call.caller()?);
     let complete_from = past.touches().oldest();
     let (rows, next) = read(past, &page, &wanted, &shown).await?;
-    let mut response = call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)?;
-    say_complete_from(&mut response, complete_from);
-    Ok(response)
+    let response = call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)?;
+    Ok(say_complete_from(response, complete_from))
 }
 
 fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wanted, ApiError> {

@@ -64,7 +64,7 @@ pub struct Call<S> {
     pub(crate) peer: Option<Peer>,
     /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
-    /// What it counts as. `None`: the rate counters leave it out, or it was counted before.
+    /// What the rate counters count it as. `None`: they leave the route out, or the request was counted before.
     pub(crate) rate: Option<Rate>,
 }
 
@@ -174,8 +174,8 @@ impl<S: Server> Call<S> {
         Ok(self.server.propose(proposal).await?)
     }
 
-    /// Answers a write that has nothing to write. With a key of the caller the answer is kept under it, so that a retry gets it too, whatever there
-    /// is to do by then. The answer must hold no secret.
+    /// Answers a write that has nothing to write. The answer is stored under the caller's idempotency key, if there is one, so that a retry
+    /// gets it whatever the state is by then. The answer must hold no secret.
     pub async fn nothing_to_write<T: Serialize>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
         let response = self.written(index, value)?;
         if !self.keeps_answers() {
@@ -185,18 +185,19 @@ impl<S: Server> Call<S> {
         let body = read_body(body, BODY_BYTES_MAX).await?;
         let answer = KeepAnswer { index: Some(index), body: Str::from(String::from_utf8_lossy(&body).into_owned()) };
         match self.propose(answer).await?.outcome {
-            // Two copies of the request came at once.
+            // Another copy of the request came at the same time and was applied first.
             Outcome::Answered(first) => Ok(once::kept(&first)),
             _ => Ok(Response::from_parts(head, Body::from(body))),
         }
     }
 
-    /// Whether what answers this request is kept for retries.
+    /// Whether the answer of this request is stored for retries.
     fn keeps_answers(&self) -> bool {
         self.once.as_ref().is_some_and(Once::is_of_caller)
     }
 
-    /// Answers without a body a write whose commands have no part in the caller's key. A retry that comes after it gets the same and does nothing.
+    /// Answers a write that has no body and whose commands do not carry the caller's idempotency key. The key is stored now: a later retry
+    /// gets the same answer and does nothing.
     pub async fn done(&self) -> Result<Response, ApiError> {
         if self.keeps_answers() {
             self.propose(KeepAnswer::default()).await?;
@@ -204,18 +205,20 @@ impl<S: Server> Call<S> {
         Ok(empty())
     }
 
-    /// The state in which a write can be looked up whose entry is at `index`: the newest, or where a write is repeated that of then.
+    /// The state in which to look up what the write at `index` made: the newest state, or for a repeated write the state at `index`.
     pub async fn view_after(&self, index: u64) -> Arc<State> {
-        let known = self.server.past().filter(|_| self.once.is_some() && self.past.is_some());
-        let then = match known {
-            Some(known) => known.state_at(index).await.ok(),
-            None => None,
-        };
-        then.unwrap_or_else(|| self.server.view())
+        if self.once.is_some()
+            && self.past.is_some()
+            && let Some(known) = self.server.past()
+            && let Ok(then) = known.state_at(index).await
+        {
+            return then;
+        }
+        self.server.view()
     }
 
-    /// A new id. With an idempotency key the ids are the same in every retry, so that their answers are too; secrets are made by
-    /// [`Server::fresh_uuid`] instead, which nobody can repeat.
+    /// A new id. With an idempotency key every retry makes the same ids, so that the answers are the same. Secrets are made by
+    /// [`Server::fresh_uuid`] instead, which cannot be repeated.
     pub fn fresh_uuid(&self) -> Uuid {
         self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
     }

@@ -38,7 +38,7 @@ struct Explanation<'a> {
     job_id: &'a str,
     #[serde(rename = "NodeID")]
     node_id: Option<NodeId>,
-    /// Empty: the caller is not shown it.
+    /// Empty when the caller may not read nodes.
     node_name: &'a str,
     desired_status: AllocDesiredStatus,
     client_status: AllocClientStatus,
@@ -84,7 +84,5 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         steps,
         sentences,
     };
-    let mut response = call.read(&Meta::at(index), &explanation)?;
-    say_complete_from(&mut response, complete_from);
-    Ok(response)
+    Ok(say_complete_from(call.read(&Meta::at(index), &explanation)?, complete_from))
 }

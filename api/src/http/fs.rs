@@ -31,7 +31,7 @@ use songline_lang::acl::{Access, NamespaceCapability};
 
 /// A stream of frames says that it lives so often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often it is asked whether the caller of a stream still may.
+/// How often a stream checks whether its caller still has the right to read it.
 const RECHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -235,9 +235,10 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(frames_response(frames, media, plain, shutdown, still_may(call, id, &[NamespaceCapability::ReadLogs])))
 }
 
-/// Whether the caller may still read the files of an allocation, or has whatever else is enough: a stream outlives tokens and policies.
+/// Makes the check whether the caller still has `read-fs`, or a capability of `or`, in the namespace of the allocation: a stream outlives
+/// tokens and policies.
 fn still_may<S: Server>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) -> impl Fn() -> bool + Send + 'static {
-    // The allocation may be dropped meanwhile; whose it was does not change.
+    // The allocation may be dropped meanwhile, but its namespace does not change.
     let namespace = call.server.view().alloc(id).map(|alloc| alloc.namespace.clone()).unwrap_or_default();
     let enough = [&[NamespaceCapability::ReadFs], or].concat();
     move || call.recheck().and_then(|()| call.require_in(&namespace, &enough)).is_ok()
@@ -313,7 +314,7 @@ fn frame_stream(
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                // Before the frames: of a busy file there is always another one.
+                // The check comes before the frames: a busy file always has another frame.
                 _ = asked.tick() => if !still_may() {
                     break;
                 },

@@ -127,7 +127,7 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
 async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (past, now) = recorded(&call, &params).await?;
-    // Taken before the record is read: what is filled in meanwhile may only make the answer longer.
+    // Taken before the record is read: entries that are filled in meanwhile only make the answer longer.
     let complete_from = past.touches().oldest();
     let newest = now.applied_index();
     let page = IndexPage::of(&call, newest)?;
@@ -149,9 +149,7 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     for touch in touches {
         rows.push(view(past, touch, &shown).await?);
     }
-    let mut response = call.read(&Meta::page(newest, next_token), &rows)?;
-    say_complete_from(&mut response, complete_from);
-    Ok(response)
+    Ok(say_complete_from(call.read(&Meta::page(newest, next_token), &rows)?, complete_from))
 }
 
 /// Field of an allocation that names its node.

@@ -187,7 +187,7 @@ pub enum Found<S> {
         capability: Capability,
         /// Which server answers.
         answered_by: AnsweredBy,
-        /// What it is measured as.
+        /// Name of the route in measurements.
         route: Route,
     },
     /// The route exists, the method does not.

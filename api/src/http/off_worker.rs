@@ -1,8 +1,9 @@
-//! Running what takes long where no other request waits behind it.
+//! Long computations that do not block the other requests of a worker thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Runs work of many milliseconds; a runtime of several threads lets another thread take over its other tasks meanwhile.
+/// Runs a computation of many milliseconds. In a runtime of several threads another thread takes over
+/// the other tasks of this one meanwhile.
 pub(super) fn off_the_worker<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),

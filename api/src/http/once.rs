@@ -26,15 +26,15 @@ pub(super) const HEADER: &str = "idempotency-key";
 /// The one write whose body is read by its handler: it has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
 
-/// Writes that run once without a key, and whose answer is a secret for a caller who shows no token. A key is no secret: whoever knows it
-/// must not be given that answer again.
+/// Routes on which a caller's key is ignored. They run once without a key, and answer a secret to a caller who shows no token. A key is no
+/// secret: whoever knows it must not get that answer again.
 const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exchange"];
 
-/// Answers a request; a write with a key that ran before gets its first answer.
+/// Answers a request. A write whose key ran before gets its first answer.
 ///
-/// What ran may be refused or have nothing to do now: the job is gone, the index it expected has passed. Then the handler is asked again on
-/// the state as it was before the first run, and apply, which knows the key, answers as it did then. A caller's own key is asked so at once: an
-/// answer that only looks like the first one is none.
+/// Today a repeated write may be refused or have nothing to do: the job is gone, the expected index has passed. Then the handler runs again
+/// on the state before the first run, and apply, which knows the key, answers as it did then. With a caller's own key this is done at once:
+/// an answer from today's state may only look like the first one.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Before all else: what ran under a key is told only to whom may do it now.
     gate::check(&call)?;
@@ -56,11 +56,14 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     if let Some(answer) = &first.answer {
         return Ok(kept(answer));
     }
-    let then = async || call.server.past()?.state_at(first.index.saturating_sub(1)).await.ok();
+    let before = async || {
+        let state = call.server.past()?.state_at(first.index.saturating_sub(1)).await.ok()?;
+        Some(Arc::new(PastView::new(state)))
+    };
     if !once.forwarded
-        && let Some(state) = then().await
+        && let view @ Some(_) = before().await
     {
-        return handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await;
+        return handler(again(&call, &once, &body, view)).await;
     }
     let retry = again(&call, &once, &body, None);
     let proposed = retry.once.as_ref().map(|once| Arc::clone(&once.commands));
@@ -69,14 +72,14 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     if answer.is_ok() && has_proposed {
         return answer;
     }
-    match then().await {
-        Some(state) => handler(again(&call, &once, &body, Some(Arc::new(PastView::new(state))))).await,
+    match before().await {
+        view @ Some(_) => handler(again(&call, &once, &body, view)).await,
         // Too long ago: what the request comes to today is all that can be said.
         None => answer,
     }
 }
 
-/// An answer that was kept.
+/// The response of a stored answer.
 pub(super) fn kept(answer: &KeepAnswer) -> Response {
     let mut response = Response::new(Body::from(answer.body.to_string()));
     if !answer.body.is_empty() {
@@ -88,9 +91,9 @@ pub(super) fn kept(answer: &KeepAnswer) -> Response {
     response
 }
 
-/// The key that the caller sent, if it counts.
+/// The key that the caller sent. `None` also on the routes that ignore it.
 fn of_caller<S: Server>(call: &Call<S>) -> Option<Once> {
-    // A key is its sender's. Another caller who sends it with the same request is not told what this one was answered.
+    // A key belongs to its sender: another caller who sends it with the same request does not get the answer of the first one.
     let sender = if call.server.info().acl.enabled { call.token() } else { "" };
     let once = Once::of([call.method.as_str(), &call.path, &call.query], sender, &call.headers)?;
     (!ONCE_ANYHOW.contains(&call.path.as_str())).then_some(once)
@@ -129,7 +132,7 @@ pub struct Once {
 }
 
 impl Once {
-    /// The key of a request, if it has one; `parts` are the method, the path and the query, `sender` is the token that comes with it.
+    /// The key of a request, if it has one. `parts` are method, path and query; `sender` is the token of the caller.
     fn of(parts: [&str; 3], sender: &str, headers: &HeaderMap) -> Option<Self> {
         let key = headers.get(HEADER)?.to_str().ok().filter(|key| !key.is_empty())?;
         let mut hasher = blake3::Hasher::new();
@@ -174,8 +177,8 @@ impl Once {
         !self.forwarded
     }
 
-    /// The request's next id: made of the key, so that a retry makes the same. Nothing secret is made so: who knows the key and the request
-    /// can do it, too.
+    /// The request's next id. It is derived from the key, so that a retry makes the same one. Never a secret: whoever knows key and request
+    /// can derive it, too.
     pub fn fresh_uuid(&self) -> Uuid {
         let nth = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut hasher = self.hasher.clone();

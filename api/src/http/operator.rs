@@ -172,7 +172,7 @@ async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8;
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    // What is collected is another matter each time, so the key is remembered when all of it is done.
+    // Each collection writes other commands, so none of them carries the key. It is stored when all of them are done.
     call.server.force_gc(call.caller()?.actor()).await?;
     call.done().await
 }

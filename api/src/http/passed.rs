@@ -1,4 +1,5 @@
-//! What servers tell each other with requests that they pass on. It is believed only on connections that servers have proved to be theirs.
+//! Headers that servers add to requests which they pass on. They are believed only on connections whose other end has proved to be a
+//! server.
 
 use std::net::IpAddr;
 
@@ -25,11 +26,11 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 pub(crate) struct PassedOn {
     /// Whether it was a server that knew who leads. Then it is not passed on again: two servers may think of each other that they lead.
     pub(crate) by_server: bool,
-    /// The key of a write, for retries by the other server.
+    /// Key of a write, for retries by the server that passed it on.
     pub(crate) key: Option<Str>,
 }
 
-/// Takes what another server has told out of the headers; `from` is its own address.
+/// Takes the headers of another server out of a request; `from` is that server's own address.
 pub(crate) fn take(headers: &mut HeaderMap, from: IpAddr) -> (PassedOn, Peer) {
     let text = |value: Option<HeaderValue>| value.and_then(|value| value.to_str().ok().map(str::to_owned));
     let by_server = headers.remove(HOP).is_some();

@@ -20,7 +20,7 @@ use crate::server::Server;
 
 /// How long the record of what entries did may take to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
-/// The header that says from which index on an answer is complete.
+/// Header with the index from which on an answer is complete.
 const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
 /// A number of at most so many is seconds since 1970, a larger one nanoseconds.
 const SECONDS_MAX: u64 = 99_999_999_999;
@@ -130,10 +130,11 @@ pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadPara
     Ok((past, view))
 }
 
-/// Says in an answer that was made of the record from which index on it is complete: while it is being filled anew, what is older is not in the
+/// Sets the header with the index from which on an answer is complete. While the record is being refilled, older entries are not in the
 /// answer.
-pub(super) fn say_complete_from(response: &mut Response, index: u64) {
+pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response {
     response.headers_mut().insert(COMPLETE_FROM, HeaderValue::from(index));
+    response
 }
 
 /// Waits until the record of what entries did has come as far as the state.

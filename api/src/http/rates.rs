@@ -1,4 +1,4 @@
-//! Which call of the reference's servers a request stands for, and who made it: what its rate counters tell apart.
+//! The call of the reference's servers that a request stands for, and the label of its caller: what the rate counters tell apart.
 
 mod table;
 
@@ -9,7 +9,7 @@ use crate::http::call::Call;
 use crate::http::passed::Peer;
 use crate::server::{Served, Server};
 
-/// What a call does to what it is about.
+/// Operation of a call on its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RateOp {
     /// `list`
@@ -21,7 +21,7 @@ pub enum RateOp {
 }
 
 impl RateOp {
-    /// The wire's word.
+    /// The operation as the wire names it.
     pub const fn as_str(self) -> &'static str {
         match self {
             RateOp::List => "list",
@@ -40,32 +40,31 @@ impl fmt::Display for RateOp {
 /// The call of the reference that a request stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// The reference's name of what is asked, such as `job`.
+    /// Endpoint as the reference names it, such as `job`.
     pub endpoint: &'static str,
-    /// What is done to it.
+    /// Operation of the call.
     pub op: RateOp,
-    /// Name of the call's timer behind `nomad.nomad.`, such as `job.get_job`; empty: it has none.
+    /// Name of the timer of the call after `nomad.nomad.`, such as `job.get_job`; empty when it has none.
     pub timer: &'static str,
 }
 
 /// A route as measurements name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// How its path begins ..
+    /// Beginning of the path.
     pub root: &'static str,
-    /// .. and goes on, with `{}` for what is read out of it.
+    /// Rest of the path, with `{}` for the part that is read out of it.
     pub tail: &'static str,
-    /// Its methods, as the list of routes has them.
+    /// Methods, as the list of routes writes them.
     pub methods: &'static str,
-    /// What it counts as. `None`: the rate counters leave it out.
+    /// What the rate counters count it as. `None`: they leave it out.
     pub rate: Option<Rate>,
 }
 
 impl Route {
     /// The route with this path and these methods.
     pub(super) fn of(root: &'static str, tail: &'static str, methods: &'static str) -> Self {
-        let path = format!("{root}{tail}");
-        let found = table::MEASURED.iter().find(|row| row.0 == path && row.1 == methods);
+        let found = table::MEASURED.iter().find(|row| row.0.strip_prefix(root) == Some(tail) && row.1 == methods);
         let rate = found.map(|&(_, _, endpoint, op, timer)| Rate { endpoint, op, timer });
         Self { root, tail, methods, rate }
     }
@@ -76,12 +75,12 @@ impl Route {
     }
 }
 
-/// Marks a request that was counted before it became one of HTTP: the node RPC asks HTTP in its callers' names.
+/// Marks a request that the node RPC makes in the name of its caller, and has counted already.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted;
 
-/// The label of a caller: whose token or identity it is, or the address of an unknown caller. There is none while ACLs are off, and none
-/// for a token that is expired or cannot be read.
+/// Label of a caller: its token, allocation or node, or the address of an unknown caller. `None` with ACLs disabled, and for a token that
+/// is expired or cannot be read.
 pub fn identity_label(caller: &Result<Caller, AuthError>, peer: Option<std::net::IpAddr>) -> Option<String> {
     match caller {
         Ok(caller) => match caller.identity() {
@@ -96,7 +95,7 @@ pub fn identity_label(caller: &Result<Caller, AuthError>, peer: Option<std::net:
     }
 }
 
-/// Counts a request before anybody looks at whether its caller may: refused ones count.
+/// Counts a request. Called before the caller's rights are checked: refused requests count.
 pub(super) fn count<S: Server>(call: &Call<S>, caller: &Result<Caller, AuthError>) {
     if let Some(Rate { endpoint, op, .. }) = call.rate {
         let labels = call.server.info().rpc_rate_labels;

@@ -1,4 +1,4 @@
-//! Search: ids by how they begin, in all kinds of things at once. Search in names is in `fuzzy`, bounds on the work are in `clock`.
+//! Search for ids by prefix, in several kinds of objects at once. `fuzzy` searches in names, `clock` bounds the time.
 
 mod clock;
 mod fuzzy;
@@ -24,7 +24,7 @@ use crate::wire::responses::QueryMeta;
 
 use clock::Clock;
 
-/// Ids of one context in an answer. Rows that are looked at are bounded by the time of `Clock` alone.
+/// Ids of one context in an answer. Only the time of `Clock` bounds how many rows are looked at.
 const MATCHES_MAX: usize = 20;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -32,7 +32,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/search/fuzzy", "", Capability::Filtered, |call| Box::pin(fuzzy::search(call)));
 }
 
-/// A kind of things that can be searched.
+/// A kind of objects that can be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Context {
     Allocs,
@@ -80,7 +80,7 @@ impl Context {
         }
     }
 
-    /// Where its rows are; the others have no table yet, and so no rows.
+    /// Table whose index an answer carries for this kind, if any.
     fn table(self) -> Option<Table> {
         match self {
             Context::Allocs => Some(Table::Allocs),
@@ -90,7 +90,7 @@ impl Context {
             Context::Evals => Some(Table::Evals),
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
-            // Their tables have other names than they, so answers carry no index of them.
+            // The tables of these kinds have other names, so answers carry no index of them.
             Context::Plugins | Context::Volumes => None,
             Context::Vars => Some(Table::Variables),
             Context::ScalingPolicy => Some(Table::ScalingPolicy),
@@ -112,10 +112,10 @@ impl Context {
 }
 
 impl Context {
-    /// The contexts that a word of a request means, of which a caller may search these. One that is asked for by name is refused; of all,
-    /// the others are left out.
+    /// The contexts that a word of a request means and that the caller may search. One that is asked for by name is refused; of `all` it is
+    /// left out.
     fn permitted(word: &str, acl: &Acl, params: &ReadParams) -> Result<Vec<Context>, ApiError> {
-        // A context of another edition: who may not see it is not told that it is none.
+        // A context of another edition: a caller without the right for it is not told that it does not exist here.
         if word == "quotas" && !acl.quota(Access::Read) {
             return Err(denied());
         }
@@ -140,11 +140,11 @@ impl Context {
     }
 }
 
-/// Each of them lets volumes be found.
+/// Capabilities of which each lets a caller find volumes.
 const SEES_VOLUMES: &[NamespaceCapability] =
     &[NamespaceCapability::CsiListVolume, NamespaceCapability::CsiReadVolume, NamespaceCapability::ListJobs, NamespaceCapability::ReadJob];
 
-/// What a search looks at: the state, as far as the request asks for it and its caller may see it.
+/// The part of the state that a search looks at: what the request asks for and its caller may see.
 #[derive(Clone, Copy)]
 struct Sight<'a> {
     view: &'a State,
@@ -158,7 +158,7 @@ impl Sight<'_> {
         self.params.in_namespace(namespace) && gate::any_of(self.acl, namespace, capabilities)
     }
 
-    /// Whether what belongs to jobs of a namespace is seen.
+    /// Whether the caller sees jobs of a namespace, and their evaluations, allocations and deployments.
     fn sees_jobs(&self, namespace: &str) -> bool {
         self.sees(namespace, &[NamespaceCapability::ReadJob])
     }
@@ -199,7 +199,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
             let Some((found, truncated)) = by_prefix(sight, *context, wanted, &mut clock) else {
                 continue;
             };
-            // Nothing found is null.
+            // No match is null on the wire.
             matches.insert(context.as_str(), Some(found).filter(|found| !found.is_empty()));
             truncations.insert(context.as_str(), truncated);
         }
@@ -216,16 +216,17 @@ fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiE
     Ok(params)
 }
 
-/// How an id must begin.
+/// The prefixes that an id must have.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'a> {
+    /// The prefix of the ids in the answer.
     begins: &'a str,
-    /// The prefix that the reference walks its index with. Whether a context of UUIDs is in the answer depends on it.
+    /// The prefix with which the reference walks its index. A context of UUIDs is in the answer only if this is a prefix of UUIDs.
     scanned: &'a str,
 }
 
 impl Wanted<'_> {
-    /// The UUIDs that can begin so. `None`: the scanned prefix is not one of UUIDs, so the context is left out of the answer.
+    /// The UUIDs with the wanted prefix. `None`: the scanned prefix is not one of UUIDs, so the context is left out of the answer.
     fn uuids(self) -> Option<Uuids> {
         ids::prefix(even(self.scanned)).ok()?;
         Some(Uuids(IdPrefix::parse(&self.begins.replace('-', "")).ok()))
@@ -241,8 +242,8 @@ impl Uuids {
     }
 }
 
-/// The prefix without the last digit of an odd number of them: an index of the reference has whole bytes, so it is this much of a
-/// prefix that must be hexadecimal.
+/// The prefix without the last digit of an odd number of digits. An index of the reference has whole bytes, so only this part of a prefix
+/// must be hexadecimal.
 fn even(prefix: &str) -> &str {
     let digits = prefix.len() - prefix.matches('-').count();
     match prefix.char_indices().next_back() {
@@ -251,8 +252,8 @@ fn even(prefix: &str) -> &str {
     }
 }
 
-/// The first ids that begin as wanted, and whether there are more or not all rows were looked at.
-/// `None`: this kind of things is left out of the answer.
+/// The first ids with the wanted prefix, and whether there are more or not all rows were looked at. `None`: the context is left out of the
+/// answer.
 fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut Clock) -> Option<(Vec<String>, bool)> {
     let Sight { view, params, acl } = sight;
     let begins = wanted.begins;
@@ -287,7 +288,7 @@ fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut
         Context::Volumes => first.of(view.csi_volumes(), |row| {
             (row.id.starts_with(begins) && sight.sees(&row.namespace, SEES_VOLUMES)).then(|| row.id.to_string())
         }),
-        // Of every namespace, whatever the request says; of those, what the caller may list.
+        // Variables of every namespace, whatever the request says, as far as the caller may list them.
         Context::Vars => first.of(view.variables_with_prefix(begins), |row| {
             let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
             may.then(|| row.meta.path.to_string())
@@ -299,22 +300,23 @@ fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut
     })
 }
 
-/// Takes the first matches out of rows.
+/// Collects the first matching ids of one context.
 struct First<'a> {
     wanted: Wanted<'a>,
     clock: &'a mut Clock,
 }
 
 impl First<'_> {
-    /// The first matching ids, and whether there are more or the time ran out. `id` is `None` for a row that the caller may not see.
+    /// The first matching ids, and whether there are more or the time ran out. `id` gives `None` for a row that the caller may not see or
+    /// that does not match.
     fn of<T>(&mut self, rows: impl Iterator<Item = T>, id: impl Fn(&T) -> Option<String>) -> (Vec<String>, bool) {
-        let Wanted { begins, scanned } = self.wanted;
+        let (begins, scanned) = (self.wanted.begins, even(self.wanted.scanned));
         let mut found = Vec::new();
         for row in rows {
             if self.clock.is_over() {
                 return (found, true);
             }
-            let matching = id(&row).filter(|id| id.starts_with(begins) && id.starts_with(even(scanned)));
+            let matching = id(&row).filter(|id| id.starts_with(begins) && id.starts_with(scanned));
             let Some(id) = matching else { continue };
             if found.len() == MATCHES_MAX {
                 return (found, true);

@@ -163,7 +163,7 @@ pub(super) async fn of_alloc<S: Server>(call: &Call<S>, params: &ReadParams, id:
         let caller = call.caller()?;
         let shown = |namespace: &str| params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob);
         let alloc = view.alloc(id).filter(|alloc| shown(&alloc.namespace));
-        // A registration says itself which namespace it is in.
+        // Each registration is checked in its own namespace.
         let rows = alloc.map(|_| view.service_registrations_of_alloc(id).filter(|row| shown(&row.namespace)).cloned().collect::<Rows>());
         Ok(At { index: index(view), value: rows })
     })

@@ -1,5 +1,5 @@
-//! What answers about the past tell a caller beside the object that was asked for: nodes to callers who may read nodes, tokens to callers
-//! who may read ACLs and to their owners, jobs of other namespaces to callers who may read those. `docs/history.md` lists the fields.
+//! Rights that decide what answers about the past show beside the requested object. Nodes are shown to callers who may read nodes; tokens
+//! to management tokens and to their owners; jobs of other namespaces to callers who may read these. `docs/history.md` lists the fields.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// What this caller is shown. With ACLs disabled that is everything.
+    /// The rights of this caller. With ACLs disabled everything is shown.
     pub(super) fn to(caller: &Caller) -> Self {
         Self { acl: caller.shared_acl(), own: caller.token().map(|token| token.accessor_id.to_string().into()) }
     }
@@ -33,12 +33,12 @@ impl Shown {
         self.acl.namespace(namespace, NamespaceCapability::ReadJob)
     }
 
-    /// Whether the token with this accessor id is named. Tokens are read with management tokens, and each by its owner.
+    /// Whether answers name the token with this accessor id. Management tokens may read all tokens, and each owner its own.
     pub(super) fn token(&self, accessor: &str) -> bool {
         self.acl.is_management() || self.own.as_deref() == Some(accessor)
     }
 
-    /// The `Actor` field of an answer; of a token that is not shown only that it was one.
+    /// The `Actor` field of an answer. Of a token that may not be named only the word `token` is left.
     pub(super) fn actor<'t>(&self, actor: &'t str) -> &'t str {
         match actor.split_once(':') {
             Some((kind @ "token", accessor)) if !self.token(accessor) => kind,
@@ -46,7 +46,7 @@ impl Shown {
         }
     }
 
-    /// The `Command` field of an answer; empty where it tells what happened to a node and nodes are not shown.
+    /// The `Command` field of an answer. It is empty for a command about a node when nodes are not shown.
     pub(super) fn command(&self, kind: Kind) -> &'static str {
         let of_node = matches!(
             kind,

@@ -39,7 +39,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     .await?;
     let shown = Shown::to(&call.caller()?);
     let work = found.value.iter().map(|work| Pending::Work(WorkView::new(work, |actor| shown.actor(actor))));
-    // What is filled anew is the present server's, and no part of the state.
+    // Refills belong to this server as it is now, and are no part of any state: an answer about the past has none.
     let refillings = if call.past.is_some() { Vec::new() } else { call.server.refillings() };
     let rows: Vec<Pending<'_>> = work.chain(refillings.iter().map(|refilling| Pending::Refill(RefillView::new(refilling)))).collect();
     call.read(&Meta::at(found.index), &rows)

@@ -1,5 +1,5 @@
-//! What is filled anew is what was there: from the beginning, from a checkpoint, behind a restored archive, and after interruptions. Both
-//! stores are filled by one replay, and compared with such as were never lost.
+//! A refilled store equals one that was never lost: after a fill from the beginning of the log, from a checkpoint, behind a restored
+//! archive, and after interruptions. One replay fills both stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Stores {
         [Arc::clone(&self.events) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
     }
 
-    /// Applies entries as they come.
+    /// Applies entries as a running server does.
     fn live(&self, indexes: std::ops::Range<u64>, restored: Option<u64>) {
         self.touches.begin(indexes.start).expect("begins");
         if self.events.last() + 1 < indexes.start {
@@ -67,7 +67,7 @@ impl Stores {
         self.touches.write_through().expect("is written");
     }
 
-    /// Replays entries behind `from`, and ends early after `most`.
+    /// Replays entries behind `from`. With `most` it stops early and leaves the fill interrupted.
     fn replay(&self, from: u64, indexes: std::ops::Range<u64>, restored: Option<u64>, most: usize) -> Vec<(&'static str, Refilled)> {
         let mut refiller = Refiller::of(self.all()).expect("is asked").expect("something is lost");
         refiller.begin(Reached { index: from, raft_index: from }).expect("begins");
@@ -77,10 +77,10 @@ impl Stores {
             }
             match entry(index, restored == Some(index)) {
                 Some(entry) => refiller.add(entry, index).expect("is added"),
-                None => refiller.pass(Reached { index, raft_index: index }).expect("is passed"),
+                None => refiller.pass(Reached { index, raft_index: index }),
             }
-            // Each is written for itself, so that an interruption finds something between.
-            refiller.write_now().expect("is written");
+            // Each entry is written by itself, so that an interruption can come between any two.
+            refiller.write_now();
         }
         if most < usize::MAX {
             return Vec::new();
@@ -88,7 +88,7 @@ impl Stores {
         refiller.end().expect("ends")
     }
 
-    /// What readers are told.
+    /// Everything that the stores tell their readers.
     fn told(&self) -> String {
         let blocks = self.events.read(self.events.oldest() - 1, usize::MAX).expect("reads");
         let events: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
@@ -105,7 +105,7 @@ impl Stores {
     }
 }
 
-/// What stores tell that were there from the beginning, and such as were lost before the entry 100.
+/// Stores that were never lost, and stores that have lost everything before entry 100.
 fn two_of(restored: Option<u64>) -> (tempfile::TempDir, Stores, Stores) {
     let dir = tempfile::tempdir().expect("a folder");
     let (whole, lost) = (Stores::open(&dir.path().join("whole")), Stores::open(&dir.path().join("lost")));
@@ -163,7 +163,7 @@ fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
         assert!(again.are_lost());
         let resumed = Refiller::of(again.all()).expect("is asked").expect("they are lost").resumes_after();
         assert_eq!(resumed, interrupted as u64);
-        // From a checkpoint that is somewhat older.
+        // The replay begins at a somewhat older checkpoint.
         let from = resumed.saturating_sub(9);
         let came_of_it = again.replay(from, 1..120, None, usize::MAX);
         assert_eq!(came_of_it, [("events", Refilled::From(1)), ("touches", Refilled::From(1))], "{interrupted}");
@@ -202,12 +202,12 @@ fn a_store_that_is_replaced_while_it_is_filled_is_left_alone() {
     for index in (1..60).filter(|index| index % 3 != 0) {
         refiller.add(entry(index, false).expect("holds a command"), index).expect("is added");
     }
-    refiller.write_now().expect("is written");
+    refiller.write_now();
     // An archive is restored meanwhile.
     lost.live(120..130, Some(122));
     let after = lost.told();
     for index in 60..100 {
-        refiller.pass(Reached { index, raft_index: index }).expect("is passed");
+        refiller.pass(Reached { index, raft_index: index });
     }
     assert_eq!(refiller.end().expect("ends"), [("events", Refilled::Abandoned), ("touches", Refilled::Abandoned)]);
     assert_eq!(lost.told(), after);

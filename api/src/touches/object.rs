@@ -45,7 +45,7 @@ impl ObjectKind {
 pub struct Object {
     /// What it is.
     pub kind: ObjectKind,
-    /// Of jobs, whose ids are not unique without it; empty for all others.
+    /// Namespace of a job, whose id is not unique without it; empty for all other objects.
     pub namespace: Str,
     /// Its id or name.
     pub id: Str,
@@ -66,13 +66,13 @@ impl Object {
 /// A row as JSON; `None`: it was not there.
 pub(super) type Form = Option<Result<serde_json::Value, serde_json::Error>>;
 
-/// What a change is of.
+/// A change of one object.
 pub(super) struct ChangeOf {
     /// The object.
     pub(super) object: Object,
     /// The namespace that it is in; empty when it is in none.
     pub(super) namespace: Str,
-    /// Of a dropped object nothing.
+    /// The row before the change; `None` for a new object, and for a dropped one.
     pub(super) before: Form,
     pub(super) after: Form,
 }
@@ -84,7 +84,7 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
         ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
             let $row = $after.as_ref().or($before.as_ref())?;
             let (object, namespace) = ($object, $namespace);
-            // Of what is dropped no field is told.
+            // A dropped object shows no fields.
             let before = $before.as_ref().filter(|_| $after.is_some());
             Some(ChangeOf { object, namespace, before: before.map($form), after: $after.as_ref().map($form) })
         }};

@@ -23,7 +23,7 @@ use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sw
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TouchesError {
-    /// It was closed because its disk failed, and could not be opened since.
+    /// The record was closed because its disk failed, and could not be opened since.
     #[error("the record of what entries did is closed until its disk works")]
     Closed,
     /// The store failed.
@@ -61,7 +61,7 @@ pub enum Ending {
     Repeated(u64),
 }
 
-/// What is known of an entry besides what stands in the log.
+/// What the record has of an entry beside its touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryMark {
     /// Its index.
@@ -107,8 +107,9 @@ pub enum Order {
     NewestFirst,
 }
 
-/// The mark of a record of which older entries are missing, and how far these have been filled in.
+/// Mark of a record without its older entries, which the log may have.
 const LOST: &str = "lost";
+/// Mark with the progress of filling in these entries.
 const FILLING: &str = "filling";
 
 /// Deletes go through in pieces of this many keys.
@@ -126,23 +127,17 @@ pub(super) struct Store {
     /// `oldest`, `last`, `floor`, `lost` and `filling`.
     marks: Keyspace,
     turn: Mutex<()>,
-    /// Held while older entries are filled in or dropped: what fills must not write into what was replaced.
+    /// Held while older entries are filled in or dropped, so that a fill never writes into a record that was replaced meanwhile.
     older: Mutex<()>,
 }
 
-/// What a store covers. It is known also while there is none.
-#[derive(Debug)]
+/// The range of entries that a store covers. It is known even while the store is closed.
+#[derive(Debug, Default)]
 pub(super) struct Marked {
     oldest: AtomicU64,
     last: AtomicU64,
     floor: AtomicU64,
     lost: watch::Sender<bool>,
-}
-
-impl Default for Marked {
-    fn default() -> Self {
-        Self { oldest: AtomicU64::new(0), last: AtomicU64::new(0), floor: AtomicU64::new(0), lost: watch::Sender::new(false) }
-    }
 }
 
 impl Marked {
@@ -158,7 +153,7 @@ impl Marked {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// Whether entries before the oldest one are missing that the log may have.
+    /// Tells whether entries before the oldest one are missing that the log may have, and when that changes.
     pub(super) fn losses(&self) -> watch::Receiver<bool> {
         self.lost.subscribe()
     }
@@ -191,7 +186,7 @@ impl Store {
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
         let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
-        // Of what it was told to forget, or that came to be another history, nothing comes back.
+        // Entries that were dropped, or that belong to another history by now, do not come back.
         marked.oldest.fetch_max(oldest, Ordering::AcqRel);
         marked.floor.fetch_max(floor, Ordering::AcqRel);
         marked.last.store(last, Ordering::Release);
@@ -220,7 +215,7 @@ impl Store {
         self.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
     }
 
-    /// Forgets everything and covers what comes from `first_index` on. When it is `lost`, the log may have what was before.
+    /// Drops everything: the record covers the entries from `first_index` on. With `lost` it is marked that the log may have those before.
     pub(super) fn reset(&self, first_index: u64, lost: bool) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         for keyspace in [&self.touches, &self.entries, &self.sweeps] {
@@ -247,13 +242,13 @@ impl Store {
         if index <= self.oldest() {
             return Ok(());
         }
-        // First the mark: a reader must not be told that something is there which is being dropped.
+        // First the mark: readers must not count on entries that are being dropped.
         self.marked.oldest.store(index, Ordering::Release);
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
         self.drop_entries_before(index)
     }
 
-    /// Drops entries below `index` and what is filed of them.
+    /// Drops entries below `index`, with their touches and sweeps.
     fn drop_entries_before(&self, index: u64) -> Result<(), TouchesError> {
         loop {
             let mut batch = self.db.batch();
@@ -332,7 +327,7 @@ impl Store {
     fn sweeps_of(&self, object: &Object, within: std::ops::RangeInclusive<u64>) -> Result<Vec<Touch>, TouchesError> {
         let mut found = Vec::new();
         let (ObjectKind::Evaluation, Ok(id)) = (object.kind, object.id.parse::<EvalId>()) else { return Ok(found) };
-        // A sweep goes along create indexes, so few of them can have had what was made at one.
+        // A sweep covers a range of create indexes, so few sweeps can have dropped an evaluation that was made at one index.
         let births = self.births(object)?;
         let first = births.as_ref().map_or(0, |births| births.iter().copied().min().unwrap_or(u64::MAX));
         for guard in self.sweeps.range(first.to_be_bytes()..) {
@@ -354,7 +349,7 @@ impl Store {
     /// Indexes of the entries that made an object. `None`: the first one may not be covered any more.
     fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
         let mut births = Vec::new();
-        // What is being filled in below has holes.
+        // Entries below the oldest one may be filled in only partly.
         for guard in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
             let (key, value) = guard.into_inner().map_err(fail("reading"))?;
             let is_birth = value.first() == Some(&CREATED);

@@ -5,12 +5,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use songline_commands::EvalChoice;
 use songline_model::Time;
-use songline_projections::{Work, WorkTask};
+use songline_projections::{STOPPED_BY, Work, WorkTask};
 
 use crate::server::Refilling;
-
-/// What the description of stopped work begins with, before its actor.
-const STOPPED_BY: &str = "stopped by ";
 
 /// One piece of long work.
 #[derive(Debug, Serialize)]
@@ -35,7 +32,7 @@ pub struct WorkView<'a> {
 }
 
 impl<'a> WorkView<'a> {
-    /// What there is to see of a row. `shown` makes of an actor what the caller is shown of it.
+    /// The view of a row. `shown` turns an actor into the part of it that the caller may see.
     pub fn new(work: &'a Work, shown: impl Fn(&'a str) -> &'a str) -> Self {
         let WorkTask::DeleteEvals(choice) = &work.task;
         let filter = match &**choice {
@@ -69,8 +66,8 @@ impl<'a> WorkView<'a> {
     }
 }
 
-/// A store of the server that was asked which is being filled anew. It has the fields of long work, so one list shows both, and no id: it belongs
-/// to no entry and cannot be stopped.
+/// A store that the asked server is refilling. It has the fields of long work, so that one list shows both. It has no id: it belongs to no
+/// entry and cannot be stopped.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RefillView {
@@ -81,19 +78,21 @@ pub struct RefillView {
     status: &'static str,
     status_description: String,
     actor: &'static str,
-    /// Entries that are wanted, and those that were looked at.
+    /// Number of entries that are wanted.
     total: u64,
+    /// Number of those that were looked at.
     looked: u64,
     deleted: u64,
     opened_at: Option<Time>,
     ended_at: Option<Time>,
-    /// Index of the oldest entry that is filled in, 0 while none is, and of the newest.
+    /// Index of the oldest entry that is filled in; 0 while none is.
     create_index: u64,
+    /// Index of the newest entry that is filled in.
     modify_index: u64,
 }
 
 impl RefillView {
-    /// What there is to see of it.
+    /// The view of a refill.
     pub fn new(refilling: &Refilling) -> Self {
         let filling = &refilling.filling;
         let looked = if filling.from == 0 { 0 } else { filling.through + 1 - filling.from };

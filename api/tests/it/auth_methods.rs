@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, parsed, text};
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 
@@ -29,9 +29,7 @@ fn guarded() -> Arc<Memory> {
 
 async fn ask(server: &Arc<Memory>, method: &str, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let response = answer(server, &format!("{method} {path} [x-nomad-token: {SECRET}] {body}")).await;
-    let (code, text) = (response.status().as_u16(), text(response).await);
-    (code, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    parsed(answer(server, &format!("{method} {path} [x-nomad-token: {SECRET}] {body}")).await).await
 }
 
 fn corp() -> Value {

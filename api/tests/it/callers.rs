@@ -8,7 +8,7 @@ use songline_commands::{DeleteAclPolicies, DeleteAclTokens, RegisterNode, Upsert
 use songline_model::{AccessorId, AclPolicy, AclToken, AclTokenKind, Namespace, Node, NodeId, Secret, SecretId, Time};
 use uuid::Uuid;
 
-use crate::server::{Memory, answer, request, text};
+use crate::server::{Memory, answer, request, shown, text};
 use crate::stream::Reader;
 
 /// The secret, and the accessor, of the nth token.
@@ -37,14 +37,6 @@ fn token(server: &Memory, nth: u8, policies: &[&str], expires: Option<Time>) -> 
     let hash = Some(token.compute_hash());
     server.run(UpsertAclTokens { tokens: vec![AclToken { hash, ..token }] });
     id(nth).to_string()
-}
-
-/// The request with this token.
-fn shown(token: &str, line: &str) -> String {
-    let mut words = line.splitn(3, ' ');
-    let (method, path, body) = (words.next().unwrap_or_default(), words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let token = if token.is_empty() { String::new() } else { format!("[x-nomad-token: {token}] ") };
-    format!("{method} {path} {token}{body}")
 }
 
 async fn ask(server: &Arc<Memory>, token: &str, line: &str) -> String {
@@ -82,7 +74,7 @@ async fn a_caller_is_let_in_by_his_own_policies_alone() {
 async fn a_policy_of_a_restored_archive_is_not_taken_for_one_that_was_known_before() {
     let (before, after) = (Memory::guarded(), Memory::guarded());
     let shared = Shared::of(&*before);
-    // The same name at the same index, as an archive of another cluster may have it.
+    // The same policy name at the same index, as in an archive of another cluster.
     for (server, rules, expected) in [(&before, "node { policy = \"read\" }", 200), (&after, "node { policy = \"deny\" }", 403)] {
         policy(server, "p", rules);
         let secret = token(server, 1, &["p"], None);

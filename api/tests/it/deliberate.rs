@@ -1,6 +1,6 @@
-//! Differences from the reference that are meant, one test for each line of `deliberate.txt` and `defects.txt` of `tests/conformance` that
-//! needs no node: it has the name of the line's case and shows what the line claims. A test beside the lists checks that none is missing.
-//! Those that need a running agent are in `tests/conformance/deliberate`.
+//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` in `tests/conformance` that
+//! needs no node. A test has the name of the case in its line and shows what the line claims; a test beside the lists checks that none is
+//! missing. Differences that need a running agent are in `tests/conformance/deliberate`.
 
 mod acl;
 mod events;
@@ -20,42 +20,38 @@ use songline_model::{
 };
 
 use crate::acl::ALL;
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, parsed, shown};
 
-/// A server and those who ask it.
+/// A server and the requests that tests send to it.
 struct World {
     server: Arc<Memory>,
 }
 
 impl World {
-    /// One with ACLs, whose management token is made.
+    /// A server with ACLs, with a management token.
     async fn guarded() -> Self {
         Self { server: crate::acl::guarded().await }
     }
 
-    /// One without ACLs.
+    /// A server without ACLs.
     fn open() -> Self {
         Self { server: Memory::new() }
     }
 
-    /// Asks with this token, `METHOD /path`. An answer that is not JSON is its text.
+    /// Sends `METHOD /path` with this token. A body that is not JSON is answered as text.
     async fn ask(&self, token: &str, line: &str, body: Value) -> (u16, Value) {
-        let token = if token.is_empty() { String::new() } else { format!(" [x-nomad-token: {token}]") };
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let response = answer(&self.server, &format!("{line}{token} {body}")).await;
-        let status = response.status().as_u16();
-        let body = text(response).await;
-        (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+        parsed(answer(&self.server, &shown(token, &format!("{line} {body}"))).await).await
     }
 
-    /// What the holder of the management token is answered, which is no refusal.
+    /// The answer to a request with the management token, which must be a success.
     async fn done(&self, line: &str, body: Value) -> Value {
         let (status, said) = self.ask(ALL, line, body).await;
         assert!((200..300).contains(&status), "{line}: {status} {said}");
         said
     }
 
-    /// The secret of a new client token with one policy.
+    /// Makes a client token with one policy, and answers its secret.
     async fn token(&self, policy: &str, rules: &str) -> String {
         self.done(&format!("PUT /v1/acl/policy/{policy}"), json!({"Name": policy, "Rules": rules})).await;
         let token = self.done("POST /v1/acl/token", json!({"Name": policy, "Type": "client", "Policies": [policy]})).await;
@@ -108,7 +104,7 @@ async fn search_odd_prefix() {
             format!("{prefix}: {ids} truncated {}", said["Truncations"]["evals"])
         }
     };
-    // Even ones beside them, which find what they found.
+    // Prefixes of even length stand beside them, and find what they always found.
     let mut told = String::new();
     for prefix in ["f", "fe", "fef", "fefefefe-f", "fefefefe-fe", "0a0", ""] {
         told += &found(prefix).await;

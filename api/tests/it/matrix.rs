@@ -1,5 +1,5 @@
-//! Every route, asked by callers with nothing, with too little, and with each single capability, against a table of what each route needs;
-//! and asked by somebody who may do everything in one of two namespaces.
+//! Every route, asked by callers without rights, with too few, and with each single capability, and compared with a table of the rights
+//! that each route needs. Then every route, asked by a caller with all rights in one of two namespaces.
 
 mod table;
 mod websocket;
@@ -45,7 +45,7 @@ const OTHERS: [&str; 18] = [
 
 /// The secret of each caller.
 fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, String> {
-    // What the policies of the job `web` give its tasks; the job `api` has none.
+    // The tasks of the job `web` have this policy; those of the job `api` have none.
     bound_policy(server, "of-web", &rules("read-job", "default"), Some(("default", "web")));
     let mut secrets = BTreeMap::new();
     for (nth, caller) in callers.iter().enumerate() {
@@ -53,7 +53,7 @@ fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, Stri
         let client = |words: &BTreeSet<&str>, namespace: &str| {
             let named = words.iter().map(|word| {
                 let name = format!("{namespace}-{}", word.replace([':', '_'], "-"));
-                // There is no capability of this name: each is one.
+                // No capability has this name: any capability of the namespace stands for it.
                 let word = if *word == "any-of-namespace" { "read-job" } else { word };
                 policy(server, &name, &rules(word, namespace));
                 name
@@ -89,7 +89,7 @@ fn rows() -> Vec<Row<'static>> {
     Row::all().into_iter().filter(|row| served.contains(row.route)).collect()
 }
 
-/// What stands for the words in capitals of a request.
+/// Values of the words in capitals of a request.
 struct Names(Vec<(&'static str, String)>);
 
 impl Names {
@@ -111,7 +111,7 @@ impl Names {
         ])
     }
 
-    /// The same, except for what is deleted.
+    /// Objects of `other`, with an evaluation and a deployment that are deleted.
     fn gone(view: &State) -> Self {
         let mut names = Self::of(view, "other");
         for (name, value) in &mut names.0 {
@@ -141,7 +141,7 @@ fn with_namespace(request: &str, namespace: &str) -> String {
     format!("{method} {path}{joint}namespace={namespace}{body}")
 }
 
-/// The servers that are asked: whatever writes gets another one in the old state.
+/// The server that is asked. After a request that wrote, another server in the old state takes its place.
 struct Asked {
     whole: Arc<Memory>,
     server: Arc<Memory>,
@@ -162,7 +162,7 @@ impl Asked {
 
 /// Whether an answer refuses its caller.
 fn is_refusal(row: &Row<'_>, (status, body): &(StatusCode, String)) -> bool {
-    // The last of them is what tasks are told where tokens are looked up.
+    // The last text is the answer to the identity of a task where tokens are looked up.
     let texts = ["Permission denied", "ACL token not found", "allocation is terminal", "UUID must be 36 characters"];
     let refusal = texts.iter().any(|text| body.ends_with(text));
     let hidden = row.has("hidden") && body.starts_with("Unknown allocation");
@@ -232,7 +232,7 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
                 (&there, "other", &foreign, true),
             ];
             for (names, namespace, caller, admitted) in cases {
-                // A name that both namespaces have is never that of an object in another one.
+                // Both namespaces have an object of this name, so the request is never about that of another namespace.
                 let request = with_namespace(&names.put_into(row.request), namespace);
                 let of_path = row.has("object") && names.put_into(row.request) == here.put_into(row.request);
                 if of_path && std::ptr::eq(names, &there) {
@@ -251,7 +251,7 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
     assert!(asked > 450, "all were asked: {asked}");
 }
 
-/// Everything that is not about a namespace, and all that there is in `default`.
+/// All rights that are not about a namespace, and all rights in `default`.
 fn everything_here() -> String {
     let words: Vec<String> = NamespaceCapability::ALL.iter().map(|capability| format!("\"{}\"", capability.as_str())).collect();
     let of_variables = "variables { path \"*\" { capabilities = [\"list\", \"read\", \"write\", \"destroy\"] } }";
@@ -261,7 +261,7 @@ fn everything_here() -> String {
     format!("{namespace} {} {pools}", others.join(" "))
 }
 
-/// What there is in `other`, evaluations aside: whoever may write nodes makes some for all that runs on them.
+/// The rows of `other`, without evaluations: a caller who may write nodes makes evaluations for all jobs on them.
 fn rows_there(view: &State) -> String {
     let jobs: Vec<_> = view.jobs_in("other").collect();
     let allocs: Vec<_> = view.allocs().filter(|row| row.namespace == "other").collect();
@@ -277,7 +277,7 @@ fn rows_there(view: &State) -> String {
     )
 }
 
-/// Requests beside those of the table: everything that can be searched for, and lists by filter and prefix.
+/// Requests that the table does not have: searches in every context, and lists by filter and prefix.
 fn searches() -> Vec<String> {
     const CONTEXTS: [&str; 12] = [
         "allocs",
@@ -339,7 +339,7 @@ async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_anothe
         let mut requests = BTreeSet::new();
         for names in &names {
             let plain = names.put_into(row.request);
-            // In the body, too: around an object, and in it.
+            // The namespace stands in the body, too: around an object, and in it.
             let named =
                 plain.replacen(" {\"", " {\"Namespace\": \"other\", \"", 1).replace("{\"ID\": ", "{\"Namespace\": \"other\", \"ID\": ");
             for namespace in ["", "other", "*"] {

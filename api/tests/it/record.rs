@@ -10,7 +10,7 @@ use songline_api::{LoggedCommand, Past, PastFuture};
 use songline_commands::Envelope;
 use songline_projections::{Applied, State};
 
-/// All that a server did since it began.
+/// States, commands and touches of a server since it began.
 pub struct Record {
     touches: Arc<Touches>,
     states: Mutex<BTreeMap<u64, Arc<State>>>,
@@ -29,7 +29,7 @@ impl Record {
         Arc::new(Self { touches, states, log: Mutex::default(), _dir: dir })
     }
 
-    /// Takes over one entry, and the state after it.
+    /// Adds one entry, and the state after it.
     pub fn keep(&self, state: Arc<State>, envelope: Envelope, applied: &Applied) {
         let index = state.applied_index();
         let ending = match &applied.result {

@@ -1,4 +1,4 @@
-//! Rights that hold when the object by which something is asked for is gone, and what answers about the past tell to whom.
+//! Rights after the object that a request names was deleted, and the fields that answers about the past show to each caller.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use songline_model::{
     SchedulerConfiguration, StopAlloc,
 };
 
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, parsed, shown};
 use crate::world::{
     ALLOC, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, NODE, OF_API, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, ask, identity, token_with, told,
     world,
@@ -27,7 +27,7 @@ const READS_BOTH: &str = "namespace \"default\" { policy = \"read\" } namespace 
 /// The ids of the rows of an answer.
 async fn ids(server: &Arc<Memory>, secret: &str, target: &str) -> String {
     let (status, body) = ask(server, secret, &format!("GET {target}")).await;
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap_or_default();
+    let rows: Vec<Value> = serde_json::from_str(&body).unwrap_or_default();
     let ids: Vec<&str> = rows.iter().filter_map(|row| row["ID"].as_str()).map(|id| &id[..8]).collect();
     if status.is_success() { format!("200 {}", ids.join(" ")) } else { format!("{} {body}", status.as_u16()) }
 }
@@ -44,7 +44,7 @@ async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_ow
         }
         assert_eq!(ids(&server, &here, &format!("{target}?namespace=other")).await, "403 Permission denied");
     }
-    // While it is there, it says itself whose they are.
+    // A deployment that exists names the namespace itself.
     let target = format!("/v1/deployment/allocations/{OTHER_DEPLOYMENT}");
     assert_eq!(ids(&server, &here, &target).await, "403 Permission denied");
 }
@@ -64,7 +64,7 @@ async fn a_query_that_waits_for_allocations_shows_nothing_more_when_their_evalua
         tokio::task::yield_now().await;
     }
     server.run(ReapEvals { evals: vec![eval], ..ReapEvals::default() });
-    // An alloc of another namespace that says to be of the evaluation: that is gone, so nothing but the alloc tells whose it is.
+    // An alloc of another namespace that names this evaluation: the evaluation is deleted, so only the alloc names a namespace.
     let stray = Allocation { eval_id: Some(eval), ..Allocation::clone(view.alloc(OTHER_ALLOC).expect("is there")) };
     server.run(ApplyPlan { updated: vec![stray.into()], ..ApplyPlan::default() });
     assert_eq!(query.await.expect("answers"), "200 02020202 05050505");
@@ -90,7 +90,7 @@ async fn history_and_explanations_of_what_is_deleted_stay_in_its_namespace() {
     }
 }
 
-/// The holder of a token registers the job; its node falls silent, so its alloc is to move; then a job of the other namespace preempts it.
+/// The holder of a token registers the job. Its node goes down, so its alloc is to move. Then a job of the other namespace preempts it.
 fn eventful(server: &Memory, accessor: &str) {
     let (leader, holder) = (Actor::Leader("test".into()), Actor::Accessor(accessor.into()));
     let job = server.view().job("default", "web").cloned().expect("is there");
@@ -122,7 +122,7 @@ fn eventful(server: &Memory, accessor: &str) {
     act(&leader, None, ApplyPlan { preempted: vec![preempted], ..by(0x13) }.into());
 }
 
-/// The alloc that all this happens to.
+/// The alloc in the story of `eventful`.
 const PLACED: AllocId = AllocId::from_bytes([6; 16]);
 
 fn alloc(server: &Memory, id: AllocId) -> Allocation {
@@ -166,7 +166,7 @@ async fn an_explanation_names_nodes_tokens_and_other_namespaces_to_callers_who_m
         evaluation 13131313  null: evaluation 13131313 is of a job of another namespace (shown to callers with read-job there).
         plan 13131313 ApplyPlanResults leader:test: the plan of evaluation 13131313 stopped alloc 06060606 (web.g[0]) (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2).
     "#]]).await;
-    // Whose token it was knows that anyhow.
+    // The owner of the token may see its accessor.
     explained(&server, &nodes, expect![[r#"
         alloc 06060606 (web.g[0]) of job web was stopped (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2) and is lost on node stable. NodeName stable
         job web JobRegister token:08080808-0808-0808-0808-080808080808: the holder of token 08080808-0808-0808-0808-080808080808 registered job web in namespace default.
@@ -180,14 +180,11 @@ async fn an_explanation_names_nodes_tokens_and_other_namespaces_to_callers_who_m
         plan 13131313 ApplyPlanResults leader:test: the plan of evaluation 13131313 stopped alloc 06060606 (web.g[0]) (Preempted by alloc ID a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2).
     "#]]).await;
     let all = MANAGEMENT.to_string();
-    let (of_owner, of_all) = (
-        json(&server, &nodes, &format!("/v1/explain/allocation/{PLACED}")).await,
-        json(&server, &all, &format!("/v1/explain/allocation/{PLACED}")).await,
-    );
-    assert_eq!(of_owner, of_all);
+    let target = format!("/v1/explain/allocation/{PLACED}");
+    assert_eq!(json(&server, &nodes, &target).await, json(&server, &all, &target).await);
 }
 
-/// The history of an object: each change with its command, actor and cause, and the fields about nodes.
+/// The history of an object: command, actor and cause of each change, and its `NodeName` fields.
 async fn history(server: &Arc<Memory>, secret: &str, object: &str) -> String {
     let changes = json(server, secret, &format!("/v1/history/{object}?order=oldest")).await;
     let mut shown = String::new();
@@ -248,7 +245,7 @@ async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
         JobRegister by token:08080808-0808-0808-0808-080808080808 for null
     "#]]
     .assert_eq(&shown);
-    // A node's own history is for who may read nodes, and tokens are not named in it either.
+    // A node's own history needs `node:read`, and it does not name tokens either.
     let of_node = format!("node/{NODE}");
     assert_eq!(told(&server, &here, &format!("GET /v1/history/{of_node}")).await, "403 Permission denied");
     let reads_nodes = token_with(&server, 9, "node { policy = \"read\" }");
@@ -327,11 +324,7 @@ async fn the_identity_of_a_task_opens_its_own_variables_until_its_allocation_is_
 
 /// A request with an idempotency key.
 async fn keyed(server: &Arc<Memory>, secret: &str, method_and_path: &str, body: &str) -> (u16, Value) {
-    let token = if secret.is_empty() { String::new() } else { format!("[x-nomad-token: {secret}] ") };
-    let response = answer(server, &format!("{method_and_path} {token}[idempotency-key: deploy-1] {body}")).await;
-    let status = response.status().as_u16();
-    let body = text(response).await;
-    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    parsed(answer(server, &shown(secret, &format!("{method_and_path} [idempotency-key: deploy-1] {body}"))).await).await
 }
 
 #[tokio::test]

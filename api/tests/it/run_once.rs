@@ -10,7 +10,7 @@ use songline_commands::{
 use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, SchedulerConfiguration, Secret, ServiceRegistration};
 
 use crate::matrix::served;
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, shown, text, with_header};
 use crate::world::{ALLOC, DEPLOYMENT, MANAGEMENT, NODE, VOLUME, world};
 
 const JOB: &str =
@@ -150,11 +150,8 @@ struct World {
 }
 
 async fn ask(server: &Arc<Memory>, key: &str, line: &str) -> (u16, Option<String>, String) {
-    let mut words = line.splitn(3, ' ');
-    let mut word = || words.next().unwrap_or_default();
-    let (method, path, body) = (word(), word(), word());
-    let key = if key.is_empty() { String::new() } else { format!("[Idempotency-Key: {key}] ") };
-    let response = answer(server, &format!("{method} {path} [x-nomad-token: {MANAGEMENT}] {key}{body}")).await;
+    let line = if key.is_empty() { line.to_owned() } else { with_header(line, &format!("Idempotency-Key: {key}")) };
+    let response = answer(server, &shown(&MANAGEMENT.to_string(), &line)).await;
     let index = response.headers().get("x-nomad-index").and_then(|value| value.to_str().ok()).map(str::to_owned);
     (response.status().as_u16(), index, text(response).await)
 }
@@ -184,7 +181,7 @@ async fn everything() -> World {
     }
     let node = |n: u8| songline_model::NodeId::from_bytes([n; 16]);
     for n in [20, 21] {
-        // One that no system job has to look at, and one that takes no work.
+        // The first is in a datacenter of no system job; the second is made ineligible below.
         let datacenter = if n == 20 { "elsewhere" } else { "dc1" };
         let node = songline_model::Node {
             id: node(n),
@@ -242,10 +239,10 @@ async fn everything() -> World {
     World { server, names }
 }
 
-/// What makes nearly every write another one than it was.
+/// Changes the state so that nearly every write would do something else than before.
 fn move_on(server: &Memory) {
     let view = server.view();
-    // What the write itself has dropped is gone already.
+    // The write itself may have dropped the job or the node.
     for id in ["web", "sys"].into_iter().filter(|id| view.job("default", id).is_some()) {
         server.run(DeregisterJob { job: JobKey::new("default", id), purge: true, versions_max: 6, ..DeregisterJob::default() });
     }

@@ -161,7 +161,7 @@ pub struct Memory {
     ids: AtomicU64,
     bootstrap_reset: AtomicU64,
     past: Option<Arc<Record>>,
-    /// Whether its own writes are part of that past.
+    /// Whether the own writes of this server are recorded in `past`.
     keeps_past: bool,
     shutdown: CancellationToken,
 }
@@ -224,7 +224,7 @@ impl Memory {
         })
     }
 
-    /// The same from here on with a past that can be asked for.
+    /// The same server, with a past that can be asked for from here on.
     pub fn remembering(self: Arc<Self>) -> Arc<Self> {
         let mut own = Arc::into_inner(self).expect("nobody else has it");
         own.past = Some(Record::from(own.view()));
@@ -242,7 +242,7 @@ impl Memory {
         self.clock.fetch_add(minutes * 60_000_000_000, Ordering::Relaxed);
     }
 
-    /// Another server like this one, in the same state. Its past is that of this one: what it writes itself is not in it.
+    /// Another server in the same state. It has the past of this one, without its own later writes.
     pub fn twin(&self) -> Arc<Self> {
         let state = self.view();
         let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
@@ -278,7 +278,7 @@ impl Memory {
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
     }
 
-    /// Applies a command in somebody's name.
+    /// Applies a command with this actor and cause.
     pub fn run_as(&self, actor: Actor, cause: Option<Cause>, command: Command) -> u64 {
         self.apply(Proposal { actor, cause, idempotency: None, command }).expect("is applied").index
     }
@@ -492,6 +492,26 @@ pub fn request(line: &str) -> Request<Body> {
 /// The answer to one request.
 pub async fn answer(server: &Arc<Memory>, line: &str) -> Response<Body> {
     Api::new(Arc::clone(server)).answer(request(line)).await
+}
+
+/// The line of a request with one more header, `name: value`.
+pub fn with_header(line: &str, header: &str) -> String {
+    let mut words = line.splitn(3, ' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (method, path, rest) = (word(), word(), word());
+    format!("{method} {path} [{header}] {rest}")
+}
+
+/// The line of a request with this token, if it is one.
+pub fn shown(token: &str, line: &str) -> String {
+    if token.is_empty() { line.to_owned() } else { with_header(line, &format!("x-nomad-token: {token}")) }
+}
+
+/// Status and JSON of an answer. A body that is not JSON is its text.
+pub async fn parsed(response: Response<Body>) -> (u16, serde_json::Value) {
+    let status = response.status().as_u16();
+    let body = text(response).await;
+    (status, serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body)))
 }
 
 /// The text of an answer.

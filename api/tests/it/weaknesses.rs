@@ -1,5 +1,5 @@
-//! What the reference lets through and we do not, each test under the number that the weakness has in `tests/tidy/defects.txt`. Some are shown
-//! elsewhere: nodes' secrets and streams in `callers`, auth methods and logins in their files, and what routes need in `matrix`.
+//! Weaknesses of the reference that are closed here. The name of a test has the number of its weakness in `tests/tidy/defects.txt`. Some
+//! are tested elsewhere: secrets of nodes and streams in `callers`, auth methods and logins in their files, rights of routes in `matrix`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use expect_test::expect;
 use songline_api::Server;
 
 use crate::acl::{ALL, check, guarded};
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, shown, text};
 use crate::world::{ALLOC, MANAGEMENT, OF_API, OTHER_ALLOC, VOLUME, ask, bound_policy, identity, rules, token_with, told, world};
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn defect_5_a_volume_is_checked_in_its_own_namespace() {
     .await;
 }
 
-/// A server with a variable, a job and its evaluation in `default`, and the same in `dev`, and a token that reads `dev`.
+/// A server with a variable, a job and an evaluation in each of `default` and `dev`, and a token that reads `dev`.
 async fn two_namespaces() -> (Arc<Memory>, String) {
     let server = guarded().await;
     let group = r#""TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]"#;
@@ -213,7 +213,7 @@ async fn two_namespaces() -> (Arc<Memory>, String) {
     (server, token["SecretID"].as_str().expect("a secret").to_owned())
 }
 
-/// What a search finds.
+/// Status and matches of a search.
 async fn found(server: &Arc<Memory>, secret: &str, route: &str, body: &str) -> String {
     let (status, answer) = ask(server, secret, &format!("PUT {route} {body}")).await;
     let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or(answer.into());
@@ -292,10 +292,9 @@ async fn defect_7_a_refused_stream_says_so_and_ends() {
     let server = world().await;
     let weak = token_with(&server, 7, &rules("list-jobs", "default"));
     for secret in [&*weak, "", "5f7d9a52-0000-4000-8000-00000000dead"] {
-        let token = if secret.is_empty() { String::new() } else { format!(" [x-nomad-token: {secret}]") };
-        let refused = answer(&server, &format!("GET /v1/event/stream?topic=Job{token}")).await;
+        let refused = answer(&server, &shown(secret, "GET /v1/event/stream?topic=Job")).await;
         assert!(refused.status().is_server_error() || refused.status() == StatusCode::FORBIDDEN, "{}", refused.status());
-        // All of the body comes, so nothing streams behind the refusal.
+        // The body ends, so nothing is streamed after the refusal.
         let body = text(refused).await;
         assert!(body.trim_end().ends_with("Permission denied") && body.lines().count() == 1, "{body}");
     }

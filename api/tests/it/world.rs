@@ -1,6 +1,6 @@
 //! A guarded server with objects of every kind in two namespaces, and the tokens and policies that callers of tests have.
 //!
-//! What is in the namespace `other` has the text `zebra` in it, or an id of [`MARKS`], so that an answer can be searched for it.
+//! Objects of the namespace `other` have the text `zebra` in them, or an id of [`MARKS`], so that an answer can be searched for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use songline_model::{
 };
 use uuid::Uuid;
 
-use crate::server::{Memory, answer, text};
+use crate::server::{Memory, answer, shown, text};
 
 pub const MANAGEMENT: Uuid = Uuid::from_bytes([0xee; 16]);
 pub const OF_NODE: Uuid = Uuid::from_bytes([0xdd; 16]);
@@ -36,7 +36,7 @@ pub const OTHER_ALLOC: AllocId = AllocId::from_bytes([0xa2; 16]);
 pub const OTHER_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xa3; 16]);
 pub const GONE_EVAL: EvalId = EvalId::from_bytes([0xa4; 16]);
 pub const GONE_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xa5; 16]);
-/// What only answers about `other` contain.
+/// Texts that only answers about `other` contain.
 pub const MARKS: [&str; 3] = ["zebra", "a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2", "a3a3a3a3-a3a3-a3a3-a3a3-a3a3a3a3a3a3"];
 
 const GROUP: &str =
@@ -48,7 +48,7 @@ pub fn job(id: &str, name: &str, driver: &str) -> String {
     format!(r#"{{"ID": "{id}", "Name": "{name}", "Datacenters": ["dc1"], "TaskGroups": [{}]}}"#, GROUP.replace("DRIVER", driver))
 }
 
-/// The policy that gives a word in a namespace.
+/// Rules of a policy that gives a right in a namespace.
 pub fn rules(word: &str, namespace: &str) -> String {
     match word.split_once(':') {
         None => format!("namespace \"{namespace}\" {{ capabilities = [\"{word}\"] }}"),
@@ -105,19 +105,16 @@ pub fn identity(server: &Memory, alloc: AllocId) -> String {
 
 /// One request: `METHOD /path [body]`.
 pub async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {
-    let mut words = line.splitn(3, ' ');
-    let mut word = || words.next().unwrap_or_default();
-    let (method, path, body) = (word(), word(), word());
-    let token = if secret.is_empty() { String::new() } else { format!("[x-nomad-token: {secret}] ") };
-    let response = answer(server, &format!("{method} {path} {token}{body}")).await;
+    let response = answer(server, &shown(secret, line)).await;
     let status = response.status();
-    // A success of these streams for ever.
+    let path = line.split(' ').nth(1).unwrap_or_default();
+    // A success of these routes streams for ever.
     let streams = ["/v1/event/stream", "/v1/agent/monitor"].iter().any(|root| path.starts_with(root));
     let body = if status.is_success() && streams { String::new() } else { text(response).await };
     (status, body)
 }
 
-/// The same, as one text.
+/// Status and body of the answer, as one text.
 pub async fn told(server: &Arc<Memory>, secret: &str, line: &str) -> String {
     let (status, body) = ask(server, secret, line).await;
     format!("{} {}", status.as_u16(), body.trim_end())

@@ -137,8 +137,9 @@ impl<S: Servers> Inner<S> {
         let mut machines = Vec::new();
         for (id, left) in left {
             if left.tasks.is_empty() {
-                // It never began; the servers send it again. What ended long ago must not begin anew. Forgotten before that is written which
-                // the servers send: forgetting it later would take the record of its first run along.
+                // The allocation never began here; the servers send it again. An allocation that ended long ago must not begin anew. The
+                // rows are removed before those of the servers' copy are written: a later removal would delete the record of its first run
+                // as well.
                 self.shared.state.forget_later(&id);
                 continue;
             }

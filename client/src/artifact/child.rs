@@ -12,33 +12,33 @@ use super::source::{Archive, Source};
 use super::{ArtifactError, BYTES_MAX, download, fence, unpack};
 use crate::beneath::Dir;
 
-/// What the agent asks of the process, as JSON. It comes over a pipe because headers and sources may hold passwords.
+/// The agent's request to the process, as JSON. It is sent over a pipe because headers and sources may hold passwords.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The artifact, its texts interpolated.
+    /// The artifact with its texts interpolated.
     pub artifact: TaskArtifact,
 }
 
-/// What the process answers, as JSON.
+/// The answer of the process, as JSON.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The artifact is staged.
     Staged(Staged),
-    /// The artifact cannot be had; why.
+    /// The artifact cannot be fetched, for this reason.
     Failed(String),
 }
 
-/// What lies in the staging directory.
+/// Content of the staging directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Staged {
     /// One file, [`STAGED`], whose name at the destination is `name`.
     File {
-        /// One part of a path.
+        /// A single path component.
         name: String,
     },
     /// A directory, [`STAGED`], of which everything below `subdir` is wanted.
     Tree {
-        /// Relative; empty is all.
+        /// Path relative to the staged directory; empty means the whole directory.
         subdir: String,
     },
 }
@@ -46,7 +46,7 @@ pub(super) enum Staged {
 /// The name of the staged file or directory.
 pub(super) const STAGED: &str = "staged";
 
-/// The hidden subcommand `executor artifact DIR`.
+/// Runs the hidden subcommand `executor artifact DIR`.
 pub(crate) fn main(staging: &Path) -> ExitCode {
     let answer = match fetch_fenced(staging) {
         Ok(staged) => Answer::Staged(staged),
@@ -74,7 +74,7 @@ pub(super) async fn fetch(artifact: &TaskArtifact, staging: &Dir) -> Result<Stag
     unpack::stage(&source, staging)
 }
 
-/// Refuses what could not be placed before it is downloaded.
+/// Refuses an artifact that could not be placed, before it is downloaded.
 fn accept(source: &Source, mode: &str) -> Result<(), ArtifactError> {
     let invalid = |why: &str| Err(ArtifactError::Invalid(why.to_owned()));
     match (source.archive, mode) {

@@ -12,15 +12,15 @@ use songline_model::{TaskArtifact, with_sources};
 use super::source::{Checksum, Kind, Source};
 use super::{ArtifactError, BYTES_MAX, doing, hex};
 
-/// How long a connection may take.
+/// Longest time that connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
-/// How long one download may take.
+/// Longest time that one download may take.
 const FETCH_MAX: Duration = Duration::from_mins(30);
 
 /// Downloads what `source` names into `to`, with the artifact's headers, and checks its size and checksum.
 pub(super) async fn download(source: &Source, artifact: &TaskArtifact, to: File) -> Result<(), ArtifactError> {
-    // Without the address: it may hold a password.
+    // Errors are told without the address, which may hold a password.
     let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
     let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build().map_err(failed)?;
     let mut request = client.get(source.url.clone());
@@ -78,7 +78,7 @@ impl Hasher {
         }
     }
 
-    /// In hexadecimal digits; empty when nothing was wanted.
+    /// Returns the digest in hexadecimal digits; empty when no checksum is wanted.
     fn finish(self) -> String {
         match self {
             Self::None => String::new(),

@@ -1,7 +1,7 @@
-//! The fence of the process that fetches artifacts: takes from it everything that downloading and unpacking do not need.
+//! The fence around the process that fetches artifacts: it takes away every right that downloading and unpacking do not need.
 //!
-//! The process parses what strangers send (HTTP, TLS, archives). A flaw in such a parser must not reach the node: the process runs as no
-//! user of the node, cannot regain privileges, writes only below its staging directory, and reads only what name resolution and TLS need.
+//! The process parses untrusted input (HTTP, TLS, archives). A flaw in such a parser must not reach the node: the process runs as no user
+//! of the node, cannot regain privileges, writes only below its staging directory, and reads only what name resolution and TLS need.
 
 use std::io;
 use std::path::Path;
@@ -15,9 +15,9 @@ use rustix::thread::{Gid, Uid};
 
 use crate::beneath::Dir;
 
-/// The user and group of the fetching process of an agent that runs as root: `nobody` on every common distribution. No file of the agent
-/// or of a task belongs to it by number, and the staging directory lies in one that only root enters.
-pub(super) const FETCH_ID: u32 = 65534;
+/// The user and group of the fetching process of an agent that runs as root. No distribution and no service manager gives this number
+/// away (systemd's table of users has 65520 to 65533 as unused), and tasks run as others: `nobody` is 65534.
+pub(super) const FETCH_ID: u32 = 65533;
 /// The Landlock version whose rights are asked for; an older kernel enforces those that it knows.
 const LANDLOCK: ABI = ABI::V6;
 /// The files that resolving names, checking certificates and loading the C library's resolver read. Absent ones are skipped.
@@ -42,7 +42,7 @@ const READABLE: [&str; 18] = [
     "/usr/lib64",
 ];
 
-/// Why the fence could not be put up; then nothing may be fetched.
+/// Failure to put up the fence. Nothing may be fetched after it.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}")]
 pub(super) struct FenceError {
@@ -56,8 +56,8 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(doing: &'static str
 
 /// Confines this process, which must have one thread only, to `staging`, and makes that its working directory. Returns the open directory.
 ///
-/// The order matters: the directory is entered while this process may still pass its parents, privileges go before Landlock because a
-/// process without them may restrict itself only after `no_new_privs`, and threads come after all of it because they inherit it.
+/// The order matters. The directory is entered while this process may still pass its parents. Privileges are dropped before Landlock,
+/// because a process without them may restrict itself only after `no_new_privs`. Threads are started last, because they inherit the fence.
 pub(super) fn enter(staging: &Path, file_bytes_max: u64) -> Result<Dir, FenceError> {
     rustix::process::chdir(staging).map_err(failed("entering the staging directory"))?;
     let limit = |resource, most| {
@@ -84,7 +84,7 @@ fn drop_user() -> Result<(), FenceError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(failed("becoming a user without rights"))
 }
 
-/// A kernel without Landlock leaves the process with the rights of a user that owns nothing.
+/// Restricts this process with Landlock. A kernel without Landlock leaves the process with the rights of a user that owns nothing.
 fn restrict() -> Result<(), FenceError> {
     let all = AccessFs::from_all(LANDLOCK);
     // Sockets, devices and FIFOs have no place among fetched files.
@@ -98,7 +98,7 @@ fn restrict() -> Result<(), FenceError> {
             .create()?
             .add_rule(PathBeneath::new(PathFd::new(".")?, staged))?;
         for path in READABLE {
-            // Most machines have some of these only.
+            // Most machines have only some of these files.
             if let Ok(file) = PathFd::new(path) {
                 // `execute` lets the C library map its resolver modules.
                 let read = AccessFs::from_read(LANDLOCK);
@@ -123,7 +123,7 @@ mod tests {
     /// Names the staging directory to a run of this test in a process of its own.
     const STAGING: &str = "SONGLINE_TEST_STAGING";
 
-    /// The fence cannot be taken down, so it is put up in a process of its own: this test again.
+    /// The fence cannot be taken down, so this test starts itself again as a separate process and puts the fence up there.
     #[test]
     fn a_fenced_process_writes_only_in_its_staging_directory_and_reads_no_file_of_the_host() {
         if let Some(staging) = std::env::var_os(STAGING) {
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let staging = dir.path().join("staging");
         std::fs::create_dir(&staging).expect("makes");
-        // What a missing right of the user could hide must be refused by the fence.
+        // Every user may enter and write here, so that only the fence can refuse it.
         for open in [dir.path(), &staging] {
             std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("opens");
         }

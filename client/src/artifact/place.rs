@@ -1,6 +1,5 @@
-//! Placing what the fetching process staged: in the agent, with its rights, below the allocation's directory. Tasks of the allocation run
-//! meanwhile, and the staged files come from a process that is not trusted: nothing follows a link, and every link is checked before it is
-//! made.
+//! Placement of staged files below the allocation's directory, by the agent and with its rights. Tasks of the allocation run meanwhile, and
+//! the staged files come from a process that is not trusted. So no link is followed, and every link is checked before it is made.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +11,7 @@ use super::child::{STAGED, Staged};
 use super::{ArtifactError, DEPTH_MAX, Dirs, doing, within};
 use crate::beneath::{Dir, Entry, Owner};
 
-/// Where an artifact goes, below the allocation's directory; `..` is resolved, links are not looked at.
+/// Destination of an artifact, relative to the allocation's directory. `..` is resolved; links are not looked at.
 pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
     let escapes = || ArtifactError::Invalid("artifact destination path escapes alloc directory".to_owned());
     // Variables of tasks stand for whole paths of the node; other paths begin in the task's directory, whatever they begin with.
@@ -31,7 +30,8 @@ pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, Artifact
     if kept.as_os_str().is_empty() { Err(escapes()) } else { Ok(kept) }
 }
 
-/// Moves what is staged to `to`, which is below the allocation's directory: a file as `to` itself in mode `file`, everything else into it.
+/// Moves the staged file or directory to `to`, a path below the allocation's directory. In mode `file` a file becomes `to` itself; in every
+/// other case the content goes into the directory `to`.
 pub(super) fn put(alloc: &Dir, staging: &Dir, staged: &Staged, mode: &str, to: &Path) -> Result<(), ArtifactError> {
     let destination = |to: &Path| make_dirs(alloc, to, 0o755);
     match staged {
@@ -58,7 +58,7 @@ pub(super) fn put(alloc: &Dir, staging: &Dir, staged: &Staged, mode: &str, to: &
 
 fn make_dirs(dir: &Dir, path: &Path, mode: u32) -> Result<Dir, ArtifactError> {
     dir.make_dirs(path, mode).map_err(|error| match Errno::from_io_error(&error) {
-        // A link is in the way as well: it is not followed.
+        // A link is in the way like a file, because it is not followed.
         Some(Errno::NOTDIR | Errno::LOOP) => {
             ArtifactError::Invalid("artifact destination has something in its way that is no directory".to_owned())
         }
@@ -70,7 +70,7 @@ fn unexpected() -> ArtifactError {
     ArtifactError::Invalid("the fetching process left something that is no file, directory or link".to_owned())
 }
 
-/// Makes a staged file the agent's. A file with a second name is refused: it could be one that was there before.
+/// Makes the agent's user the owner of a staged file. A file with a second name is refused: it could be a file that existed before.
 fn own(entry: &Entry) -> Result<(), ArtifactError> {
     if entry.stat().st_nlink != 1 {
         return Err(ArtifactError::Invalid("the fetching process left a file with two names".to_owned()));
@@ -81,20 +81,20 @@ fn own(entry: &Entry) -> Result<(), ArtifactError> {
     entry.set_mode(entry.stat().st_mode & 0o777).map_err(doing("taking over a file"))
 }
 
-/// Whose artifacts are, whatever the task's user, when the agent runs as root.
+/// Owner of artifacts when the agent runs as root, whatever the task's user is.
 const AGENT: Owner = (0, 0);
 
 /// Moves a staged directory into one that may already have content, file over file.
 struct Merge<'a> {
-    /// The destination; links stay beneath it.
+    /// The destination. Links may only lead to paths beneath it.
     root: &'a Dir,
-    /// The directory that is being filled, relative to it.
+    /// The directory that is being filled, relative to `root`.
     below: PathBuf,
 }
 
 impl Merge<'_> {
     fn all(&mut self, from: &Dir, to: &Dir) -> Result<(), ArtifactError> {
-        // Each level holds two descriptors of the agent.
+        // Depth is limited because each level holds two descriptors of the agent.
         within("its depth of directories", self.below.components().count() as u64, DEPTH_MAX)?;
         for name in from.names().map_err(doing("reading what was fetched"))? {
             let entry = from.entry(&name).map_err(doing("reading what was fetched"))?;
@@ -122,7 +122,7 @@ impl Merge<'_> {
     }
 }
 
-/// Makes a link at a path below `root` that leads to something below `root`. In place of one that leads out is an empty file.
+/// Makes a link at a path below `root`. In place of a link whose target leads out of `root`, an empty file is made.
 pub(super) fn link(root: &Dir, at: &Path, target: &Path) -> io::Result<()> {
     match root.symlink(at, target) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => root.create(at, 0o644).map(drop),

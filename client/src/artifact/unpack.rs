@@ -1,4 +1,4 @@
-//! Unpacking what was downloaded into the staging directory. Runs in the fetching process only; what it leaves is checked again by the agent.
+//! Unpacking of the downloaded file into the staging directory. Runs in the fetching process only; the agent checks the result again.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::beneath::Dir;
 /// The name of the downloaded file in the staging directory.
 pub(super) const DOWNLOAD: &str = "download";
 
-/// Turns the downloaded file into what the agent is to place.
+/// Turns the downloaded file into the staged file or directory that the agent is to place.
 pub(super) fn stage(source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
     let packed = || staging.read(DOWNLOAD).map_err(doing("opening a file"));
     match source.archive {
@@ -41,7 +41,7 @@ pub(super) fn stage(source: &Source, staging: &Dir) -> Result<Staged, ArtifactEr
 
 fn unpack(packed: impl Read, source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
     let tree = Tree { dir: staging.make_dir(STAGED, 0o755).map_err(doing("making a directory"))? };
-    // A header may lie about the size of a member: what is read is limited, too.
+    // A header may lie about the size of a member, so the bytes read are limited as well.
     let mut archive = tar::Archive::new(packed.take(BYTES_MAX));
     let (mut files, mut bytes) = (0, 0);
     for entry in archive.entries().map_err(doing("unpacking"))? {
@@ -59,8 +59,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Unpacks one member. Returns the bytes that it takes. Names of users and groups, and the bits for setuid, setgid and sticky, are not
-    /// kept.
+    /// Unpacks one member. Returns its size in bytes. Names of users and groups, and the bits for setuid, setgid and sticky, are not kept.
     fn add<R: Read>(&self, mut entry: Entry<'_, R>) -> Result<u64, ArtifactError> {
         let kind = entry.header().entry_type();
         if kind.is_pax_global_extensions() {
@@ -85,7 +84,7 @@ impl Tree {
                 link(&self.dir, &path, &link_target(&entry)?).map_err(doing("unpacking a link"))?;
                 Ok(0)
             }
-            // A copy: nothing that is placed has a second name elsewhere.
+            // A hard link becomes a copy, so that no placed file has a second name.
             EntryType::Link => {
                 let target = link_target(&entry)?;
                 let original = self.dir.read(inside(&target)?).map_err(doing("unpacking a link"))?;
@@ -105,7 +104,7 @@ impl Tree {
     }
 }
 
-/// A path of an archive, relative to its destination; it must not have `..`, nor be absurdly deep.
+/// Path of an archive's member, relative to the destination. A path with `..` or deeper than [`DEPTH_MAX`] is refused.
 fn inside(path: &Path) -> Result<PathBuf, ArtifactError> {
     let mut kept = PathBuf::new();
     for part in path.components() {

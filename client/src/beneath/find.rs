@@ -1,4 +1,4 @@
-//! Finding what a caller names: links on the way are followed as long as they stay below the directory.
+//! Lookup of a path that a caller names. Links on the way are followed as long as they stay below the directory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,33 +11,34 @@ use rustix::io::Errno;
 
 use super::{Dir, Entry, held, is, open};
 
-/// How many links in the last part of a path are followed, as many as the kernel follows elsewhere.
+/// Largest number of links that are followed in the last part of a path: as many as the kernel follows elsewhere.
 const LINKS_MAX: u32 = 40;
 
-/// Something that is not a link, and where it really is.
+/// An entry that is not a link, with its path after all links are resolved.
 #[derive(Debug)]
 pub struct Found {
     entry: Entry,
     path: PathBuf,
 }
 
-/// Why something is not found.
+/// Failure to find an entry.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
     /// The path, or a link on it, leads out of the directory.
     #[error("path leads out of its directory")]
     Escapes,
-    /// Nothing is there, or it cannot be looked at.
+    /// The entry does not exist, or cannot be examined.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Dir {
-    /// Finds what a path leads to. Links that stay below this directory are followed, absolute ones never. Blocks for no pipe and no device.
+    /// Finds the entry that a path leads to. Links that stay below this directory are followed, absolute links never. Never blocks on a
+    /// pipe or a device.
     pub fn find(&self, path: impl AsRef<Path>) -> Result<Found, NotFound> {
         let mut path = path.as_ref().to_owned();
         for _ in 0..LINKS_MAX {
-            // The last part is not followed by the kernel: it is looked at first.
+            // The kernel does not follow the last part, so that it is examined first.
             let fd = open(&self.fd, &path, OFlags::PATH | OFlags::NOFOLLOW, 0, ResolveFlags::empty())
                 .map_err(|error| if is(&error, Errno::XDEV) { NotFound::Escapes } else { NotFound::Io(error) })?;
             let stat = rustix::fs::fstat(&fd).map_err(io::Error::from)?;
@@ -51,46 +52,46 @@ impl Dir {
             if target.is_absolute() {
                 return Err(NotFound::Escapes);
             }
-            // Not shortened: `..` after a link begins where that leads, as the kernel sees it.
+            // The path is not shortened: `..` after a link begins where the link leads, as for the kernel.
             path = path.parent().unwrap_or(Path::new("")).join(target);
         }
         Err(NotFound::Io(Errno::LOOP.into()))
     }
 }
 
-/// Where the kernel says that something open is.
+/// Path that the kernel reports for an open descriptor.
 fn real(held: &Path) -> io::Result<PathBuf> {
     let path = rustix::fs::readlink(held, Vec::new())?;
     Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 impl Found {
-    /// Where it really is, below the directory; empty for that itself.
+    /// Path below the directory after all links are resolved; empty for the directory itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it is.
+    /// Kind of the entry.
     pub fn kind(&self) -> FileType {
         self.entry.kind()
     }
 
-    /// Everything that is known of it.
+    /// Status of the entry, as of the lookup.
     pub fn stat(&self) -> &Stat {
         self.entry.stat()
     }
 
-    /// Opens it for reading, if it is a regular file.
+    /// Opens the entry for reading, if it is a regular file.
     pub fn read(&self) -> io::Result<File> {
         self.entry.open_file(OFlags::RDONLY)
     }
 
-    /// Opens it, if it is a directory.
+    /// Opens the entry, if it is a directory.
     pub fn into_dir(self) -> io::Result<Dir> {
         self.entry.into_dir()
     }
 
-    /// Gives exactly this mode to it.
+    /// Gives the entry exactly this mode.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.entry.set_mode(mode)
     }

@@ -1,4 +1,4 @@
-//! Removing whole trees, however deep, following no link.
+//! Removal of whole trees of any depth. No link is followed.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,17 +8,18 @@ use rustix::io::Errno;
 
 use super::{Dir, TRIES_MAX, is, one};
 
-/// How many directories are open at a time. What lies deeper is moved up first: a task may have made a tree deeper than descriptors last.
+/// Largest number of directories that are open at a time. Deeper directories are moved up first, because a task may make a tree that is
+/// deeper than the agent has descriptors.
 const DEPTH_MAX: usize = 64;
 
 impl Dir {
-    /// Removes whatever has this name, with all that is in it. It may be gone already.
+    /// Removes the entry of this name, a directory with its content. A missing entry is no error.
     pub fn remove_all(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = one(name.as_ref())?;
         for _ in 0..TRIES_MAX {
             match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
-                // The second is what POSIX has for directories.
+                // `PERM` is the error that POSIX specifies for directories.
                 Err(Errno::ISDIR | Errno::PERM) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -43,7 +44,7 @@ fn gone_or_replaced(error: &io::Error) -> bool {
     [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].iter().any(|errno| is(error, *errno))
 }
 
-/// Removes everything in a directory. What is put there meanwhile may stay.
+/// Removes the content of a directory. Entries that are added meanwhile may stay.
 fn empty(top: &Dir) -> io::Result<()> {
     let mut moved = 0_u64;
     loop {
@@ -56,7 +57,7 @@ fn empty(top: &Dir) -> io::Result<()> {
                 let (_, _, own) = open.pop().expect("there is a last one");
                 if let Some((parent, ..)) = open.last() {
                     match rustix::fs::unlinkat(&parent.fd, &own, AtFlags::REMOVEDIR) {
-                        // Filled meanwhile, or by what was moved: whoever removes the top sees it.
+                        // The directory was filled meanwhile, or by moved directories. The caller sees that when it removes the top.
                         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -73,7 +74,7 @@ fn empty(top: &Dir) -> io::Result<()> {
                 let aside = format!(".removed-{}-{moved}", std::process::id());
                 match rustix::fs::renameat(&dir.fd, &name, &top.fd, aside) {
                     Ok(()) | Err(Errno::NOENT) => {}
-                    // The name is taken: another number.
+                    // The name is taken: the next attempt has another number.
                     Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => names.push(name),
                     Err(error) => return Err(error.into()),
                 }

@@ -1,4 +1,4 @@
-//! The device cgroup of the unified layout, which has no files for it: a program in the kernel that is asked whenever a process of the cgroup
+//! The device cgroup of the unified layout. The layout has no files for it: the kernel runs a BPF program whenever a process of the cgroup
 //! opens or makes a device. In the layout of version 1 a list of settings does the same.
 
 use std::fs::File;
@@ -6,16 +6,16 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// A device that may be used, in the words of version 1: `c 1:3 rw`, `c 136:* rw`.
+/// A device that may be used, in the notation of version 1: `c 1:3 rw`, `c 136:* rw`.
 struct Rule {
     kind: i32,
     major: i32,
-    /// `None` is any.
+    /// `None` means any minor number.
     minor: Option<i32>,
     access: i32,
 }
 
-/// Lets the processes of a cgroup use these devices and no others. Lasts as long as the cgroup.
+/// Limits the processes of a cgroup to these devices. The limit lasts as long as the cgroup.
 pub(super) fn allow_only(dir: &Path, devices: &[String]) -> io::Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("limiting devices in {}: {error}", dir.display()));
     let rules: Option<Vec<Rule>> = devices.iter().map(|device| Rule::parse(device)).collect();
@@ -51,7 +51,8 @@ impl Rule {
     }
 }
 
-/// One instruction (`struct bpf_insn`): what, registers (the target below, the source above), how far to jump, a number.
+/// One instruction (`struct bpf_insn`): operation code, registers (target in the low half, source in the high half), length of the jump,
+/// immediate number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Instruction {
@@ -73,7 +74,7 @@ fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> Instruct
     Instruction { code, registers: from << 4 | to, offset, number }
 }
 
-/// The program. The kernel hands it, through register 1, the access and the kind in one word, the major and the minor number.
+/// Builds the program. Register 1 points to the kernel's question: access and kind in one word, major number, minor number.
 fn program(rules: &[Rule]) -> Vec<Instruction> {
     let (access, major, minor, kind, beyond) = (2, 3, 4, 5, 6);
     let mut program = vec![
@@ -92,7 +93,7 @@ fn program(rules: &[Rule]) -> Vec<Instruction> {
         program.push(instruction(AND, beyond, 0, 0, !rule.access));
         let count = checks.len();
         for (at, (register, number)) in checks.into_iter().enumerate() {
-            // Over the checks that follow, and the two instructions that allow.
+            // The jump leads over the checks that follow and the two instructions that allow the access.
             let over = i16::try_from(count - at - 1 + 2).unwrap_or(i16::MAX);
             program.push(instruction(JUMP_UNLESS_EQUAL, register, 0, over, number));
         }
@@ -102,7 +103,7 @@ fn program(rules: &[Rule]) -> Vec<Instruction> {
     program
 }
 
-/// What the kernel is told of a program to load, as far as this one needs it (`union bpf_attr`).
+/// Arguments of loading a program, as far as this program needs them (`union bpf_attr`).
 #[repr(C)]
 struct Load {
     kind: u32,
@@ -116,7 +117,7 @@ struct Load {
     flags: u32,
 }
 
-/// What it is told to attach one.
+/// Arguments of attaching a program (`union bpf_attr`).
 #[repr(C)]
 struct Attach {
     cgroup: u32,
@@ -131,7 +132,7 @@ const PROGRAM_ATTACH: libc::c_long = 8;
 const DEVICE_PROGRAM: u32 = 15;
 /// `BPF_CGROUP_DEVICE`.
 const TO_DEVICES: u32 = 6;
-/// `BPF_F_ALLOW_MULTI`: beside programs of the cgroups above, all of which have to allow.
+/// `BPF_F_ALLOW_MULTI`: the program is attached beside programs of the cgroups above. All of them have to allow an access.
 const BESIDE_OTHERS: u32 = 2;
 
 fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
@@ -148,7 +149,8 @@ fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         flags: 0,
     };
     #[allow(unsafe_code)]
-    // SAFETY: the kernel reads the structure, the instructions and the license, all alive during the call, each within the bounds it is told.
+    // SAFETY: the kernel reads the structure, the instructions and the license, all alive during the call, each within the bounds it is
+    // told.
     let loaded = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_LOAD, &raw const told, size_of_val(&told)) };
     let Some(descriptor) = i32::try_from(loaded).ok().filter(|number| *number >= 0) else { return Err(io::Error::last_os_error()) };
     #[allow(unsafe_code)]
@@ -192,8 +194,7 @@ mod tests {
         }
         let mounts = std::fs::read_to_string("/proc/self/mounts").expect("readable");
         let Some(mount) = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2")) else {
-            assert!(std::env::var_os("CI").is_none(), "the unified layout has to be mounted where CI is set");
-            eprintln!("skipped: the unified layout is not mounted");
+            crate::executor::tests::skip("the unified layout is not mounted");
             return;
         };
         let parent = Path::new(mount.split(' ').nth(1).expect("a path"));

@@ -37,7 +37,7 @@ pub struct Limits<'a> {
     pub cpu_shares: i64,
     /// Processors of its own; empty is any.
     pub cores: &'a [u64],
-    /// Devices that it may use, in the words of the kernel's device cgroup; empty is all.
+    /// Devices that the task may use, in the notation of the kernel's device cgroup; empty means all devices.
     pub devices: &'a [&'a str],
 }
 
@@ -81,7 +81,7 @@ impl Hierarchy {
         }
     }
 
-    /// Whether it keeps tasks from devices.
+    /// Whether this hierarchy can limit the devices of tasks.
     pub fn limits_devices(&self) -> bool {
         match &self.layout {
             Layout::Unified(_) => true,

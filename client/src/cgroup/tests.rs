@@ -1,5 +1,5 @@
-//! The cgroups of real processes on this machine: killed while they multiply, removed with what they made, limited. Only root may make any;
-//! others see these tests pass with a word, or fail where the environment variable CI is set.
+//! The cgroups of real processes on this machine: killed while they multiply, removed with what they made, limited. Only root may make
+//! cgroups: without root these tests pass with a message, or fail where the environment variable `CI` is set.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,11 +7,11 @@ use expect_test::expect;
 
 use super::hierarchy::{Hierarchy, Limits};
 use super::*;
+use crate::executor::tests::{is_root, skip};
 
 /// This machine's cgroups below a parent of the test's own, or why there are none.
 fn machine(story: &str) -> Option<Hierarchy> {
-    if !rustix::process::geteuid().is_root() {
-        skip("only root may make cgroups");
+    if !is_root("only root may make cgroups") {
         return None;
     }
     let found = Hierarchy::find(&format!("songline-test-{}-{story}", std::process::id()));
@@ -20,13 +20,6 @@ fn machine(story: &str) -> Option<Hierarchy> {
         skip("this machine has no cgroups that limit");
     }
     usable
-}
-
-/// Says why a test does not run, which is a failure in CI.
-fn skip(why: &str) {
-    eprintln!("skipped: {why}");
-    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-    assert!(!in_ci, "in CI no test may be skipped: {why}");
 }
 
 /// A shell in cgroups, whose script begins when it is in.

@@ -397,8 +397,9 @@ impl AllocRunner {
             self.tasks.iter_mut().filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone())).collect();
         let mut ordered = Vec::with_capacity(fx.len() + 2);
         if !dirty.is_empty() && !self.destroyed {
-            // A start must be known before it happens, so that an agent that dies in between looks for the process. The end of a run must be
-            // known before its directory is removed, or an agent that dies in between leaves nobody who knows that the task has run.
+            // A start is recorded before it happens, so that after an agent has died in between, the next one looks for the process. The
+            // end of a run is recorded before its directory is removed; otherwise no trace would be left that the task has run, if the
+            // agent died in between.
             let sync = fx.iter().any(|effect| matches!(effect, Effect::StartTask { .. } | Effect::DestroyTask { .. }));
             ordered.push(Effect::Persist { tasks: dirty, sync });
         }

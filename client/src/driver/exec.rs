@@ -1,5 +1,5 @@
-//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, and with few of root's powers. What a task is kept
-//! from, and how, is [`crate::executor`]'s; this says what a job and its node want.
+//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, and with few of root's powers. This module
+//! reads what the job and the node want; [`crate::executor`] isolates the task accordingly.
 
 mod rights;
 
@@ -23,11 +23,11 @@ use crate::executor::devices::ALLOWED;
 use crate::executor::place::{Bind, Isolation, Spec};
 use crate::executor::user;
 
-/// What of the host a task sees in its root, read-only.
+/// Directories of the host that a task sees in its root, read-only.
 const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
-/// Where a job may not mount anything: these are the task's root and what the executor makes itself.
+/// Directories in which a job may not mount anything, because the executor makes them itself. The task's root is refused as well.
 const OWN_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
-/// Where programs are looked for by a task that does not say.
+/// `PATH` of a task that does not set it.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Options of `plugin "exec"`.
 const OPTIONS: &[&str] = &["allow_caps", "default_ipc_mode", "default_pid_mode", "seccomp"];
@@ -37,9 +37,9 @@ pub struct Exec {
     init: Vec<PathBuf>,
     cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
-    /// What tasks may hold; an error where the configuration names what there is not.
+    /// Capabilities that tasks may hold; an error where the configuration names an unknown one.
     allowed: Result<Set, String>,
-    /// What tasks hold unless their job says otherwise.
+    /// Capabilities that tasks hold unless their job says otherwise.
     usual: Set,
     seccomp: bool,
     own_pids: bool,
@@ -47,7 +47,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// Looks where cgroups are, and reads the options of `plugin "exec"`.
+    /// Finds the machine's cgroups, and reads the options of `plugin "exec"`.
     pub fn new(config: &ClientConfig) -> Self {
         let options = config.plugins.get("exec");
         for unknown in options.into_iter().flat_map(Map::keys).filter(|option| !OPTIONS.contains(&option.as_str())) {
@@ -70,7 +70,7 @@ impl Exec {
         }
     }
 
-    /// How a task is to be isolated. The errors are in the reference's words, where it has any.
+    /// The isolation of a task. Errors are in the reference's words, where it has any.
     fn isolation(&self, task: &TaskConfig) -> Result<Isolation, String> {
         let mode = |key: &str, otherwise: bool| match text(&task.config, key).as_str() {
             "" => Ok(otherwise),
@@ -132,7 +132,7 @@ impl Driver for Exec {
                 return Err(fail(print.description.to_string()));
             }
             let isolation = self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
-            // Whoever the task runs as has to get through its root.
+            // The task's user, whichever it is, has to get through the task's root.
             Dir::open(&task.task_dir)
                 .and_then(|dir| dir.set_mode(0o755))
                 .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;
@@ -165,12 +165,12 @@ fn can_mount(release: &str) -> bool {
     matches!((numbers.next().flatten(), numbers.next().flatten()), (Some(major), Some(minor)) if (major, minor) >= (5, 12))
 }
 
-/// What of the machine a task sees. A job's own mounts come last, over the others.
+/// Files and directories of the machine that a task sees. A job's own mounts come last, over the others.
 fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
     let exists = |path: &&&str| Path::new(path).exists();
     let host = HOST_DIRS.iter().filter(exists).map(|dir| Bind { from: dir.into(), to: dir.into(), read_only: true });
     let shared = Bind { from: task.shared_dir.clone(), to: "/alloc".into(), read_only: false };
-    // Over what the tasks share: logs are the agent's.
+    // Mounted over `logs` in the shared directory, because logs belong to the agent.
     let logs = Bind { from: task.log_dir.clone(), to: "/alloc/logs".into(), read_only: true };
     let mut binds: Vec<Bind> = host.chain([shared, logs]).collect();
     for (from, to, read_only) in &task.mounts {
@@ -191,7 +191,7 @@ fn destination(told: &Path) -> Result<PathBuf, String> {
     Ok(to)
 }
 
-/// The task's environment, with what every program expects where the task does not say.
+/// The task's environment, with defaults for the variables that every program expects.
 async fn environment(task: &TaskConfig) -> BTreeMap<String, String> {
     let name = task.user.clone();
     let found = tokio::task::spawn_blocking(move || user::lookup(&name)).await;
@@ -207,7 +207,7 @@ async fn environment(task: &TaskConfig) -> BTreeMap<String, String> {
     env
 }
 
-/// How much a task may use.
+/// Limits of a task.
 fn limits(task: &TaskConfig) -> Limits<'_> {
     let bytes = |mb: i64| u64::try_from(mb).unwrap_or(0) << 20;
     let (most, kept) = if task.memory_max_mb > 0 { (task.memory_max_mb, task.memory_mb) } else { (task.memory_mb, 0) };

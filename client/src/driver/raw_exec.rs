@@ -131,7 +131,7 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
         .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
 }
 
-/// The program's file in a task's directory, or in the `local` there. A link that leads out of the directory is no program of the task's.
+/// Finds the program's file in a task's directory, or in the `local` there. A link that leads out of the directory does not count.
 fn own(task_dir: &Path, command: &Path) -> Option<PathBuf> {
     let dir = Dir::open(task_dir).ok()?;
     let places = match command.strip_prefix(task_dir) {
@@ -140,7 +140,7 @@ fn own(task_dir: &Path, command: &Path) -> Option<PathBuf> {
     };
     places.into_iter().find_map(|path| {
         let found = dir.find(&path).ok().filter(|found| found.kind() == FileType::RegularFile)?;
-        // What was put there, by a template say, may lack the permission.
+        // A file that was put there, by a template for example, may lack the permission.
         let _ = found.set_mode(found.stat().st_mode & 0o7777 | 0o555);
         Some(task_dir.join(path))
     })

@@ -121,7 +121,7 @@ impl Supervisors {
                     // It may have been killed between making cgroups and saying so.
                     let spec = place.read_spec().ok();
                     end(spec.as_ref().and_then(|spec| spec.cgroups.as_ref()).map(|cgroups| &cgroups.at)).await;
-                    // An agent that is no more in charge may still be about to start it.
+                    // An agent that is no longer in charge may still be about to start the run.
                     if place.give_up().map_err(|error| error.to_string())? {
                         return Ok(None);
                     }

@@ -1,27 +1,27 @@
-//! Which variables of the agent's own environment a task gets: of most drivers none, of `raw_exec` those that neither the operator keeps back nor
-//! look like a secret.
+//! Variables of the agent's own environment that a task gets. With most drivers a task gets none; with `raw_exec` it gets those that the
+//! operator does not deny and whose name does not look like a secret's.
 
 use std::collections::BTreeMap;
 
 use songline_model::Str;
 
-/// Drivers whose tasks are programs of the host as it is, and get its environment.
+/// Drivers whose tasks run on the host as it is, and get the agent's environment.
 const INHERITING: &[&str] = &["raw_exec"];
 
-/// The option that names what tasks do not get, in place of [`DENIED`].
+/// The option that lists the variables that tasks do not get, in place of [`DENIED`].
 pub(crate) const DENYLIST: &str = "env.denylist";
 
-/// What tasks do not get unless the option says otherwise.
+/// Variables that tasks do not get unless the option says otherwise.
 const DENIED: &str = "CONSUL_TOKEN,CONSUL_HTTP_TOKEN,VAULT_TOKEN,NOMAD_LICENSE,NOMAD_TOKEN,AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,\
                       AWS_SESSION_TOKEN,GOOGLE_APPLICATION_CREDENTIALS";
 
-/// Ends of the words in a name of which the value is a secret, whatever the option says. A word is what stands between underscores.
+/// Word endings that mark a variable's value as a secret, whatever the option says. Underscores separate the words of a name.
 const SECRET_WORDS: &[&str] = &["TOKEN", "TOKENS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "APIKEY"];
-/// Parts of a name, across underscores, of which the value is a secret.
+/// Parts of a name, underscores included, that mark a variable's value as a secret.
 const SECRET_PARTS: &[&str] =
     &["SECRET", "ACCESS_KEY", "API_KEY", "PRIVATE_KEY", "ACCOUNT_KEY", "SAS_KEY", "ENCRYPTION_KEY", "ENCRYPT_KEY"];
 
-/// What a task of this driver gets of the agent's environment.
+/// Variables of the agent's environment that a task of this driver gets.
 pub(crate) fn inherited(driver: &str, options: &BTreeMap<Str, Str>) -> BTreeMap<String, String> {
     if !INHERITING.contains(&driver) {
         return BTreeMap::new();

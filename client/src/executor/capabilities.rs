@@ -9,7 +9,7 @@ use std::io;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
-/// Names in the kernel's order: the place of a name is the capability's number.
+/// Names of capabilities in the kernel's order: the position of a name is the capability's number.
 pub const NAMES: [&str; 41] = [
     "chown",
     "dac_override",
@@ -63,7 +63,7 @@ impl Set {
     pub const EMPTY: Set = Set(0);
     /// Every capability that has a name here.
     pub const ALL: Set = Set((1 << NAMES.len()) - 1);
-    /// What tasks may hold unless their job or their node says otherwise: the container engines' default without `net_raw`.
+    /// Capabilities that tasks may hold unless their job or their node says otherwise: the container engines' default without `net_raw`.
     pub const DEFAULT: Set = Set(0xA804_05FB);
 
     /// The set of one capability. Case and a leading `CAP_` do not matter; `all` is every one. `None`: there is no such capability.
@@ -76,22 +76,22 @@ impl Set {
         NAMES.iter().position(|known| *known == name).map(|number| Set(1 << number))
     }
 
-    /// Whether it has the capability of this name.
+    /// Whether the set has the capability of this name.
     pub fn has(self, name: &str) -> bool {
         Set::named(name).is_some_and(|one| self.and(one) == one)
     }
 
-    /// What is in both.
+    /// The capabilities that are in both sets.
     pub fn and(self, other: Set) -> Set {
         Set(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// The capabilities that are in either set.
     pub fn or(self, other: Set) -> Set {
         Set(self.0 | other.0)
     }
 
-    /// What is in this and not in the other.
+    /// The capabilities that are in this set and not in the other.
     pub fn without(self, other: Set) -> Set {
         Set(self.0 & !other.0)
     }
@@ -107,9 +107,9 @@ impl Set {
 /// The capabilities of an isolated task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// What the task, and everything that it starts, can ever hold. A task of root holds all of it.
+    /// Capabilities that the task, and every program that it starts, can ever hold. A task of root holds all of them.
     pub bounding: Set,
-    /// What a task of another user than root holds.
+    /// Capabilities that a task of another user than root holds.
     pub ambient: Set,
 }
 
@@ -120,16 +120,17 @@ pub(super) fn limit(to: Set) -> rustix::io::Result<()> {
         match rustix::thread::capability_is_in_bounding_set(one) {
             Ok(true) if to.0 >> number & 1 == 0 => rustix::thread::remove_capability_from_bounding_set(one)?,
             Ok(_) => {}
-            // The kernel has no more.
+            // The kernel has no capability of this number, nor of higher ones.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error),
         }
     }
-    // Otherwise nothing is left to hold once the thread's user is another one than root.
+    // Without this flag the thread loses all capabilities when its user changes from root to another one.
     rustix::thread::set_keep_capabilities(true)
 }
 
-/// Gives up what the calling thread holds beyond `wanted`. Done when the thread has the task's user. What the agent itself lacks, no task gets.
+/// Gives up the capabilities that the calling thread holds beyond `wanted`. Done when the thread has the task's user. No task gets a
+/// capability that the agent itself lacks.
 pub(super) fn hold(wanted: &Capabilities, is_root: bool) -> rustix::io::Result<()> {
     let own = Set(rustix::thread::capabilities(None)?.permitted.bits());
     // Root's programs get the bounding set when they start; the inheritable set is for users that are not root.
@@ -149,7 +150,7 @@ pub(super) fn hold(wanted: &Capabilities, is_root: bool) -> rustix::io::Result<(
     Ok(())
 }
 
-/// The sets of a list of names; the error names those that there are not.
+/// Union of the sets of these names; the error lists the unknown names.
 pub(crate) fn union(names: &[String]) -> Result<Set, Vec<String>> {
     let (known, unknown): (Vec<_>, Vec<_>) = names.iter().map(|name| (name, Set::named(name))).partition(|(_, set)| set.is_some());
     if !unknown.is_empty() {
@@ -160,7 +161,7 @@ pub(crate) fn union(names: &[String]) -> Result<Set, Vec<String>> {
     Ok(known.into_iter().filter_map(|(_, set)| set).fold(Set::EMPTY, Set::or))
 }
 
-/// Kept apart from [`limit`] and [`hold`]: programs that the task starts gain nothing, whatever their file says.
+/// Sets `no_new_privs`: programs that the task starts gain no privileges, whatever their file's bits and capabilities say.
 pub(super) fn gain_no_more() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }

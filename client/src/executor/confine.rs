@@ -1,23 +1,23 @@
-//! What an isolated task's process gives up, in the order in which it has to: the same for the task itself and for a command that a caller
-//! runs beside it ([`super::session`]). Mounts and namespaces are not here: these are [`super::isolate`]'s.
+//! Privileges that the process of an isolated task gives up, in the necessary order. They are the same for the task itself and for a
+//! command that a caller runs beside it ([`super::session`]). Mounts and namespaces are not here, but in [`super::isolate`].
 
 use std::io;
 
 use super::capabilities;
+use super::mounts::failed;
 use super::place::Isolation;
 use super::seccomp;
 use super::user::User;
 
-/// Makes the calling thread the task's user with the task's capabilities and filter. What it starts from then on is the task's.
+/// Gives the calling thread the task's user, capabilities and filter of system calls. Programs that the thread starts afterwards have them
+/// too.
 pub(super) fn confine(isolation: &Isolation, user: &User) -> io::Result<()> {
-    let failed =
-        |what: &'static str| move |error: rustix::io::Errno| io::Error::new(error.kind(), format!("{what}: {}", io::Error::from(error)));
-    // The bounding set first: limiting it is a power that goes with the user.
+    // The bounding set comes first: the right to limit it is lost when the user changes.
     capabilities::limit(isolation.capabilities.bounding).map_err(failed("limiting the bounding set"))?;
     user.assume().map_err(failed("taking the task's user"))?;
     capabilities::hold(&isolation.capabilities, user.is_root()).map_err(failed("setting capabilities"))?;
     capabilities::gain_no_more()?;
-    // Last: everything above uses calls that the filter may refuse.
+    // The filter comes last: everything above uses calls that it may refuse.
     if isolation.seccomp {
         seccomp::load(isolation.capabilities.bounding)?;
     }

@@ -1,4 +1,4 @@
-//! The way of an isolated task's first process, step by step. Each step is a file of its own, which says what attack it stops:
+//! The steps by which the first process of an isolated task becomes the task. Each step has a file, which says what attack the step stops:
 //!
 //! | Step | File | Where |
 //! |---|---|---|
@@ -10,7 +10,8 @@
 //! | capabilities | [`super::capabilities`] | the same |
 //! | seccomp | [`super::seccomp`] | the same, last before it becomes the task |
 //!
-//! A step that fails ends the process. Its reason goes to the executor through the pipe that is its standard input until the program starts.
+//! A step that fails ends the process. Its reason goes to the executor through the pipe that is its standard input until the program
+//! starts.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -32,10 +33,13 @@ use super::{devices, sealed};
 
 /// Exit code of a first process that could not become the task.
 const INIT_FAILED: u8 = 125;
-/// Where programs are looked for whose name has no slash, behind the task's own directories.
+/// The first process writes this to the executor's pipe before it becomes the task. A pipe that ends without it tells of a process that was
+/// killed earlier. A failure follows it as text.
+const STARTING: &str = "+";
+/// Directories in which a program is looked for whose name has no slash: the first two, then the task's mounts, then the others.
 const SEARCH: &[&str] = &["/local", "/", "/usr/local/bin", "/usr/bin", "/bin"];
 
-/// The first process inside: this program again. Its standard input is `report`.
+/// Command of the first process inside the namespaces: this program again. Its standard input is `report`.
 pub(super) fn init_command(place: &Place, isolation: &Isolation, report: io::PipeWriter) -> io::Result<Command> {
     let (program, first) = isolation.init.split_first().ok_or_else(|| io::Error::other("no program for the first process"))?;
     let mut command = Command::new(program);
@@ -48,7 +52,7 @@ pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: Pip
     let mut flags = UnshareFlags::NEWNS;
     flags.set(UnshareFlags::NEWPID, isolation.own_pids);
     flags.set(UnshareFlags::NEWIPC, isolation.own_ipc);
-    // The command goes with the thread, and with it this process's end of the pipe.
+    // The thread drops the command, and with it this process's writing end of the pipe.
     let thread = std::thread::spawn(move || {
         #[allow(unsafe_code)]
         // SAFETY: none of these flags unshares the table of file descriptors, which is what the function warns of, and the thread
@@ -59,30 +63,35 @@ pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: Pip
         command.spawn()
     });
     let mut child = thread.join().map_err(|_| io::Error::other("the thread that starts the task ended early"))??;
-    let mut failure = String::new();
-    let told = report.read_to_string(&mut failure);
-    if failure.is_empty() && told.is_ok() {
+    let mut said = String::new();
+    let told = report.read_to_string(&mut said);
+    if said == STARTING && told.is_ok() {
         return Ok(child);
     }
     let _ = child.kill();
     child.wait()?;
     told?;
-    Err(io::Error::other(failure))
+    let failure = said.strip_prefix(STARTING).unwrap_or(&said);
+    Err(io::Error::other(if failure.is_empty() { "the first process of the task ended before its program was started" } else { failure }))
 }
 
-/// Makes the task's view of the machine, gives up what the task must not have, and becomes the task. Comes back only when that failed.
+/// Makes the task's view of the machine, gives up the privileges that the task must not have, and becomes the task. Returns only after a
+/// failure, with the exit code.
 pub(super) fn become_task(place: &Place) -> u8 {
-    // The task reads nothing, and must not hold the pipe: its end tells the executor that the program has started.
+    // The task's standard input is empty. The task must not hold the pipe: the end of the pipe tells the executor that the program has
+    // started.
     let report = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3).map_err(io::Error::from);
-    let error = match report.and_then(|report| Ok((nothing_to_read()?, report))) {
-        Ok(((), report)) => {
-            let Err(error) = start(place);
-            let text = format!("rpc error: code = Unknown desc = {error}");
-            let _ = rustix::io::write(&report, text.as_bytes());
-            error
-        }
-        Err(error) => error,
-    };
+    let outcome = report.and_then(|report| {
+        nothing_to_read()?;
+        let Err(error) = start(place, &report);
+        Ok(failed_to_start(&report, &error))
+    });
+    outcome.unwrap_or_else(|error| failed_to_start(io::stdin(), &error))
+}
+
+/// Tells the executor through its pipe why the task's program was not started. Returns the exit code.
+pub(super) fn failed_to_start(report: impl AsFd, error: &io::Error) -> u8 {
+    let _ = rustix::io::write(report, format!("rpc error: code = Unknown desc = {error}").as_bytes());
     eprintln!("{error}");
     INIT_FAILED
 }
@@ -91,14 +100,14 @@ fn nothing_to_read() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdin(&File::open("/dev/null")?)?)
 }
 
-fn start(place: &Place) -> io::Result<Infallible> {
+fn start(place: &Place, report: impl AsFd) -> io::Result<Infallible> {
     sealed::hide()?;
     let spec = place.read_spec()?;
     let isolation = spec.isolation.as_ref().ok_or_else(|| io::Error::other("nothing to isolate"))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    // The kernel's choice of what to end first is between tasks; a protected agent must not pass its protection on.
+    // Out of memory, the kernel is to choose between tasks: a task must not inherit the protection of the agent.
     let _ = fs::write("/proc/self/oom_score_adj", "0");
-    // Before the root is gone: the machine's list of users is outside.
+    // The user is looked up before the root changes, because the machine's list of users is outside of the new root.
     let user = user_of(&spec)?;
     let root = Root::begin(isolation)?;
     for bind in &isolation.binds {
@@ -109,14 +118,15 @@ fn start(place: &Place) -> io::Result<Infallible> {
     root.enter()?;
     let program = find_inside(&spec, isolation)?;
     confine(isolation, &user)?;
-    // Another user: the kernel has made the process dumpable or not as it likes.
+    // With the user the kernel may have changed whether the process is dumpable.
     sealed::hide()?;
+    rustix::io::write(report, STARTING.as_bytes())?;
     Err(Command::new(program).args(&spec.args).env_clear().envs(&spec.env).current_dir(&spec.dir).exec())
 }
 
 fn user_of(spec: &Spec) -> io::Result<User> {
     user::lookup(&spec.user).map_err(|error| match error.kind() {
-        // In the words that people know of this driver.
+        // The text is the one that people know of this driver.
         io::ErrorKind::NotFound => io::Error::other(format!(
             "unable to start container process: unable to setup user: unable to find user {}: no matching entries in passwd file",
             spec.user
@@ -144,8 +154,8 @@ fn find_inside(spec: &Spec, isolation: &Isolation) -> io::Result<PathBuf> {
     Ok(found)
 }
 
-/// What was put into the task's directories, by an artifact say, may lack the permission. Only a file that is there under this one name is
-/// changed: a link may lead to what is somebody else's.
+/// Makes a program executable. A file that was put into the task's directories, by an artifact for example, may lack the permission. Only a
+/// file with this one name is changed: a link may lead to a file of another owner.
 fn make_executable(path: &Path) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     if fs::canonicalize(dir)? != dir {

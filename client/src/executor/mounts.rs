@@ -1,9 +1,9 @@
-//! Step "mounts": what of the machine's files an isolated task sees, and what of that it may change.
+//! Step "mounts": which files of the machine an isolated task sees, and which of them it may change.
 //!
 //! Attacks that it stops: a mount destination that leads out of the task's root, by `..` or by a link that an earlier run left there (every
 //! destination is walked name by name beneath an open directory, and links are refused); a write through a mount below one that is
-//! read-only (attributes are set on whole trees before they are attached); device nodes and setuid programs on a volume (no mount but `/dev`'s own
-//! files has devices, and none honours setuid); settings of the kernel under `/proc` and `/sys`.
+//! read-only (attributes are set on whole trees before they are attached); device nodes and setuid programs on a volume (no mount but
+//! `/dev`'s own files has devices, and none honours setuid); settings of the kernel under `/proc` and `/sys`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationF
 
 use super::place::{Bind, Isolation};
 
-/// What is hidden of `/proc` and `/sys`: kernel memory, keys, timers and hardware that say something about the host.
+/// Paths of `/proc` and `/sys` that are hidden: kernel memory, keys, timers and hardware that say something about the host.
 const MASKED: &[&str] = &[
     "/proc/acpi",
     "/proc/asound",
@@ -30,14 +30,14 @@ const MASKED: &[&str] = &[
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
 ];
-/// What of `/proc` even root may only read: settings of the whole machine.
+/// Paths of `/proc` that even root may only read: settings of the whole machine.
 const READ_ONLY: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// No setuid programs and no device nodes.
+/// Attributes of a mount without setuid programs and without device nodes.
 pub(super) const PLAIN: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
-/// Nor programs.
+/// As [`PLAIN`], and without programs.
 pub(super) const DATA: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
-/// Nothing is changed.
+/// Attribute of a read-only mount.
 const FIXED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
 
 /// The root of a task while it is put together: an open directory, attached as a mount of its own.
@@ -64,7 +64,7 @@ impl Root {
         attach(&tree, &spot.map_err(told)?).map_err(|error| told(error.into()))
     }
 
-    /// Mounts `/proc` and `/sys`, hides parts of them and lets nobody write others.
+    /// Mounts `/proc` and `/sys`, hides parts of them and makes other parts read-only.
     pub fn kernel(&self) -> io::Result<()> {
         self.fresh("/proc", "proc", &[], DATA)?;
         self.fresh("/sys", "sysfs", &[], DATA | FIXED)?;
@@ -102,7 +102,7 @@ impl Root {
         let mut dir = self.0.try_clone()?;
         for name in names(path)? {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {
-                // What cannot be made may be there.
+                // A directory that cannot be made may exist.
                 Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -111,7 +111,7 @@ impl Root {
         Ok(dir)
     }
 
-    /// Opens a file beneath the root in the same way. One that is missing is made, and empty.
+    /// Opens a file beneath the root in the same way. A missing file is made, and is empty.
     fn file(&self, path: &Path) -> io::Result<OwnedFd> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(not_beneath(path)) };
         let dir = self.directory(parent)?;
@@ -128,7 +128,7 @@ impl Root {
         }
     }
 
-    /// Opens what is there beneath the root; `None` when it is not there.
+    /// Opens an entry beneath the root; `None` when it does not exist.
     fn existing(&self, path: &str) -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.0, path.trim_start_matches('/'), flags, Mode::empty()) {
@@ -139,12 +139,12 @@ impl Root {
     }
 }
 
-/// A tree of mounts that exists beside the one it was copied from, not attached anywhere, with these attributes on each of its mounts.
+/// Copies a tree of mounts, and sets these attributes on each mount of the copy. The copy is not attached anywhere.
 pub(super) fn copy(from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     copy_at(CWD, from, attributes)
 }
 
-/// The same, of a path below an open directory, or with no path of what is open itself.
+/// As [`copy`], for a path below an open directory; an empty path means the open file itself.
 fn copy_at(below: impl AsFd, from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let copied = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = rustix::mount::open_tree(below, from, copied | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
@@ -158,7 +158,7 @@ pub(super) fn attach(mount: impl AsFd, over: impl AsFd) -> rustix::io::Result<()
     rustix::mount::move_mount(mount, "", over, "", flags)
 }
 
-/// A new file system, not attached anywhere.
+/// Makes a new file system, which is not attached anywhere.
 fn new(kind: &'static str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let told = failed(kind);
     let made = (|| {
@@ -190,7 +190,7 @@ fn walk(dir: &OwnedFd, name: &std::ffi::OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
 }
 
-/// The names of a path below a root.
+/// Names of a path below a root. `..` is an error.
 fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
     let mut names = Vec::new();
     for part in path.components() {
@@ -207,6 +207,7 @@ fn not_beneath(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("mount destination {:?} escapes the task's root", path.display().to_string()))
 }
 
-fn failed(what: &str) -> impl Fn(Errno) -> io::Error {
+/// Names the step of an error of the system.
+pub(super) fn failed(what: &str) -> impl Fn(Errno) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {}", io::Error::from(error)))
 }

@@ -43,7 +43,7 @@ pub struct Spec {
 pub struct LogSpec {
     /// The directory of the files, which only the agent can change.
     pub dir: PathBuf,
-    /// The allocation's directory, whose tasks find the files in `alloc/logs`, too; absent: nowhere else.
+    /// The allocation's directory, in whose `alloc/logs` tasks find the files as well; absent: the files have no second place.
     pub alloc_dir: Option<PathBuf>,
     /// Name of the standard output's files, without their number.
     pub stdout: String,
@@ -58,7 +58,7 @@ pub struct LogSpec {
 impl LogSpec {
     /// One of the two logs.
     pub fn open(&self, base: &str) -> io::Result<RotatingFile> {
-        // A task may have put something else in that place: then it finds nothing there.
+        // A task may have replaced that directory: then the task finds no logs there.
         let shown = self.alloc_dir.as_ref().and_then(|dir| Dir::open(dir).ok()?.dir(SHOWN_LOGS).ok());
         RotatingFile::open(&self.dir, shown, base, self.files_max, self.file_bytes_max)
     }
@@ -77,10 +77,10 @@ pub struct Isolation {
     pub own_ipc: bool,
     /// The command that starts the first process inside: this program again.
     pub init: Vec<PathBuf>,
-    /// Which of root's powers it has.
+    /// Capabilities of the task.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// Whether its system calls are filtered.
+    /// Whether the task's system calls are filtered.
     #[serde(default)]
     pub seccomp: bool,
 }
@@ -178,14 +178,15 @@ impl Place {
         &self.0
     }
 
-    /// Makes it, with everything an executor needs, and takes its lock, which is to become the executor's standard input. It appears in one
-    /// piece and locked: whoever looks sees nothing of the run, or sees that it is held. Fails when the run was there before, or was given up.
+    /// Makes the directory with everything that an executor needs, and takes its lock, which is to become the executor's standard input.
+    /// The directory appears in one piece and locked: another process sees either no run, or a run that is held. Fails when the run exists
+    /// already, or was given up.
     pub fn prepare(&self, spec: &Spec) -> io::Result<File> {
         let new = self.beside()?;
         let filled = new.fill(spec);
         let placed = filled.and_then(|lock| fs::rename(&new.0, &self.0).map(|()| lock));
         if placed.is_err() {
-            // What is left is found by nobody and goes with the allocation.
+            // A leftover is never looked at, and is removed with the allocation.
             let _ = fs::remove_dir_all(&new.0);
         }
         placed.map_err(|error| match is_taken(&error) {
@@ -194,7 +195,7 @@ impl Place {
         })
     }
 
-    /// A directory of its own beside this one, to become this one.
+    /// Makes a new directory beside this one, which is to be renamed to this one.
     fn beside(&self) -> io::Result<Self> {
         let mut name = self.0.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}", uuid::Uuid::new_v4()));
@@ -211,11 +212,11 @@ impl Place {
         Ok(lock)
     }
 
-    /// Makes sure that nobody starts this run any more, who may have been about to. `false` when somebody has meanwhile: it has to be looked at
-    /// again.
+    /// Makes sure that no agent, not even one that is about to, starts this run any more. `false`: an agent has started it meanwhile, so
+    /// the run has to be looked at again.
     pub fn give_up(&self) -> io::Result<bool> {
         if self.0.exists() {
-            // Whoever made it held its lock before it could be seen, and starts nothing without.
+            // The agent that made the directory held its lock before the directory appeared, and starts nothing without the lock.
             return Ok(!self.is_held());
         }
         let new = self.beside()?;

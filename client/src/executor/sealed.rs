@@ -1,8 +1,8 @@
 //! Step "program": the process that goes into a task's namespaces runs from a read-only mount of its own file.
 //!
 //! Attack that it stops: a task of root reaches the file of the program that started it, through `/proc/<pid>/exe` or as the interpreter
-//! `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root. Through a read-only mount the file cannot be
-//! opened for writing, and a process that is not dumpable shows its files to nobody with fewer privileges.
+//! `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root. Through a read-only mount the file cannot
+//! be opened for writing, and a process that is not dumpable shows its files to nobody with fewer privileges.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use rustix::process::DumpableBehavior;
 
 use super::mounts;
 
-/// Starts this program again from a read-only mount of its file, with these arguments and the same environment and streams. Comes back only
+/// Starts this program again from a read-only mount of its file, with these arguments and the same environment and streams. Returns only
 /// with an error.
 pub(super) fn again(args: impl Iterator<Item = OsString>) -> io::Result<Infallible> {
     hide()?;
@@ -25,7 +25,7 @@ pub(super) fn again(args: impl Iterator<Item = OsString>) -> io::Result<Infallib
     Err(Command::new(path).args(args).exec())
 }
 
-/// Keeps the files and the memory of this process from others of its user, until it starts another program.
+/// Keeps the files and the memory of this process from other processes of its user, until it starts another program.
 pub(super) fn hide() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }

@@ -1,8 +1,9 @@
 //! Step "seccomp": the filter of system calls of an isolated task.
 //!
 //! Attack that it stops: a task that reaches a fault of the kernel through a call that ordinary programs never make (`bpf`, `io_uring`,
-//! `userfaultfd`, new namespaces, kernel keys), or that makes a device node with `mknod` on a disk of the host. The filter stays for the life
-//! of the task, and everything that the task starts has it. Programs for another architecture (32-bit ones on a 64-bit machine) are killed.
+//! `userfaultfd`, new namespaces, kernel keys), or that makes a device node with `mknod` on a disk of the host. The filter stays for the
+//! life of the task, and everything that the task starts has it. Programs for another architecture (32-bit ones on a 64-bit machine) are
+//! killed.
 
 mod profile;
 #[cfg(test)]
@@ -22,13 +23,13 @@ use profile::{ALWAYS, ALWAYS_HERE, Calls, FIRST_UNKNOWN, WITH_CAPABILITY};
 const LAST_UNKNOWN: c_long = 511;
 /// The flags of `clone` that make namespaces.
 const NAMESPACE_FLAGS: u64 = 0x7E02_0000;
-/// What `personality` may be set to: Linux, with or without an old `uname`, and the question what it is.
+/// Values that `personality` may be called with: Linux, with or without an old `uname`, and the value that only asks.
 const PERSONALITIES: [u64; 5] = [0x0, 0x8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];
-/// Sockets to the hypervisor. Other families are left to the kernel's own checks.
+/// Address family of sockets to the hypervisor, which are refused. Other families are left to the kernel's own checks.
 const AF_VSOCK: u64 = 40;
 /// The bits of a mode that say what kind of file `mknod` makes.
 const FILE_KIND: u64 = 0o170_000;
-/// Kinds of files that are no devices: unsaid, regular, FIFO, socket.
+/// Kinds of files that are no devices: unspecified, regular, FIFO, socket.
 const HARMLESS_KINDS: [u64; 4] = [0, 0o100_000, 0o010_000, 0o140_000];
 
 /// Loads the filter for the calling thread and everything that it starts. `bounding`: the task's bounding set, on which some calls depend.
@@ -50,7 +51,7 @@ fn programs(bounding: Set) -> Result<[BpfProgram; 2], BackendError> {
     Ok([allowed.try_into()?, absent.try_into()?])
 }
 
-/// The calls that are allowed, with their conditions; no condition is always.
+/// System calls that are allowed, with their conditions. A call without conditions is always allowed.
 fn allowed(bounding: Set) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendError> {
     let mut rules = BTreeMap::new();
     let mut always = |calls: Calls| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
@@ -65,8 +66,8 @@ fn allowed(bounding: Set) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendE
     rules.insert(libc::SYS_clone, if free { Vec::new() } else { vec![rule(0, MaskedEq(NAMESPACE_FLAGS), 0)?] });
     rules.insert(libc::SYS_socket, vec![rule(0, Ne, AF_VSOCK)?]);
     rules.insert(libc::SYS_personality, PERSONALITIES.into_iter().map(|which| rule(0, Eq, which)).collect::<Result<_, _>>()?);
-    // The engines' profile allows device nodes to tasks with the capability and lets the device cgroup refuse their use. A node on a disk of
-    // the host could be used from outside the task, where that cgroup does not reach, so it is refused here.
+    // The engines' profile allows device nodes to tasks with the capability and lets the device cgroup refuse their use. A node on a disk
+    // of the host could be used from outside the task, where that cgroup does not reach, so it is refused here.
     let harmless = |mode: u8| HARMLESS_KINDS.into_iter().map(|kind| rule(mode, MaskedEq(FILE_KIND), kind)).collect::<Result<Vec<_>, _>>();
     rules.insert(libc::SYS_mknodat, harmless(2)?);
     #[cfg(target_arch = "x86_64")]
@@ -74,14 +75,14 @@ fn allowed(bounding: Set) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, BackendE
     Ok(rules)
 }
 
-/// The calls that are answered as by a kernel that does not know them.
+/// System calls that are answered with `ENOSYS`, as by a kernel that does not know them.
 fn absent(bounding: Set) -> BTreeMap<c_long, Vec<SeccompRule>> {
     // The flags of `clone3` are behind a pointer, where no filter sees them. Programs fall back to `clone`.
     let clone3 = (!bounding.has("sys_admin")).then_some(libc::SYS_clone3);
     clone3.into_iter().chain(FIRST_UNKNOWN..=LAST_UNKNOWN).map(|call| (call, Vec::new())).collect()
 }
 
-/// Holds when the argument `at` compares as said. Arguments of these calls are 32 bits wide.
+/// Makes a rule that holds when the argument `at` compares with `value` as `how` says. Arguments of these calls are 32 bits wide.
 fn rule(at: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompRule, BackendError> {
     SeccompRule::new(vec![SeccompCondition::new(at, SeccompCmpArgLen::Dword, how, value)?])
 }

@@ -1,5 +1,6 @@
-//! The process between an agent and a command that somebody runs in a task: it makes the session, goes where the task is, starts the command,
-//! and ends when that and everything it left behind has. It ends it, too, when the agent is gone. No task depends on it.
+//! The process between an agent and a command that somebody runs in a task. It makes the session, enters the task's namespaces, starts the
+//! command, and ends when the command and everything that it left behind has ended. It also ends the command when the agent is gone. No
+//! task depends on it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::confine::confine;
 use super::place::{Place, Spec, Started};
-use super::{sealed, user};
+use super::{pid_of, sealed, user};
 use crate::procfs;
 
 /// What stands for a terminal among the arguments.
@@ -177,11 +178,6 @@ pub fn kill_session(leader: Pid, spared: Option<Pid>) {
         }
         std::thread::yield_now();
     }
-}
-
-fn pid_of(child: &Child) -> Pid {
-    let raw = i32::try_from(child.id()).expect("the kernel's process ids fit 31 bits");
-    Pid::from_raw(raw).expect("a child's process id is not zero")
 }
 
 /// The system's error in the words that clients know: small, and without its number.

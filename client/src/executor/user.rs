@@ -10,26 +10,26 @@ use uzers::os::unix::UserExt;
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Its name.
+    /// Name of the user.
     pub name: String,
-    /// Its number.
+    /// Number of the user.
     pub uid: u32,
-    /// Its main group's number.
+    /// Number of the user's main group.
     pub gid: u32,
-    /// The numbers of all its groups, the main one among them.
+    /// Numbers of all groups of the user, the main group among them.
     pub groups: Vec<u32>,
-    /// Its home directory.
+    /// Home directory of the user.
     pub home: String,
 }
 
-/// Looks a user up by name or number. May ask other machines, and blocks meanwhile.
+/// Looks a user up by name or number. The lookup may ask other machines, and blocks meanwhile.
 pub fn lookup(name: &str) -> io::Result<User> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("user: unknown user {name}"));
     let by_number = || name.parse().ok().and_then(uzers::get_user_by_uid);
     let found = uzers::get_user_by_name(name).or_else(by_number).ok_or_else(unknown)?;
     let groups = uzers::get_user_groups(found.name(), found.primary_group_id()).unwrap_or_default();
     let mut groups: Vec<u32> = groups.iter().map(uzers::Group::gid).collect();
-    // A group may have a number and no name.
+    // A group that has a number but no name is not in the list.
     if !groups.contains(&found.primary_group_id()) {
         groups.push(found.primary_group_id());
     }
@@ -43,7 +43,7 @@ pub fn lookup(name: &str) -> io::Result<User> {
 }
 
 impl User {
-    /// Whether it is root, by whatever name.
+    /// Whether the user is root, by whatever name.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
@@ -53,7 +53,7 @@ impl User {
         assume(self.uid, self.gid, &self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect::<Vec<_>>())
     }
 
-    /// Lets a command's process have this user from its beginning.
+    /// Makes a command's process run as this user from its beginning.
     pub(super) fn assume_first(&self, command: &mut Command) {
         let (uid, gid) = (self.uid, self.gid);
         let groups: Vec<Gid> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();

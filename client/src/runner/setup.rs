@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
 use crate::artifact::{self, Dirs, Wanted};
+use crate::beneath::Owner;
 use crate::core::{Input, StartFailure, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
@@ -31,7 +32,7 @@ pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &Allo
     let group = alloc.group().cloned().unwrap_or_default();
     let keeps_disk = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
     let dir = dir.clone();
-    let built = tokio::task::spawn_blocking(move || {
+    let build = move || {
         dir.build()?;
         if let (true, Some(previous)) = (keeps_disk, previous) {
             let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
@@ -43,8 +44,8 @@ pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &Allo
             }
         }
         Ok::<_, std::io::Error>(())
-    });
-    built.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    };
+    blocking(build).await
 }
 
 /// Makes a task's directories, its environment and its driver's configuration.
@@ -65,30 +66,25 @@ pub(super) async fn set_up_task(
         format!("prestart hook {hook:?} failed: {error}")
     };
     let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
-    let refused = |name: &str| {
-        let (config, driver, name) = (shared.config.clone(), task.driver.clone(), name.to_owned());
-        tokio::task::spawn_blocking(move || validate::user(&config, &driver, &name))
-    };
-    let flatten = |checked: Result<Result<(), String>, tokio::task::JoinError>| checked.unwrap_or_else(|error| Err(error.to_string()));
-    flatten(refused(&task.user).await).map_err(|error| fail_hook("validate", error))?;
+    check_user(shared, task, &task.user).await.map_err(|error| fail_hook("validate", error))?;
     if !dir.has_task(name) {
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
     }
-    let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
-    let owner = owner(task, driver);
-    let (building, built_for) = (dir.clone(), name.clone());
-    let built = tokio::task::spawn_blocking(move || building.build().and_then(|()| building.build_task(&built_for, owner))).await;
-    built
-        .map_err(|error| error.to_string())
-        .and_then(|built| built.map_err(|error| error.to_string()))
-        .map_err(|error| fail_hook("task_dir", error))?;
+    let user = user_name(task, driver);
+    let (building, built_for, built_as) = (dir.clone(), name.clone(), user.to_owned());
+    let build = move || {
+        let owner = owner_named(&built_as);
+        building.build()?;
+        building.build_task(&built_for, owner)?;
+        Ok::<_, std::io::Error>(owner)
+    };
+    let owner = blocking(build).await.map_err(|error| fail_hook("task_dir", error))?;
     let token = alloc.identity_token(name);
     let wanted = task.identity.clone().unwrap_or_default();
     if let Some(token) = token.clone().filter(|_| wanted.file) {
         let (dir, task) = (dir.clone(), name.clone());
         let write = move || dir.write_secret(&task, TOKEN_FILE, token.reveal().as_bytes(), owner);
-        let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
-        written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("identity", error))?;
+        blocking(write).await.map_err(|error| fail_hook("identity", error))?;
     }
     let token = token.filter(|_| wanted.env);
     let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
@@ -96,12 +92,11 @@ pub(super) async fn set_up_task(
     if let (Some(wanted), Some(payload), 1) = (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run) {
         let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
         let write = move || dir.write_local(&task, &path, &payload.0);
-        let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
-        written.and_then(|written| written.map_err(|error| error.to_string())).map_err(|error| fail_hook("dispatch_payload", error))?;
+        blocking(write).await.map_err(|error| fail_hook("dispatch_payload", error))?;
     }
     let user = env.replace(user);
-    // What a name stands for may be denied as well.
-    flatten(refused(&user).await).map_err(|error| fail_hook("validate", error))?;
+    // The name after interpolation may be denied as well.
+    check_user(shared, task, &user).await.map_err(|error| fail_hook("validate", error))?;
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
     let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
         let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
@@ -131,9 +126,32 @@ pub(super) async fn set_up_task(
     })
 }
 
-/// Whose a task's secrets are: its user's, if there is such a user.
-pub(super) fn owner(task: &Task, driver: &dyn Driver) -> Option<(u32, u32)> {
-    let user = if task.user.is_empty() { driver.default_user() } else { task.user.as_str() };
+/// Refuses a user, named `name`, that the task must not run as. The lookup of users runs on a thread that may block.
+async fn check_user(shared: &Shared, task: &Task, name: &str) -> Result<(), String> {
+    let (config, driver, name) = (shared.config.clone(), task.driver.clone(), name.to_owned());
+    blocking(move || validate::user(&config, &driver, &name)).await
+}
+
+/// Runs `work` on a thread that may block. A panic of `work` is an error, too.
+async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    done.map_err(|error| error.to_string())
+}
+
+/// Name of the user that a task runs as, before interpolation; empty is the agent's own user.
+fn user_name<'a>(task: &'a Task, driver: &dyn Driver) -> &'a str {
+    if task.user.is_empty() { driver.default_user() } else { task.user.as_str() }
+}
+
+/// Owner of a task's secrets: the task's user, if that user exists. Blocks while the user is looked up.
+pub(super) fn owner(task: &Task, driver: &dyn Driver) -> Option<Owner> {
+    owner_named(user_name(task, driver))
+}
+
+/// As [`owner`], of a task that runs as the user of this name.
+fn owner_named(user: &str) -> Option<Owner> {
     (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid))
 }
 

@@ -4,7 +4,7 @@ use songline_rpc::RpcError;
 use super::*;
 use crate::core::AllocRunnerConfig;
 
-/// Nobody is told of services.
+/// A registrar that tells no server of services.
 struct Nowhere;
 
 impl Registrar for Nowhere {

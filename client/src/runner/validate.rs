@@ -1,23 +1,24 @@
-//! What is refused of a task before anything is made for it: users that tasks of a driver must not run as.
+//! Checks of a task before anything is made for it: the users that tasks of a driver must not run as.
 
 use songline_model::Str;
 
 use crate::config::ClientConfig;
 use crate::executor::user::{self, User};
 
-/// The option that names users as whom tasks do not run, and what it is unless said.
+/// The option that lists the users that tasks must not run as, and its default.
 pub(crate) const DENYLIST: (&str, &str) = ("user.denylist", "root,Administrator");
-/// The option that names the drivers whose tasks' users are looked at, and what it is unless said.
+/// The option that lists the drivers whose tasks' users are checked, and its default.
 pub(crate) const CHECKED_DRIVERS: (&str, &str) = ("user.checked_drivers", "exec,qemu,java");
 
-/// Refuses a user of the list of denied ones for tasks of a checked driver, by any of the user's names and by number. Blocks while users
-/// are looked up.
+/// Refuses a denied user for tasks of a checked driver, whether the user is given by one of its names or by number. Blocks while users are
+/// looked up.
 pub(super) fn user(config: &ClientConfig, driver: &str, user: &str) -> Result<(), String> {
     if user.is_empty() || !option(config, CHECKED_DRIVERS).any(|checked| checked == driver) {
         return Ok(());
     }
-    let same = |denied: &str| denied == user || matches!((number(user), number(denied)), (Some(one), Some(other)) if one == other);
-    if option(config, DENYLIST).any(same) { Err(format!("running as user {user:?} is disallowed")) } else { Ok(()) }
+    let denied = || option(config, DENYLIST);
+    let is_denied = denied().any(|name| name == user) || number(user).is_some_and(|own| denied().any(|name| number(name) == Some(own)));
+    if is_denied { Err(format!("running as user {user:?} is disallowed")) } else { Ok(()) }
 }
 
 fn number(name: &str) -> Option<u32> {

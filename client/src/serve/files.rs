@@ -1,5 +1,5 @@
-//! Files of an allocation's directory: which may be seen, what they are. What lies outside the directory is not reached, by no spelling and no
-//! link: that is seen to by [`beneath`](crate::beneath).
+//! Files of an allocation's directory: which of them may be seen, and their properties. No spelling of a path and no link leads out of the
+//! directory: [`beneath`](crate::beneath) ensures that.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ const ESCAPES: &str = "Path escapes the alloc directory";
 const UNKNOWN_CONTENT: &str = "application/octet-stream";
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The entries of a directory, by name. Links are told as such.
+/// The entries of a directory, by name. Links are listed as links.
 pub(super) fn list(dir: &AllocDir, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
     let asked = Asked::new(dir, path).map_err(|problem| problem.plain())?;
     let failed = |error: &io::Error| RpcError::Remote(format!("open {}: {}", asked.full().display(), reason(error)));
@@ -29,7 +29,7 @@ pub(super) fn list(dir: &AllocDir, path: &str) -> Result<Vec<AllocFileInfo>, Rpc
         return Err(failed(&io::ErrorKind::NotADirectory.into()));
     }
     let listed = found.into_dir().map_err(|error| failed(&error))?;
-    // One that vanishes while the directory is read was not there.
+    // An entry that vanishes while the directory is read is left out.
     let info = |name: std::ffi::OsString| Some(info(&name.to_string_lossy(), listed.entry(&name).ok()?.stat(), ""));
     Ok(listed.names().map_err(|error| failed(&error))?.into_iter().filter_map(info).collect())
 }
@@ -56,14 +56,18 @@ pub(super) fn readable(dir: &AllocDir, path: &str) -> Result<Followed, RpcError>
         other => other.plain(),
     };
     let asked = Asked::new(dir, path).map_err(reading)?;
-    let parts = asked.real().map_err(reading)?;
-    let parts: Vec<_> = parts.components().filter_map(|part| part.as_os_str().to_str()).collect();
-    match parts.get(1) {
-        Some(&SECRETS) => return Err(RpcError::Remote(format!("Reading secret file prohibited: {path}"))),
-        Some(&PRIVATE) => return Err(RpcError::Remote(format!("Reading private file prohibited: {path}"))),
+    // The check and the file that is read come of one lookup: a task may swap links between two.
+    let found = asked.find();
+    let real = match &found {
+        Ok(found) => found.path().to_owned(),
+        Err(_) => asked.real().map_err(reading)?,
+    };
+    match real.components().nth(1).and_then(|part| part.as_os_str().to_str()) {
+        Some(SECRETS) => return Err(RpcError::Remote(format!("Reading secret file prohibited: {path}"))),
+        Some(PRIVATE) => return Err(RpcError::Remote(format!("Reading private file prohibited: {path}"))),
         _ => {}
     }
-    let found = asked.find().map_err(|problem| match problem {
+    let found = found.map_err(|problem| match problem {
         Problem::Missing => coded(400, format!("stat {}: no such file or directory", asked.full().display())),
         other => reading(other),
     })?;
@@ -109,7 +113,7 @@ impl From<NotFound> for Problem {
 struct Asked<'a> {
     dir: &'a AllocDir,
     root: Dir,
-    /// Without `.` and `..`.
+    /// Path below the root, without `.` and `..`.
     path: PathBuf,
 }
 
@@ -131,12 +135,12 @@ impl<'a> Asked<'a> {
         Ok(self.root.find(&self.path)?)
     }
 
-    /// Its path on this node, as people are told it.
+    /// Path on this node, as texts for people have it.
     fn full(&self) -> PathBuf {
         if self.path.as_os_str().is_empty() { self.dir.root().to_owned() } else { self.dir.root().join(&self.path) }
     }
 
-    /// Where it really is below the directory, links resolved as far as it exists.
+    /// Path below the directory with all links resolved, as far as the path exists.
     fn real(&self) -> Result<PathBuf, Problem> {
         let mut known = self.path.as_path();
         loop {

@@ -29,7 +29,7 @@ const DELETED: &str = "file deleted";
 
 pub(super) type To = mpsc::Sender<Result<StreamFrame, RpcError>>;
 
-/// A file that was checked and opened, and where it was found. All that is read is of this file, whatever takes its place.
+/// A file that was checked and opened, and the path where it was found. Only this file is read, even when another file takes its place.
 #[derive(Debug)]
 pub(super) struct Followed {
     file: File,
@@ -103,7 +103,7 @@ async fn stream(followed: Arc<Followed>, shown: &Str, read: &ReadFile, to: &To) 
     Ok(())
 }
 
-/// Disks may be slow: no worker of the runtime waits for them.
+/// Runs `work` on a thread that may block, because disks may be slow: no worker of the runtime waits for them.
 async fn off_worker<T: Send + 'static>(followed: &Arc<Followed>, work: impl FnOnce(&Followed) -> T + Send + 'static) -> io::Result<T> {
     let followed = Arc::clone(followed);
     tokio::task::spawn_blocking(move || work(&followed)).await.map_err(io::Error::other)
@@ -118,7 +118,7 @@ pub(super) fn start(len: u64, offset: i64, origin: Origin) -> u64 {
     }
 }
 
-/// What is there at an offset, at most a frame. Blocks for the disk.
+/// Reads the data at an offset, at most one frame. Blocks on the disk.
 pub(super) fn piece(file: &File, at: u64, most: u64) -> io::Result<Bytes> {
     let most = usize::try_from(most).unwrap_or(usize::MAX).min(FRAME_BYTES_MAX);
     let mut data = vec![0; most];

@@ -30,12 +30,12 @@ pub(super) struct Reading {
     end: Option<u64>,
 }
 
-/// What is known of a log after one look.
+/// Result of one look at a log.
 struct Look {
     data: Bytes,
-    /// Without data: the file after this one.
+    /// Number of the next file; looked for only when there is no data.
     next: Option<u64>,
-    /// How long the file was after that was looked for; `None` when it is gone.
+    /// Length of the file in bytes, read after `next` was looked for; `None` when the file is gone.
     len: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Reading {
         }
     }
 
-    /// Reads on, or looks for what comes after. Blocks for the disk.
+    /// Reads the next piece, or looks for the next file. Blocks on the disk.
     fn look(&mut self) -> io::Result<Look> {
         if self.file.is_none() {
             self.file = match self.dir.read(rotate::name(&self.base, self.index)) {

@@ -13,7 +13,7 @@ use crate::beneath::Dir;
 
 /// Bytes of one piece.
 const PIECE_BYTES: usize = 64 << 10;
-/// How deep directories may be in each other: each holds a descriptor while what is below it is packed.
+/// Largest depth of nested directories. Each directory holds a descriptor while its content is packed.
 const DEPTH_MAX: usize = 128;
 
 /// Writes the tar. A reader knows by an entry of its own that something is missing.
@@ -51,7 +51,7 @@ fn entries(archive: &mut tar::Builder<Pieces>, root: &Dir, tasks: &[String]) -> 
     Ok(())
 }
 
-/// Packs what is at a path below `dir` under a name. A link stays a link, wherever it leads; pipes, devices and sockets are left out.
+/// Packs the entry at a path below `dir` under a name. A link stays a link, wherever it leads; pipes, devices and sockets are left out.
 fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Path, depth_left: usize) -> io::Result<()> {
     let entry = match dir.entry(path) {
         Ok(entry) => entry,
@@ -72,7 +72,7 @@ fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Pat
             let file = entry.open_file(rustix::fs::OFlags::RDONLY)?;
             let size = file.metadata()?.len();
             header.set_size(size);
-            // As long as the header says, also when the file grows or shrinks meanwhile.
+            // The content has the size that the header says, also when the file grows or shrinks meanwhile.
             archive.append_data(&mut header, name, file.take(size).chain(io::repeat(0)).take(size))
         }
         FileType::Symlink => archive.append_link(&mut header, name, entry.target()?),

@@ -1,5 +1,5 @@
-//! What a hostile task of `exec` tries against its host, its node's agent and its neighbours, and what it gets. Each test is the attack, run for
-//! real by an agent as root; elsewhere each says that it is skipped, and fails where `CI` is set.
+//! Attacks of a hostile task of `exec` on its host, its node's agent and its neighbours, and their results. Each test runs the attack for
+//! real, in an agent of root; elsewhere the test says that it is skipped, and fails where `CI` is set.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,16 @@ use songline_client::cgroup::hierarchy::Hierarchy;
 use songline_model::{AllocId, Allocation, ClientHostVolumeConfig, JobType, RestartPolicy, Task, VolumeMount, VolumeRequest};
 use songline_rpc::{ExecCommand, ExecOutput, NodeAgent, Origin};
 
+use crate::escapes::may_run;
 use crate::fake::{Stage, alloc, is_running, messages, shell, task};
 
-/// What a task can tell of its own privileges.
+/// Script that prints the privileges of the task that runs it.
 const PRIVILEGES: &str = "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -s '\\t\\n' ' '";
 
-/// Whether tasks can be isolated here.
+/// Whether tasks can be isolated and limited here.
 pub fn can_isolate() -> bool {
     let can = rustix::process::geteuid().is_root() && Hierarchy::find("").is_some_and(|found| found.lacks().is_none());
-    if !can {
-        assert!(std::env::var_os("CI").is_none(), "attacks on isolated tasks need root and cgroups");
-        eprintln!("skipped: tasks are only isolated by root, on machines with cgroups");
-    }
-    can
+    may_run("root and cgroups", can)
 }
 
 fn exec(script: &str) -> Task {
@@ -48,7 +45,7 @@ fn plugin(config: &mut ClientConfig, option: &str, value: Value) {
     config.plugins.insert("exec".into(), Map::from_iter([(option.to_owned(), value)]));
 }
 
-/// Runs a task to its end; all it has printed, or what became of it where that is nothing.
+/// Runs a task to its end. Returns its standard output, or the messages of its events when the output is empty.
 async fn output(stage: &Stage, task: Task) -> String {
     output_of(stage, alloc(JobType::Batch, vec![task])).await
 }
@@ -157,7 +154,7 @@ async fn attack_write_to_proc_sys_changes_nothing() {
         return;
     }
     let stage = lenient().await;
-    // Its own value: a test must not change the machine it runs on, when the attack works.
+    // Each file is written with its own value, so that an attack that works does not change the machine.
     let script = "for file in /proc/sys/vm/swappiness /proc/sys/kernel/core_pattern /sys/kernel/mm/transparent_hugepage/enabled; do \
                   value=$(sed 's/.*\\[\\(.*\\)\\].*/\\1/' $file); (echo \"$value\" > $file) 2>/dev/null && echo wrote $file; done; \
                   (echo > /proc/sysrq-trigger) 2>/dev/null && echo sysrq; head -c 1 /proc/kcore | wc -c; ls /sys/firmware | wc -l; \
@@ -184,7 +181,7 @@ async fn attack_secrets_of_others_and_files_of_root_cannot_be_read() {
     stage.until("all of it", id, |update| update.client_status.is_terminal()).await;
 }
 
-/// Puts a file of root there that nobody else may read, in one step.
+/// Puts a file of root there in one step, which no other user may read.
 fn of_root(path: &Path) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, "hidden").expect("writes");

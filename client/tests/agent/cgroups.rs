@@ -1,5 +1,5 @@
 //! `exec` with limits: what a task may use, what becomes of it when it wants more, and that nothing is left of it. Only where this machine
-//! has cgroups and the tests run as root; elsewhere each passes with a word, or fails where the environment variable CI is set.
+//! has cgroups and the tests run as root; elsewhere each passes with a message, or fails where the environment variable `CI` is set.
 
 use serde_json::json;
 use songline_client::cgroup::Cgroups;
@@ -7,6 +7,7 @@ use songline_client::cgroup::hierarchy::{Hierarchy, Limits};
 use songline_model::{AllocClientStatus, AllocId, Task};
 use songline_rpc::{NodeAgent, Origin};
 
+use crate::attacks::can_isolate;
 use crate::fake::{Stage, is_alive, is_running, messages, shell, task, until, web};
 
 /// Lives on its own words until somebody makes a file.
@@ -14,18 +15,6 @@ const WAITING: &str = "echo up; while [ ! -e /local/go ]; do sleep 0.02; done; e
 
 fn exec(script: &str) -> Task {
     task("exec", json!({ "command": "/bin/sh", "args": ["-c", script] }))
-}
-
-/// Whether tasks can be limited here.
-fn can_limit() -> bool {
-    let can = rustix::process::geteuid().is_root() && Hierarchy::find("").is_some_and(|found| found.lacks().is_none());
-    if !can {
-        let why = "tasks are only limited on machines with cgroups, by root";
-        eprintln!("skipped: {why}");
-        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-        assert!(!in_ci, "in CI no test may be skipped: {why}");
-    }
-    can
 }
 
 /// Where the task of an allocation is.
@@ -45,7 +34,7 @@ async fn until_gone(id: AllocId) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
-    if !can_limit() {
+    if !can_isolate() {
         return;
     }
     let stage = Stage::new().await;
@@ -60,7 +49,7 @@ async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
-    if !can_limit() {
+    if !can_isolate() {
         return;
     }
     let stage = Stage::new().await;
@@ -85,7 +74,7 @@ async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limited_task_is_found_again_and_stopped_with_all_it_has_started() {
-    if !can_limit() {
+    if !can_isolate() {
         return;
     }
     let stage = Stage::new().await;
@@ -103,7 +92,7 @@ async fn a_limited_task_is_found_again_and_stopped_with_all_it_has_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_task_whose_executor_was_killed() {
-    if !can_limit() {
+    if !can_isolate() {
         return;
     }
     for task in [exec(&format!("setsid sleep 1000 & {WAITING}")), shell("setsid sleep 1000 & sleep 1000")] {

@@ -9,6 +9,7 @@ use songline_client::executor::place::{Bind, Isolation, Order, Place, Spec};
 use songline_model::{AllocClientStatus, AllocId};
 use songline_rpc::{ExecCommand, ExecInput, ExecOutput, ExecSession, NodeAgent, RpcError};
 
+use crate::escapes::may_run;
 use crate::fake::{Stage, is_running, shell, task, until};
 
 /// How long a pretended command pretends: longer than any test.
@@ -87,8 +88,7 @@ async fn a_node_may_refuse_all_sessions_and_an_ended_task_has_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_an_isolated_task_is_where_the_task_is() {
-    if !rustix::process::geteuid().is_root() {
-        // Namespaces without user namespaces are root's; the driver says so in its fingerprint.
+    if !may_run("root: namespaces", rustix::process::geteuid().is_root()) {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");

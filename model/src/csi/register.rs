@@ -100,7 +100,7 @@ impl CsiVolume {
         let asked = request.parameters.as_ref().filter(|asked| !asked.is_empty());
         must(asked.is_none_or(|asked| self.parameters.as_ref() == Some(asked)), "volume parameters cannot be updated");
         out.secrets = request.secrets.clone();
-        // What the plugin has said of the volume stays, unless the request says otherwise.
+        // The context that the plugin gave stays, unless the request has one.
         if request.context.as_ref().is_some_and(|context| !context.is_empty()) {
             out.context.clone_from(&request.context);
         }

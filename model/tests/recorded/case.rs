@@ -27,7 +27,7 @@ pub fn steps(topic: &str) -> Vec<Step> {
     steps
 }
 
-/// The steps of the cases of a topic that pass as a whole: `known.txt` names the others.
+/// The steps of those cases of a topic that pass as a whole. `known.txt` names the other cases.
 pub fn passing_steps(topic: &str) -> Vec<Step> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance/known.txt");
     let known = std::fs::read_to_string(path).unwrap();

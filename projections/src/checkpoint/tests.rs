@@ -38,7 +38,7 @@ const STORY: &str = "
     config set paused
     eval delete evals=e1,e2 rows=1";
 
-/// The same, and what schema 3 brought: a refused write and a kept answer are remembered.
+/// The story of schema 3: refused writes and kept answers are remembered.
 const STORY_3: &str = "
     namespace upsert dev key=k
     namespace delete default key=refused

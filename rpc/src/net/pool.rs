@@ -22,9 +22,9 @@ pub struct PoolLimits {
     pub idle_streams_max: usize,
     /// How long a session without a call stays.
     pub idle_session: Duration,
-    /// How patient its sessions are.
+    /// Timeouts and bounds of its sessions.
     pub session: SessionLimits,
-    /// Whether a server calls others: both ends of each session prove that they are servers.
+    /// Whether the pool connects a server to other servers: both ends of each session then prove that they are servers.
     pub of_server: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Connections to servers' ports. Who speaks what over them is not here.
+//! Makes connections to servers' ports. What is said over them is not here.
 
 use std::io;
 use std::net::IpAddr;
@@ -36,19 +36,19 @@ impl Dialer {
         Self::default()
     }
 
-    /// One with TLS: it shows its own certificate and looks at the other's.
+    /// A dialer with TLS: it shows its own certificate and verifies the other end's.
     pub fn secured(tls: Tls) -> Self {
         Self { tls: Some(tls), ..Self::default() }
     }
 
-    /// The same for a server, which proves to other servers that it is one.
+    /// The same for a server: over connections of servers it proves that it is a server.
     #[must_use]
     pub fn of_server(self, servers: ServerTrust) -> Self {
         Self { servers: Some(servers), ..self }
     }
 
-    /// Connects to `address` (`host:port`) and says what the connection is. Where only servers begin so both ends have proved, when this
-    /// returns, that they are; an error of kind `PermissionDenied` is a [`super::Refused`].
+    /// Connects to `address` (`host:port`) and sends the first byte. If only servers use that byte, both ends have proved that they are
+    /// servers when this returns. An error of kind `PermissionDenied` holds a [`super::Refused`].
     pub async fn connect(&self, address: &str, first: FirstByte) -> io::Result<Conn> {
         let connect = async {
             if !first.is_of_servers() {
@@ -72,7 +72,8 @@ impl Dialer {
         servers.dial(first, conn, OtherEnd { ip, names: names.as_deref() }, sealed).await
     }
 
-    /// A connection over which nothing has been said but TLS, where it is to, and which names of the region the certificate there has.
+    /// Opens a connection, with TLS if this dialer has it. Returns the connection, the other end's address, and the names of the region in
+    /// its certificate (`None` without TLS). The first byte is not sent yet.
     async fn open(&self, address: &str) -> io::Result<(Conn, IpAddr, Option<Arc<[String]>>)> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

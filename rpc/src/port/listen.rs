@@ -14,16 +14,16 @@ use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
 use super::{Conn, FirstByte};
 
-/// What a connection may take, and what it has to show.
+/// Bounds of the port's connections, and what their other ends have to prove.
 #[derive(Debug, Clone)]
 pub struct PortLimits {
     /// How long a connection may keep silent before it says what it is, and how long a handshake of TLS may take.
     pub handshake_within: Duration,
     /// How many connections one address may have; 0 is no bound.
     pub connections_per_address_max: usize,
-    /// With what connections are made safe; `None`: not at all.
+    /// TLS of the port. `None`: the port does not speak TLS.
     pub tls: Option<Tls>,
-    /// What other servers have to prove; `None`: connections that only servers make are refused.
+    /// What other servers have to prove. `None`: connections of servers are refused.
     pub servers: Option<ServerTrust>,
 }
 
@@ -33,10 +33,10 @@ impl Default for PortLimits {
     }
 }
 
-/// Who gets the connections.
+/// Takes the accepted connections.
 pub trait Accept: Send + Sync + 'static {
-    /// Speaks over a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`. Where only servers begin so, the other end has
-    /// proved that it is one.
+    /// Serves a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`. If only servers use that byte, the other end has
+    /// proved that it is a server.
     fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) -> impl Future<Output = ()> + Send;
 
     /// The same with TLS below: `names` are those of the region that the caller's certificate has.
@@ -120,7 +120,7 @@ async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted
     }
 }
 
-/// The connection, once the other end has proved to be a server where only servers begin so.
+/// Has the other end prove that it is a server, if only servers use the first byte. `None`: it was refused, which is logged.
 async fn proven(first: FirstByte, conn: Conn, from: SocketAddr, names: Option<&[String]>, limits: &PortLimits) -> Option<Conn> {
     if !first.is_of_servers() {
         return Some(conn);

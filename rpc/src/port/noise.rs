@@ -1,8 +1,8 @@
 //! Noise over a connection of servers: `NNpsk0`, so both ends prove the same key and everything behind the handshake is sealed.
-//! When it is asked for, and whose key it is, is not here.
+//! `trust` decides which connections use it, and with which key.
 //!
-//! After the handshake each frame is `length u16 (big-endian), sealed bytes`. An empty frame is the end of what one side says: a
-//! connection that ends without it was cut.
+//! After the handshake each frame is `length u16 (big-endian), sealed bytes`. Each side ends its stream with an empty frame: a stream that
+//! ends without one was cut.
 
 use std::io;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::trust::ServerKey;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
-/// A message of the handshake: an ephemeral key and the tag of an empty content.
+/// Size of a handshake message: an ephemeral key and the tag of an empty content.
 pub(super) const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 const TAG_BYTES: usize = 16;
 const LENGTH_BYTES: usize = 2;
-/// The most of a write that goes into one frame. Frames that are read may have up to 65,535 bytes.
+/// The most bytes of a write that go into one frame. Frames that are read may have up to 65,535 bytes.
 const SPLIT_BYTES: usize = 32 << 10;
-/// How much may wait to be sent before a write sends some of it.
+/// How many sealed bytes may wait for a flush. A write sends them first when there are more.
 const WAITING_BYTES_MAX: usize = 128 << 10;
-/// How much is asked of the connection at least.
+/// The least number of bytes that a read asks of the connection.
 const READ_BYTES_MIN: usize = 4 << 10;
 
-/// The handshake of one side. `prologue` has to be the same on both.
+/// The handshake of one side. Both sides need the same `prologue`.
 pub(super) struct Handshake(Box<HandshakeState>);
 
 impl Handshake {
@@ -41,7 +41,7 @@ impl Handshake {
     }
 
     fn begin(key: &ServerKey, prologue: &[u8], build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>) -> io::Result<Self> {
-        // ring has no Diffie-Hellman that Noise could use; everything else is its.
+        // ring has no Diffie-Hellman that Noise could use, so that comes from the default resolver; all else comes from ring.
         let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
         let pattern = PATTERN.parse().map_err(io::Error::other)?;
         let builder = Builder::with_resolver(pattern, Box::new(resolver));
@@ -62,7 +62,7 @@ impl Handshake {
         self.0.read_message(message, &mut [0; HANDSHAKE_BYTES]).is_ok()
     }
 
-    /// The connection behind the handshake.
+    /// Turns the handshake into the sealed connection.
     pub(super) fn seal<S>(self, stream: S) -> io::Result<Sealed<S>> {
         let keys = self.0.into_transport_mode().map_err(io::Error::other)?;
         Ok(Sealed { stream, keys, incoming: Incoming::default(), waiting: BytesMut::new(), has_ended: false })
@@ -76,15 +76,15 @@ pub(super) struct Sealed<S> {
     incoming: Incoming,
     /// Sealed frames that are not sent yet.
     waiting: BytesMut,
-    /// The empty frame was written.
+    /// Whether the closing empty frame was written.
     has_ended: bool,
 }
 
 #[derive(Default)]
 struct Incoming {
-    /// As it came.
+    /// Received bytes that are not opened yet.
     raw: BytesMut,
-    /// The content of the last frame, read up to `at`. Longer than `end` to be used again.
+    /// The content of the last frame is `plain[..end]`, read up to `at`. The buffer is used again for the next frame.
     plain: Vec<u8>,
     at: usize,
     end: usize,
@@ -101,7 +101,7 @@ impl Incoming {
     /// Opens the frame at the front, if all of it is there.
     fn open(&mut self, keys: &mut TransportState) -> io::Result<bool> {
         let Some(bytes) = self.frame_bytes().filter(|bytes| self.raw.len() >= *bytes) else { return Ok(false) };
-        // snow opens in place only where the tag has room, too.
+        // snow needs room for the tag as well.
         if self.plain.len() < bytes {
             self.plain.resize(bytes, 0);
         }

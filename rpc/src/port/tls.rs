@@ -108,14 +108,14 @@ impl Tls {
         self.upgrade
     }
 
-    /// Shakes hands with a server, and says which names of the region its certificate has.
+    /// Does the TLS handshake with a server. Returns the names of the region in its certificate, too.
     pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<(client::TlsStream<TcpStream>, Arc<[String]>)> {
         let stream = self.dialling.connect(self.names.server.clone(), stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))
     }
 
-    /// Shakes hands with a caller, and says which names of the region its certificate has.
+    /// Does the TLS handshake with a caller. Returns the names of the region in its certificate, too.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<(server::TlsStream<TcpStream>, Arc<[String]>)> {
         let stream = self.accepting.accept(stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
@@ -124,7 +124,7 @@ impl Tls {
 }
 
 impl Names {
-    /// Those that the first certificate of a chain has.
+    /// The names of the region in the first certificate of a chain.
     fn in_certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Arc<[String]> {
         let parsed = chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
         let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());

@@ -20,16 +20,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::noise::{HANDSHAKE_BYTES, Handshake};
 use super::{Conn, FirstByte};
 
-/// The version of what is said behind the first byte.
+/// Version of the exchange behind the first byte.
 const VERSION: u8 = 1;
 const WELCOME: u8 = 0;
 
-/// The key that servers prove to each other. Not printed.
+/// The key that servers prove to each other that they have. Not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerKey([u8; 32]);
 
 impl ServerKey {
-    /// A key of its bytes.
+    /// A key with these bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -45,19 +45,19 @@ impl std::fmt::Debug for ServerKey {
     }
 }
 
-/// Servers that prove nothing.
+/// What becomes of servers that prove nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unproven {
     /// They are refused.
     #[default]
     Refused,
-    /// They are taken at loopback addresses.
+    /// They are accepted at loopback addresses.
     Loopback,
-    /// They are taken wherever they are.
+    /// They are accepted at every address.
     Anybody,
 }
 
-/// What a server asks of connections of other servers, and shows them. Clones change together.
+/// What a server demands of other servers, and proves to them. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct ServerTrust {
     /// The name that a server's certificate has.
@@ -125,17 +125,17 @@ impl ServerTrust {
         }
     }
 
-    /// Takes servers at loopback addresses from now on, as the other members of this server's cluster are.
+    /// Accepts servers at loopback addresses from now on: all members of this server's cluster have such addresses.
     pub fn take_loopback(&self) {
         self.loopback.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is settled which servers are taken, whatever their addresses are.
+    /// Whether servers are judged without regard to their addresses: by certificates or a key, or all are accepted.
     pub fn is_settled(&self) -> bool {
         self.anybody || self.certificates || self.key.is_some()
     }
 
-    /// Whether there is a key, which is proved to whoever is dialled.
+    /// Whether there is a key. A dialler with a key proves it first.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
     }
@@ -157,7 +157,7 @@ impl ServerTrust {
         }
     }
 
-    /// The dialler's side: checks the other end, and proves this one. The first byte has not been said.
+    /// The dialler's side: checks the other end, and proves this one. Sends the first byte, too.
     pub(super) async fn dial(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>, sealed: bool) -> io::Result<Conn> {
         self.judge(other, sealed)?;
         let key = self.key.as_ref().filter(|_| sealed);
@@ -189,13 +189,13 @@ impl ServerTrust {
         self.anybody && self.key.is_some() && refused == Some(&Refused::KeyMissing)
     }
 
-    /// The acceptor's side, behind the first byte. A refusal has been told to the other end.
+    /// The acceptor's side, behind the first byte. A refusal is sent to the other end before it is returned.
     pub(super) async fn accept(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>) -> io::Result<Conn> {
         match self.welcome(first, &mut conn, other).await? {
             Ok(None) => Ok(conn),
             Ok(Some(handshake)) => Ok(Box::new(handshake.seal(conn)?)),
             Err(refused) => {
-                // Its reason helps whoever runs the other server, if that is still there.
+                // The reason helps the operator of the other server. It gets lost when that has hung up.
                 let _ = conn.write_all(&[refused as u8]).await;
                 let _ = conn.shutdown().await;
                 Err(refused.into())
@@ -236,7 +236,8 @@ impl ServerTrust {
     }
 }
 
-/// What both ends have said and heard in the clear: a handshake for one kind of connection is of no use for another.
+/// The bytes that were exchanged in the clear. They are part of the handshake, so that one for one kind of connection is of no use for
+/// another.
 fn prologue(first: FirstByte, hello: [u8; 2]) -> Vec<u8> {
     [b"songline servers".as_slice(), &[first as u8], &hello].concat()
 }

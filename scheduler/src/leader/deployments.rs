@@ -42,7 +42,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Which deployment it is about.
+    /// The deployment that the effect is about.
     pub fn deployment(&self) -> &Deployment {
         match self {
             Self::Advance { deployment, .. } | Self::Promote { deployment } | Self::Fail { deployment, .. } => deployment,
@@ -89,7 +89,7 @@ impl Deployments {
         }
     }
 
-    /// A decision about this deployment was put off, and can be made now.
+    /// Makes a deployment due now: a decision about it was put off.
     pub fn look_again(&mut self, id: DeploymentId, now: Time) {
         self.due.insert(id, now);
     }

@@ -20,14 +20,14 @@ pub enum Effect {
     Migrate {
         /// Which.
         allocs: BTreeMap<AllocId, DesiredTransition>,
-        /// Whose.
+        /// The jobs of these allocations.
         jobs: BTreeSet<JobKey>,
         /// The draining nodes that were looked at.
         nodes: BTreeSet<NodeId>,
     },
-    /// The drain of this node has come to its end. Everything that has to leave it is marked in the tables.
+    /// The drain of a node is complete: everything that has to leave the node is marked in the tables.
     Complete {
-        /// Which node.
+        /// The node.
         node: NodeId,
         /// What its events say.
         event: NodeEvent,
@@ -73,7 +73,7 @@ impl Drains {
         }
     }
 
-    /// A decision about the drains was put off, and can be made now.
+    /// Makes all drains due now: a decision about them was put off.
     pub fn look_again(&mut self, now: Time) {
         self.look_at = Some(now);
     }
@@ -108,7 +108,7 @@ impl Drains {
             let leaving = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
             let marked = moving.allocs.len();
             leaving.filter(|alloc| !(strategy.ignore_system_jobs && is_system(alloc))).for_each(|alloc| moving.add(alloc));
-            // The drain ends once the marks are written: the node is not looked at any more then.
+            // The drain ends only once the marks are written, because a node whose drain has ended is not looked at any more.
             if moving.allocs.len() == marked {
                 ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
             }

@@ -1,29 +1,46 @@
-//! What the leader's machines decide, as effects for the [`Outbox`](super::outbox::Outbox): the command, who writes it, and which rows it was
-//! decided on.
+//! Turns decisions of the leader's machines into effects for the [`Outbox`](super::outbox::Outbox): the command, its actor, and the rows
+//! that it was decided on. Says what follows from an effect that is over. Carrying either out is the shell's.
 
 use songline_commands::{Actor, Cause, Command, DeleteServiceRegistrationsOfNode, Kind, UpdateEvals};
-use songline_model::{EvalId, Evaluation, NodeId, Time};
+use songline_model::{DeploymentId, EvalId, Evaluation, Node, NodeId, NodeStatus, Time};
 use songline_projections::{State, node_evals, node_transition_needs_evals};
 
 use super::gc::Cutoffs;
 use super::outbox::{Basis, Deed, Effect, Ending, Over, Row, Subject};
 use super::{deployments, digests, drains, heartbeats, nodes};
-use crate::broker::{self, Delivery};
+use crate::broker::{self, Delivery, Token};
+
+/// What a leader does when an effect is over.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Consequence {
+    /// Acknowledge a delivery.
+    Acknowledge(EvalId, Token),
+    /// Decide another effect.
+    Decide(Box<Effect>),
+    /// Watch the heartbeats of a node, unless they are watched already.
+    Watch(NodeId),
+    /// Have the deployments look at this one again.
+    LookAtDeployment(DeploymentId),
+    /// Have the drains look again.
+    LookAtDrains,
+    /// Have the services look at this node again.
+    LookAtServices(NodeId),
+}
 
 fn write(subject: Subject, actor: &str, cause: Option<Cause>, command: impl Into<Command>, basis: Basis) -> Effect {
     let deed = Deed::Write { cause, command: Box::new(command.into()) };
     Effect { subject, actor: Actor::Leader(actor.into()), deed, basis }
 }
 
-/// Evaluations that nobody needs any more are written so. `None` when there are none.
+/// Writes evaluations that are no longer needed as canceled. `None` when there are none.
 pub fn cancel(rows: Vec<Evaluation>) -> Option<Effect> {
     let subject = Subject::Canceled(rows.first()?.id);
-    // Nobody else writes a pending evaluation that the broker has let go of.
+    // No basis: nothing else writes a pending evaluation that the broker has let go of.
     Some(write(subject, "evals", None, UpdateEvals { evals: rows }, Basis::default()))
 }
 
-/// An evaluation that was delivered too often fails, and its follow-up is written. `None` when it has ended meanwhile: a delivery that counted as
-/// lost was worked on all the same. `chance` spreads the follow-ups.
+/// Writes an evaluation that was delivered too often as failed, and its follow-up. `None` when the evaluation has ended meanwhile: a worker
+/// went on with a delivery that counted as lost. `chance` spreads the follow-ups.
 pub fn give_up(view: &State, delivery: &Delivery, follow_up: EvalId, chance: u8, now: Time) -> Option<Effect> {
     let id = delivery.eval.id;
     let eval = view.eval(id).filter(|eval| !eval.status.is_terminal())?;
@@ -33,7 +50,7 @@ pub fn give_up(view: &State, delivery: &Delivery, follow_up: EvalId, chance: u8,
     Some(write(Subject::GiveUp(id, delivery.token), "evals", None, UpdateEvals { evals: rows.into() }, basis))
 }
 
-/// A node that missed its heartbeat gets the status that it has then. `None` when the node is gone.
+/// Writes the status of a node that missed its heartbeat: `down` or `disconnected`. `None` when the node is gone.
 pub fn miss(view: &State, id: NodeId, now: Time, written: Time) -> Option<Effect> {
     let node = view.node(id)?;
     let status = heartbeats::status_after_miss(view, node, now);
@@ -43,18 +60,51 @@ pub fn miss(view: &State, id: NodeId, now: Time, written: Time) -> Option<Effect
     Some(Effect { subject: Subject::NodeStatus(id), actor: Actor::Leader("heartbeats".into()), deed, basis })
 }
 
-/// The evaluations that follow from what a silent node has become. `None` when none do.
-pub fn after_miss(view: &State, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
-    let (Subject::NodeStatus(id), Deed::WriteStatus { before, .. }) = (over.effect.subject, &over.effect.deed) else { return None };
-    let Ending::Written(index) = over.ending else { return None };
-    // The entry decided which status it became: something else may have come between.
+/// What follows from an effect that is over. `fresh` names the evaluations that follow from it.
+pub fn consequences(view: &State, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Vec<Consequence> {
+    let decide = |effect| Consequence::Decide(Box::new(effect));
+    match over.effect.subject {
+        Subject::GiveUp(id, token) => vec![Consequence::Acknowledge(id, token)],
+        Subject::NodeStatus(id) => {
+            // A node that may still come back is watched again: nothing may be left to wait for by then.
+            let may_return = view.node(id).is_some_and(|node| node.status != NodeStatus::Down);
+            let watch = may_return.then_some(Consequence::Watch(id));
+            after_miss(view, id, over, now, fresh).map(decide).into_iter().chain(watch).collect()
+        }
+        Subject::NodeEvals(id) if over.look_again => {
+            view.node(id).and_then(|node| look_if_overlooked(view, node, now, fresh)).map(decide).into_iter().collect()
+        }
+        Subject::Deployment(id) if over.look_again => vec![Consequence::LookAtDeployment(id)],
+        Subject::Migration | Subject::DrainEnd(_) if over.look_again => vec![Consequence::LookAtDrains],
+        Subject::Services(id) if over.look_again => vec![Consequence::LookAtServices(id)],
+        Subject::NodeEvals(_)
+        | Subject::Deployment(_)
+        | Subject::Migration
+        | Subject::DrainEnd(_)
+        | Subject::Services(_)
+        | Subject::Canceled(_)
+        | Subject::Digest
+        | Subject::Garbage => Vec::new(),
+    }
+}
+
+/// The evaluations that follow from the status that was written of a silent node. `None` when none do.
+fn after_miss(view: &State, id: NodeId, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
+    let (Deed::WriteStatus { before, .. }, Ending::Written(index)) = (&over.effect.deed, over.ending) else { return None };
+    // The status comes from the row and not from the command: `apply` may have decided on another one.
     let node = view.node(id)?;
     let follows = node_transition_needs_evals(*before, node.status) || heartbeats::was_not_looked_at(view, node);
     if follows { look_at_node(view, id, index, now, fresh) } else { None }
 }
 
-/// Has the schedulers look at everything that the status of a node concerns, which was written at `index`. `None` when that is nothing.
-pub fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
+/// Has the schedulers look at a node that is down or disconnected, if the evaluations that follow from that are missing. `None` when they
+/// are not, or when there are none.
+pub fn look_if_overlooked(view: &State, node: &Node, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
+    if heartbeats::was_not_looked_at(view, node) { look_at_node(view, node.id, node.modify_index, now, fresh) } else { None }
+}
+
+/// Has the schedulers look at everything that a node's status concerns, which was written at `index`. `None` when that is nothing.
+fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
     let evals = node_evals(view, view.node(id)?, index, now, fresh);
     if evals.is_empty() {
         return None;
@@ -63,14 +113,14 @@ pub fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl
     Some(Effect { subject: Subject::NodeEvals(id), actor: Actor::Node(id), deed, basis: Basis::default() })
 }
 
-/// A step of a deployment. `eval` names the evaluation that follows from it.
+/// Writes a step of a deployment. `eval` names the evaluation that follows from it.
 pub fn deployment(view: &State, step: deployments::Effect, eval: EvalId, now: Time, job_versions_max: u64) -> Effect {
     let id = step.deployment().id;
     let (cause, command) = deployments::entry(view, step, eval, now, job_versions_max);
     write(Subject::Deployment(id), "deployments", Some(cause), command, Basis::of(view, [Row::Deployment(id)]))
 }
 
-/// A step of the drains. `fresh` names the evaluations that follow from it.
+/// Writes a step of the drains. `fresh` names the evaluations that follow from it.
 pub fn drain(view: &State, step: drains::Effect, now: Time, fresh: impl FnMut() -> EvalId) -> Effect {
     match step {
         drains::Effect::Migrate { allocs, jobs, nodes } => {
@@ -84,18 +134,18 @@ pub fn drain(view: &State, step: drains::Effect, now: Time, fresh: impl FnMut() 
     }
 }
 
-/// What a node announced is dropped. Out of date when the node comes back.
+/// Drops the service registrations of a node. Out of date when the node comes back.
 pub fn drop_services(view: &State, node_id: NodeId) -> Effect {
     let basis = Basis::of(view, [Row::Node(node_id)]);
     write(Subject::Services(node_id), "services", None, DeleteServiceRegistrationsOfNode { node_id }, basis)
 }
 
-/// The servers compare their states, if it is time.
+/// Has the servers compare their states. `None` while that is not due.
 pub fn compare(view: &State, digests: &mut digests::Digests) -> Option<Effect> {
     Some(write(Subject::Digest, "digest", None, digests.take_due(view)?, Basis::default()))
 }
 
-/// What is old enough is dropped.
+/// Drops rows that are older than the cutoffs and no longer needed.
 pub fn collect_garbage(cutoffs: Cutoffs) -> Effect {
     Effect { subject: Subject::Garbage, actor: Actor::Leader("gc".into()), deed: Deed::Collect(cutoffs), basis: Basis::default() }
 }

@@ -14,9 +14,9 @@ const CANCELED_MAX: usize = 728;
 /// What has become of evaluations with time.
 #[derive(Debug, Default)]
 pub struct Tended {
-    /// Rows of those that nobody needs any more, to be written so.
+    /// Rows of evaluations that are no longer needed, to be written as canceled.
     pub canceled: Vec<Evaluation>,
-    /// Those that were delivered too often, to be given up and then acknowledged.
+    /// Evaluations that were delivered too often, to be given up and then acknowledged.
     pub failed: Vec<Delivery>,
 }
 

@@ -88,7 +88,7 @@ impl Heartbeats {
         missed
     }
 
-    /// Whether a node is watched. One that missed its heartbeat is not, until it shows up.
+    /// Whether a node is watched. A node that missed its heartbeat is not watched until it shows up.
     pub fn watches(&self, node: NodeId) -> bool {
         self.deadlines.contains_key(&node)
     }
@@ -121,8 +121,8 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
     if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }
 }
 
-/// Whether a node is down or away and its allocations are still taken to run there: whoever wrote its status had no time to write the
-/// evaluations, so the next miss does, or the next leader.
+/// Whether a node is down or disconnected and the evaluations that follow from it are missing: the tables still have its allocations
+/// running. The leader that wrote the status did not come to write them, so the next miss or the next leader does.
 pub fn was_not_looked_at(view: &State, node: &Node) -> bool {
     let mut live = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
     match node.status {

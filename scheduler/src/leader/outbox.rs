@@ -1,8 +1,8 @@
-//! What the leader has decided and not yet seen written. Each effect is tried until it is written, refused, or out of date.
+//! The leader's open effects: decisions that are not written yet. Each effect is tried until it is written, refused, or out of date.
 //!
 //! One effect of a subject is open at a time. A decision about a subject that has an open effect is put off: when the open one is over, the
-//! machine that decided looks again, at tables that show what became of it. Making decisions is the other machines' business (`effects.rs`
-//! turns them into effects), writing them the shell's.
+//! machine that decided looks again, at tables that show what became of it. Decisions are made by the other machines and become effects in
+//! `effects.rs`; the shell writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ const RETRY_WAIT_MAX: Dur = Dur::from_secs(8);
 /// What an effect is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// Evaluations that newer ones made useless. Named by the first of them.
+    /// Evaluations that newer ones made useless, named by the first of them.
     Canceled(EvalId),
-    /// An evaluation that was delivered too often, and the delivery that is acknowledged when this is over.
+    /// An evaluation that was delivered too often, and the delivery that is acknowledged when the effect is over.
     GiveUp(EvalId, Token),
     /// The status of a node that missed its heartbeat.
     NodeStatus(NodeId),
@@ -35,11 +35,11 @@ pub enum Subject {
     Migration,
     /// The end of a node's drain.
     DrainEnd(NodeId),
-    /// What a node announced that is down or gone.
+    /// Service registrations of a node that is down or gone.
     Services(NodeId),
     /// A comparison of the servers' states.
     Digest,
-    /// Rows that nobody needs any more.
+    /// Rows that are no longer needed.
     Garbage,
 }
 
@@ -54,8 +54,8 @@ pub enum Row {
     Eval(EvalId),
 }
 
-/// The rows that a decision was made on, as they were. When one of them changes the decision is out of date: the machine that made it is told of
-/// the change and decides anew.
+/// The rows that a decision was made on, with their modify indexes. When one of them changes, the decision is out of date: the machine that
+/// made it is told of the change and decides anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Basis(Vec<(Row, Option<u64>)>);
 
@@ -78,37 +78,37 @@ fn modify_index(view: &State, row: Row) -> Option<u64> {
     }
 }
 
-/// What is to be done.
+/// The work of an effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deed {
     /// Write this command.
     Write {
-        /// What led to it, if something in the log did.
+        /// The entry that led to it, if one did.
         cause: Option<Cause>,
         /// The same bytes at every attempt.
         command: Box<Command>,
     },
-    /// Write the status of a node that was silent. Pointless once the node is heard of again.
+    /// Write the status of a silent node. Out of date once the node is heard of again.
     WriteStatus {
         /// The node's status when that was decided.
         before: NodeStatus,
         /// The same bytes at every attempt.
         command: UpdateNodeStatus,
     },
-    /// Collect garbage. What that is, is found out anew at every attempt: a dead job may have been registered again since the last one.
+    /// Collect garbage. Every attempt looks for it anew: a dead job may have been registered again since the last attempt.
     Collect(Cutoffs),
 }
 
-/// A decision that is to be carried out.
+/// A decision that has to be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// What it is about.
+    /// The subject of the decision.
     pub subject: Subject,
-    /// In whose name it is written.
+    /// The actor of its commands.
     pub actor: Actor,
-    /// What is to be done.
+    /// The work.
     pub deed: Deed,
-    /// What it was decided on.
+    /// The rows that it was decided on.
     pub basis: Basis,
 }
 
@@ -119,72 +119,72 @@ pub struct Ticket(u64);
 /// An attempt that the shell has to make now. Its outcome goes to [`Outbox::on_outcome`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// For the answer.
+    /// Names the attempt when its outcome is reported.
     pub ticket: Ticket,
-    /// What it is about.
+    /// The subject of the effect.
     pub subject: Subject,
-    /// In whose name.
+    /// The actor of its commands.
     pub actor: Actor,
-    /// What to do.
+    /// The work.
     pub deed: Deed,
-    /// The same at every attempt, so that a write whose answer was lost does not run twice.
+    /// Idempotency key: the same at every attempt, so that a write whose answer was lost does not run twice.
     pub key: Idempotency,
-    /// How many attempts there were before.
+    /// Number of failed attempts before this one.
     pub earlier: u32,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is applied; the entry's index.
+    /// The command is applied, by the entry with this index.
     Written(u64),
-    /// `apply` refused it: something else came first.
+    /// `apply` refused the command: something else came first.
     Refused,
-    /// It was not written, or nobody knows.
+    /// The command was not written, or whether it was is unknown.
     Lost,
 }
 
 /// How an effect ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It is applied; the entry's index.
+    /// The command is applied, by the entry with this index.
     Written(u64),
-    /// `apply` refused it.
+    /// `apply` refused the command.
     Refused,
-    /// What it was decided on has changed before it could be written.
+    /// A row that the effect was decided on changed before the command could be written.
     OutOfDate,
 }
 
-/// An effect that is open no more.
+/// An effect that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Over {
     /// The effect.
     pub effect: Effect,
-    /// What became of it.
+    /// How it ended.
     pub ending: Ending,
-    /// Whether a decision about the same subject was put off: its machine has to look again.
+    /// Whether a decision about the same subject was put off, so that its machine has to look again.
     pub look_again: bool,
 }
 
-/// What follows from an outcome.
+/// State of an effect after an outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
-    /// It is tried again at this time.
+    /// The effect is tried again.
     Again {
-        /// What it is about.
+        /// The subject of the effect.
         subject: Subject,
-        /// How often it has failed.
+        /// Number of failed attempts.
         failures: u32,
-        /// When.
+        /// When it is tried again.
         at: Time,
     },
-    /// It is over.
+    /// The effect is over.
     Over(Box<Over>),
     /// The attempt belongs to an effect that was forgotten.
     Unknown,
 }
 
-/// What is to be done now.
+/// What the shell has to do now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Due {
     /// Attempts to make.
@@ -211,7 +211,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Nothing is open.
+    /// An outbox without effects.
     pub fn new() -> Self {
         Self::default()
     }
@@ -231,8 +231,8 @@ impl Outbox {
         self.open.is_empty()
     }
 
-    /// Takes an effect, which is due at once. `key` has to be one that no other effect has. Answers whether it was taken: while an effect of the
-    /// same subject is open, the decision is put off instead.
+    /// Takes an effect, which is due at once. No other effect may have the same `key`. False: an effect of the same subject is open, so the
+    /// decision is put off.
     pub fn decide(&mut self, effect: Effect, key: Str, now: Time) -> bool {
         let subject = effect.subject;
         if let Some(open) = self.open.get_mut(&subject) {

@@ -35,7 +35,7 @@ impl Services {
         }
     }
 
-    /// A decision about this node was put off, and can be made now.
+    /// Makes a node due: a decision about it was put off.
     pub fn look_again(&mut self, node: NodeId) {
         self.due.insert(node);
     }

@@ -15,8 +15,8 @@ use super::{deployments, drains, effects, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
 /// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (what the machines want at that
-/// time), `moved SECS` (writes what the drains want at that time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status),
-/// `unlooked NODE` (whether the evaluations of its absence are missing).
+/// time), `moved SECS` (commits what the drains want at that time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a
+/// deadline), `missed NODE` (its next status), `unlooked NODE` (whether the evaluations of its absence are missing).
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     let start = Time::from_secs(1_000_000);

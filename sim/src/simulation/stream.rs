@@ -80,10 +80,10 @@ async fn refill(host: &Host, life: &Life, history: &Arc<MemoryHistory>) -> anyho
         let raft_index = entry.position.index;
         match replay(&mut state, &entry) {
             Some(entry) => refiller.add(entry, raft_index)?,
-            None => refiller.pass(Reached { index: state.applied_index(), raft_index })?,
+            None => refiller.pass(Reached { index: state.applied_index(), raft_index }),
         }
         if nth % ENTRIES_BETWEEN_PAUSES == ENTRIES_BETWEEN_PAUSES - 1 {
-            refiller.write_now()?;
+            refiller.write_now();
             tokio::time::sleep(Duration::from_millis(host.random(1..200))).await;
             if !life.lives() {
                 return Ok(Refilled::Abandoned);

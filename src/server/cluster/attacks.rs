@@ -1,4 +1,4 @@
-//! Attacks on what servers say to each other: strangers of every kind that ask each topic, and somebody who reads along.
+//! Attacks on connections between servers: strangers of every kind ask each topic, and a listener in between records all bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ fn core(agent: &Agent) -> &Arc<Core> {
     agent.server().expect("each has a server")
 }
 
-/// What dials as a server and takes everything of the other end.
+/// A server's dialer with this certificate and key. Without a key it accepts every other end.
 fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
     let unproven = if key.is_some() { Unproven::Refused } else { Unproven::Anybody };
     let dialer = certificate.map_or_else(Dialer::plain, |who| {
@@ -74,7 +74,7 @@ fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
     dialer.of_server(ServerTrust::new("global", certificate.is_some(), key.cloned(), unproven))
 }
 
-/// What becomes of a dialler: for each topic and each first byte of servers, all alike.
+/// What a dialler is told for each first byte of servers and each topic; equal answers in a row are told once.
 async fn tried(dialer: Dialer, address: &str) -> String {
     let mut said = Vec::new();
     for first in [FirstByte::Http, FirstByte::RpcOfServers] {
@@ -83,7 +83,7 @@ async fn tried(dialer: Dialer, address: &str) -> String {
     let peers = Peers::new(dialer);
     for topic in TOPICS {
         said.push(match peers.ask(address, topic, b"?", WITHIN).await {
-            // It has been asked: what it says to a question without content does not matter here.
+            // The question arrived. Its answer does not matter here: the question has no content.
             Ok(_) | Err(AskError::Refused(_)) => "is let in".to_owned(),
             Err(AskError::Unreachable(why)) => why.trim_start_matches(address).trim_start_matches(": ").to_owned(),
             Err(AskError::Lost(why)) => format!("lost: {}", why.trim_start_matches(address)),
@@ -148,7 +148,7 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
     .assert_eq(&told);
 }
 
-/// Passes on what goes to a port, and keeps it.
+/// Passes on all bytes to and from a port, and keeps them.
 #[derive(Default)]
 struct Listener {
     to: OnceLock<SocketAddr>,
@@ -202,8 +202,8 @@ async fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     tokio::time::timeout(WITHIN, looked).await.unwrap_or_else(|_| panic!("waited too long until {what}"))
 }
 
-/// Two servers with somebody between them, who tells which of their secrets he has read: the key-encryption key, and the tokens of
-/// requests that one passes on to the other, of HTTP and of the node RPC.
+/// Runs two servers with a listener between them. Returns which secrets the listener could read: the key-encryption key, and the tokens of
+/// requests of HTTP and of the node RPC that one server passes on to the other.
 async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let (one, two) = (Listener::start().await, Listener::start().await);
@@ -237,7 +237,7 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     let token = made["SecretID"].as_str().expect("it has a secret").to_owned();
     let listed = http.get(url("/v1/acl/tokens")).header("X-Nomad-Token", &token).send().await.expect("the follower answers");
     assert_eq!(listed.status(), 200);
-    // A token of nobody travels no less.
+    // A token that does not exist is passed on all the same.
     let shown = "5ec2e700-0000-4000-8000-000000000001";
     let calls = Pool::new(Dialer::plain(), PoolLimits::default(), None);
     let asked = to_vec(&json!({ "Region": "global", "AuthToken": shown })).expect("it can be written");
@@ -258,7 +258,7 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
 async fn with_a_key_nobody_reads_what_servers_say_to_each_other() {
     let key = EncryptKey::generate().and_then(|key| EncryptKey::parse(&key)).expect("a key can be made");
     assert_eq!(read_on_the_way(Some(key)).await, [""; 0]);
-    // Without one, which is for loopback addresses, he would have read all: so he listens in the right place.
+    // Without a key, which is for loopback addresses, the listener reads all three: so it listens in the right place.
     let all = ["the key-encryption key", "a token of HTTP", "a token of the RPC"];
     assert_eq!(read_on_the_way(None).await, all);
 }
@@ -280,7 +280,7 @@ async fn a_server_whose_log_has_members_elsewhere_does_not_start_without_a_key()
     for agent in agents {
         agent.stop().await;
     }
-    // It was told of no other server, and knows one all the same.
+    // The configuration names no other server, but the log has one.
     let alone = config(dir.path(), 1);
     let agent = Agent::start(alone.clone()).await.expect("members at loopback addresses need no key");
     agent.stop().await;

@@ -1,8 +1,8 @@
 //! The key-encryption key among servers: whoever lacks it asks the others, and the first leader sees to it that a majority has it before
 //! anything is wrapped by it. What it is and where it lies is the keyring's business.
 //!
-//! It goes over connections whose ends have proved that they are servers, sealed by TLS or the `encrypt` key. Where there is neither it goes
-//! as it is, over loopback addresses or at the operator's explicit wish.
+//! The key is sent over connections whose ends have proved that they are servers, sealed by TLS or the `encrypt` key. Without both it is
+//! sent in the clear, which happens between loopback addresses or where the operator allows it (`allow_unauthenticated_peers`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What servers say to each other over connections of first byte `Peers`: one question, one answer, again and again. What the questions
-//! mean is known to those who ask and answer.
+//! Questions and answers between servers, over connections of first byte `Peers`: one question, one answer, again and again. The meaning of
+//! a topic's questions is not here.
 //!
 //! Both ends have proved that they are servers before the first question: see `songline_rpc::port::ServerTrust`.
 

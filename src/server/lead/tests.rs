@@ -1,4 +1,4 @@
-//! One server whose leader loses what it writes: it is written later, and once.
+//! One server whose leader loses writes: each of them is written later, once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,7 +67,7 @@ impl Alone {
         tokio::time::timeout(WITHIN, looked).await.unwrap_or_else(|_| panic!("waited too long until {what}"))
     }
 
-    /// Whether the leader has lost a write about this.
+    /// Whether the leader has lost a write about such a subject.
     pub fn has_lost(&self, is: impl Fn(&Subject) -> bool) -> bool {
         lock(&self.core().hooks.lost).iter().any(is)
     }

@@ -110,7 +110,7 @@ fn reqwest_client() -> reqwest::Client {
     songline_client::tls::http_client().build().expect("a client can be made")
 }
 
-/// A node that is there and does nothing.
+/// Registers a node that is ready and runs nothing.
 pub(in crate::server) async fn register_node(core: &Core) {
     let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
     let attributes = [("kernel.name", "linux"), ("nomad.version", "1.6.5"), ("driver.raw_exec", "1")];

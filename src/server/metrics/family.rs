@@ -1,4 +1,4 @@
-//! What is told at a scrape, before it has a form: families of series. The forms are in `prometheus` and `json`.
+//! Families of series, as a scrape gathers them. Their encodings are in `prometheus` and `json`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,22 +10,22 @@ use super::series::Measurement;
 pub(crate) struct Family {
     /// The reference's name, with dots.
     pub name: Cow<'static, str>,
-    /// One sentence.
+    /// Help in one sentence.
     pub help: Cow<'static, str>,
     pub rows: Rows,
 }
 
 /// The series of a family, each with its labels. No two have the same.
 pub(crate) enum Rows {
-    /// Values of now.
+    /// Current values.
     Gauges(Vec<(Arc<Labels>, f64)>),
-    /// Sums of what came.
+    /// Totals.
     Counters(Vec<(Arc<Labels>, Measurement)>),
     /// Distributions of values.
     Summaries(Vec<(Arc<Labels>, Measurement)>),
 }
 
-/// The labels of a series in both forms: they are made once, and written at every scrape.
+/// The labels of a series, encoded once for both forms and written at every scrape.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     /// `a="x",b="y"`
@@ -42,7 +42,7 @@ impl Labels {
         Arc::clone(&NONE)
     }
 
-    /// These labels. Names are ours and need no escapes; values may be anything.
+    /// Encodes labels. Names are ours and need no escapes; values may have any characters.
     pub fn new(pairs: &[(&str, &str)]) -> Arc<Self> {
         let (mut text, mut json) = (String::new(), String::from("{"));
         for (nth, (name, value)) in pairs.iter().enumerate() {
@@ -58,7 +58,7 @@ impl Labels {
     }
 }
 
-/// Three characters are written otherwise in Prometheus' label values.
+/// Writes a label value with the three escapes of Prometheus' form.
 fn escape_label(value: &str, out: &mut String) {
     for character in value.chars() {
         match character {
@@ -71,6 +71,16 @@ fn escape_label(value: &str, out: &mut String) {
 }
 
 impl Family {
+    /// A counter without labels.
+    pub fn counter(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+        Self { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), told)]) }
+    }
+
+    /// A summary without labels.
+    pub fn summary(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+        Self { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), told)]) }
+    }
+
     /// A family of gauges.
     pub fn gauges(name: &'static str, help: &'static str, rows: Vec<(Arc<Labels>, f64)>) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Gauges(rows) }

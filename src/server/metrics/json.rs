@@ -1,14 +1,14 @@
-//! The reference's JSON form: what was counted and measured in one interval. A series without values in it is left out, as there.
+//! The reference's JSON form: the measurements of one interval. As in the reference, a series without values in it is left out.
 
 use std::fmt::Write as _;
 
 use super::family::{Family, Labels, Rows};
 use super::series::Measurement;
 
-/// What a series takes, about, in bytes.
+/// Approximate size of a series, in bytes.
 const ROW_BYTES: usize = 160;
 
-/// One object. `began` is when the interval did, `seconds` how long it was.
+/// Encodes all families as one object. `began` is the beginning of the interval, `seconds` its length.
 pub(super) fn object(families: &[Family], began: &str, seconds: f64) -> String {
     let rows: usize = families.iter().map(|family| family.rows.len()).sum();
     let mut out = String::with_capacity(rows * ROW_BYTES);
@@ -66,7 +66,7 @@ fn gauge(out: &mut String, name: &str, labels: &Labels, value: f64) {
     out.push('}');
 }
 
-/// JSON has no word for what is not a number.
+/// Writes a number. JSON has no infinities and no NaN: they become 0.
 fn number(out: &mut String, value: f64) {
     let value = if value.is_finite() { value } else { 0.0 };
     let _ = write!(out, "{value}");

@@ -1,6 +1,6 @@
-//! Gauges of the tables: kept from the changes that applying announces. A scrape reads the numbers; it never walks a table.
+//! Gauges of the tables, kept from the changes that apply announces. A scrape reads the numbers and never walks a table.
 //!
-//! Only a state that takes the place of another (a restored archive, an installed checkpoint) is walked, once.
+//! Only a state that replaces another one (a restored archive, an installed checkpoint) is walked, once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const SUMMARY: [(&str, &str, Count); 7] = [
     ("nomad.nomad.job_summary.unknown", "Allocations of a group whose nodes are disconnected.", |group| group.unknown),
 ];
 
-/// The numbers, and the one lock that applying and a scrape share.
+/// The gauges, behind the one lock that apply and a scrape share.
 #[derive(Debug)]
 pub(crate) struct Kept {
     tallies: Mutex<Tallies>,
@@ -36,7 +36,7 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 struct Tallies {
     nodes: BTreeMap<NodeId, NodeTally>,
-    /// Shared with a scrape, which writes them after it has let go of the lock.
+    /// Shared with scrapes, which encode them without the lock.
     summaries: BTreeMap<JobKey, Arc<[Group]>>,
     node_status: [u64; NodeStatus::ALL.len()],
     job_status: [u64; JobStatus::ALL.len()],
@@ -45,7 +45,7 @@ struct Tallies {
 
 #[derive(Debug, Default)]
 struct NodeTally {
-    /// Absent while there are allocations of a node that has no row.
+    /// `None` when the node has allocations but no row.
     labels: Option<Arc<Labels>>,
     allocs: [u64; ALLOC_STATUSES],
 }
@@ -58,12 +58,12 @@ struct Group {
 }
 
 impl Kept {
-    /// Nothing has been told yet.
+    /// Gauges of an empty state.
     pub fn new(dispatched: bool) -> Self {
         Self { tallies: Mutex::default(), dispatched }
     }
 
-    /// Takes over what entries changed, in the order of the entries. None of them replaced the state.
+    /// Updates the gauges from the changes of entries, in their order. No entry may have replaced the state.
     pub fn on_changes<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut changes = changes.filter(|change| is_told(change)).peekable();
         if changes.peek().is_some() {
@@ -72,7 +72,7 @@ impl Kept {
         }
     }
 
-    /// Begins anew with a state that came as a whole.
+    /// Counts anew, by a walk of a state that replaced another one.
     pub fn rebuild(&self, view: &State) {
         let mut fresh = Tallies::default();
         view.nodes().for_each(|node| fresh.node(None, Some(node)));
@@ -82,7 +82,7 @@ impl Kept {
         *lock(&self.tallies) = fresh;
     }
 
-    /// What is the same on every server, told by each.
+    /// Adds the gauges that every server tells.
     pub fn of_every_server(&self, out: &mut Vec<Family>) {
         let tallies = lock(&self.tallies);
         let nodes = NodeStatus::ALL.iter().map(|status| (status.as_str(), tallies.node_status[*status as usize]));
@@ -91,7 +91,7 @@ impl Kept {
         out.push(Family::by("songline.allocs", "Allocations by client status.", "client_status", allocs));
     }
 
-    /// What only the leader tells, so that a sum over all servers is right.
+    /// Adds the gauges that only the leader tells, so that a sum over all servers is right.
     pub fn of_leader(&self, out: &mut Vec<Family>) {
         let (job_status, nodes, summaries) = {
             let tallies = lock(&self.tallies);
@@ -125,7 +125,7 @@ impl Kept {
     }
 }
 
-/// Whether a change moves one of the numbers.
+/// Whether a change can move a gauge.
 fn is_told(change: &Change) -> bool {
     matches!(change, Change::Node { .. } | Change::Job { .. } | Change::JobSummary { .. } | Change::Alloc { .. })
 }
@@ -137,7 +137,7 @@ impl Tallies {
             Change::Job { before, after } => self.job(before.as_deref(), after.as_deref()),
             Change::JobSummary { before, after } => self.summary(before.as_deref(), after.as_deref(), dispatched),
             Change::Alloc { before, after } => self.alloc(before.as_deref(), after.as_deref()),
-            // All other tables have no number here.
+            // The other tables have no gauge here.
             _ => {}
         }
     }
@@ -211,7 +211,7 @@ impl Tallies {
     }
 }
 
-/// Moves one from a status to another.
+/// Moves one object from the count of a status to that of another.
 fn shift(counts: &mut [u64], left: Option<usize>, entered: Option<usize>) {
     if let Some(left) = left {
         counts[left] = counts[left].saturating_sub(1);
@@ -227,9 +227,9 @@ fn node_labels(node: &Node) -> Arc<Labels> {
     Labels::new(&[("node_id", &id), ("datacenter", &node.datacenter), ("node_class", class), ("node_pool", &node.node_pool)])
 }
 
-/// What stands in the id of a dispatched job, behind that of its parent.
+/// Separates the parent's id from the rest in the id of a dispatched job.
 const DISPATCHED: &str = "/dispatch-";
-/// The same of a job that a periodic one launched.
+/// The same in the id of a job that a periodic one launched.
 const PERIODIC: &str = "/periodic-";
 
 fn group_labels(summary: &JobSummary, group: &str) -> Arc<Labels> {

@@ -1,20 +1,17 @@
-//! What the operating system knows of this process, under the names that every Prometheus client library gives it.
+//! Metrics that the operating system has of this process, under the names that every Prometheus client library uses.
 
 use std::sync::LazyLock;
 
-use super::family::{Family, Labels, Rows};
+use super::family::Family;
 use super::series::Measurement;
 
-/// Nothing is told where `/proc` does not tell it.
+/// Adds the families of the process. One that `/proc` does not have is left out.
 pub(super) fn tell(out: &mut Vec<Family>) {
     if let Some(stat) = std::fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(Stat::of) {
         out.push(Family::gauge("process_resident_memory_bytes", "Memory of this process, in bytes.", stat.resident_bytes));
         out.push(Family::gauge("process_virtual_memory_bytes", "Address space of this process, in bytes.", stat.virtual_bytes));
-        out.push(Family {
-            name: "process_cpu_seconds_total".into(),
-            help: "Processor time of this process, in seconds.".into(),
-            rows: Rows::Counters(vec![(Labels::none(), Measurement::total(stat.processor_seconds))]),
-        });
+        let processor = Measurement::total(stat.processor_seconds);
+        out.push(Family::counter("process_cpu_seconds_total", "Processor time of this process, in seconds.", processor));
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         out.push(Family::gauge("process_open_fds", "Open file descriptors.", open.count() as f64));
@@ -24,7 +21,7 @@ pub(super) fn tell(out: &mut Vec<Family>) {
     }
 }
 
-/// It does not change while the agent runs: the agent raises it when it starts.
+/// The limit of open files. Read once: the agent raises it at its start and does not change it later.
 static MAX_FDS: LazyLock<Option<f64>> = LazyLock::new(|| {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

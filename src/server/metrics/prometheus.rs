@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::family::{Family, Labels, Rows};
 use super::series::{Measurement, QUANTILES};
 
-/// What a family and a series take, about, in bytes.
+/// Approximate size of a family without its series, in bytes.
 const FAMILY_BYTES: usize = 200;
+/// Approximate size of a series, in bytes.
 const ROW_BYTES: usize = 128;
 
-/// All families, each with its help and type before its series.
+/// Encodes all families, each with its help and type before its series.
 pub(super) fn text(families: &[Family]) -> String {
     let rows: usize = families.iter().map(|family| family.rows.len()).sum();
     let mut out = String::with_capacity(families.len() * FAMILY_BYTES + rows * ROW_BYTES);
@@ -68,7 +69,7 @@ fn number(out: &mut String, value: f64) {
     };
 }
 
-/// The name with `_` for whatever Prometheus does not allow.
+/// The name with `_` for each character that Prometheus does not allow.
 fn legal(name: &str) -> String {
     let allowed = |(nth, character): (usize, char)| {
         let ok = character.is_ascii_alphabetic() || character == '_' || character == ':' || (nth > 0 && character.is_ascii_digit());
@@ -78,7 +79,7 @@ fn legal(name: &str) -> String {
 }
 
 impl Rows {
-    /// How many series.
+    /// Number of series.
     pub fn len(&self) -> usize {
         match self {
             Rows::Gauges(rows) => rows.len(),

@@ -1,15 +1,16 @@
-//! How often each endpoint was asked, by whom.
+//! Counters of requests by endpoint, operation and caller.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use songline_api::{RateOp, Served};
 
 use super::family::{Family, Labels, Rows};
 use super::series::{Counter, Shown};
+use super::{read, write};
 
-/// How many pairs of endpoint and caller are told apart. Callers beyond that count without their names.
+/// The most pairs of endpoint and caller that have counters of their own. Further callers count without their names.
 const CALLERS_MAX: usize = 4096;
 
 /// Counters of all endpoints. A request takes a read lock of its own endpoint.
@@ -37,7 +38,7 @@ impl Rates {
             self.callers.fetch_sub(1, Ordering::Relaxed);
             return endpoint.unnamed.add_one();
         }
-        let mut callers = endpoint.by_caller.write().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = write(&endpoint.by_caller);
         let before = callers.len();
         let labels = Labels::new(&[("identity", &identity)]);
         let (_, counter) = callers.entry(identity).or_insert_with(|| (labels, Counter::default()));
@@ -52,8 +53,7 @@ impl Rates {
         if let Some(endpoint) = read(&self.endpoints).get(&(name, op)) {
             return Arc::clone(endpoint);
         }
-        let mut endpoints = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(endpoints.entry((name, op)).or_default())
+        Arc::clone(write(&self.endpoints).entry((name, op)).or_default())
     }
 
     /// Ends the interval.
@@ -64,7 +64,7 @@ impl Rates {
         }
     }
 
-    /// One family an endpoint and operation.
+    /// Adds one family for each endpoint and operation.
     pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
         let endpoints: Vec<_> = read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
         for ((name, op), endpoint) in endpoints {
@@ -81,8 +81,4 @@ impl Rates {
             });
         }
     }
-}
-
-fn read<T>(shared: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    shared.read().unwrap_or_else(PoisonError::into_inner)
 }

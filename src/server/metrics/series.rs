@@ -1,6 +1,6 @@
-//! One measured thing: its totals since the start, and its values during the last complete interval.
+//! A series: its totals since the start, and its values during the last complete interval.
 //!
-//! Whoever measures touches this one series and nothing of the rest: an atomic for a count, a lock of its own for a value.
+//! A measurement touches one series only: an atomic for a count, a lock of the series' own for a value.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use super::super::lock;
 
-/// The values of one interval, without the values themselves.
+/// Count, sum, bounds and deviation of the values of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Window {
     pub count: u64,
     pub sum: f64,
     squares: f64,
-    /// 0 when there were none.
+    /// 0 without values.
     pub min: f64,
-    /// 0 when there were none.
+    /// 0 without values.
     pub max: f64,
 }
 
 impl Window {
-    /// So many values of 1.
+    /// A window of `count` values of 1.
     fn ones(count: u64) -> Self {
         let (sum, bound) = (count as f64, f64::from(u8::from(count > 0)));
         Self { count, sum, squares: sum, min: bound, max: bound }
@@ -36,7 +36,7 @@ impl Window {
         self.squares += value * value;
     }
 
-    /// 0 without values.
+    /// The mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
@@ -52,28 +52,28 @@ impl Window {
     }
 }
 
-/// The shares of the values that quantiles are told for, and their names as labels.
+/// The quantiles that are told: the share of values, and the label.
 pub(crate) const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99")];
 
-/// What is told of a series.
+/// What a scrape reads of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measurement {
-    /// Values since the start.
+    /// Number of values since the start.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
-    /// The last complete interval; the first one while it lasts.
+    /// The values of the last complete interval, or of the first one while it lasts.
     pub window: Window,
-    /// Of the same interval; not a number without values.
+    /// Quantiles of the same interval; NaN without values.
     pub quantiles: [f64; QUANTILES.len()],
 }
 
-/// Which interval is told.
+/// Which interval a scrape reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// The one that lasts.
+    /// The current one.
     Current,
-    /// The one before it.
+    /// The last complete one.
     Finished,
 }
 
@@ -84,23 +84,23 @@ pub(crate) struct Counter {
     marks: Marks,
 }
 
-/// What a total was when intervals began.
+/// Splits a growing total into intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// When the current one did.
+    /// The total when the current interval began.
     begun: AtomicU64,
-    /// How much came during the one before.
+    /// The growth during the last complete interval.
     finished: AtomicU64,
 }
 
 impl Marks {
-    /// Ends the interval.
+    /// Ends the interval, at this total.
     pub fn rotate(&self, total: u64) {
         let begun = self.begun.swap(total, Ordering::Relaxed);
         self.finished.store(total.saturating_sub(begun), Ordering::Relaxed);
     }
 
-    /// What is told of a total.
+    /// The measurement of a total.
     pub fn read(&self, total: u64, shown: Shown) -> Measurement {
         let during = match shown {
             Shown::Current => total.saturating_sub(self.begun.load(Ordering::Relaxed)),
@@ -124,7 +124,7 @@ impl Counter {
     }
 }
 
-/// Keeps values.
+/// Measures values.
 #[derive(Debug, Default)]
 pub(crate) struct Series(Mutex<Values>);
 
@@ -190,7 +190,7 @@ const HIGHEST_POWER: i64 = 24;
 const PARTS: i64 = 8;
 const BUCKETS: usize = ((HIGHEST_POWER - LOWEST_POWER) * PARTS) as usize;
 
-/// How many values were how large. Takes memory from the first value on.
+/// A histogram of values. Takes no memory before the first value.
 #[derive(Debug, Default)]
 struct Buckets(Vec<u32>);
 
@@ -207,7 +207,7 @@ impl Buckets {
         self.0.fill(0);
     }
 
-    /// The exponent of a number and the first bits behind its point are its bucket.
+    /// The bucket of a value: its exponent and the first bits of its mantissa.
     fn of(value: f64) -> usize {
         const EXPONENT_OF_ONE: i64 = 1023;
         const MANTISSA_BITS: u32 = 52;
@@ -219,7 +219,7 @@ impl Buckets {
         usize::try_from(bucket).unwrap_or(0).min(BUCKETS - 1)
     }
 
-    /// Where a bucket ends.
+    /// The upper end of a bucket.
     fn end(bucket: usize) -> f64 {
         let bucket = bucket as i64;
         let (power, part) = (bucket / PARTS + LOWEST_POWER, bucket % PARTS + 1);
@@ -249,12 +249,12 @@ impl Timer {
         self.0.add(took.as_secs_f64() * 1e3);
     }
 
-    /// Records the time that has passed since then.
+    /// Records the time since `started`.
     pub fn since(&self, started: Instant) {
         self.record(started.elapsed());
     }
 
-    /// Records how long it takes until this is done; not, when it is given up.
+    /// Records the time of work that is awaited to its end. Work that is dropped before is not recorded.
     pub async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let started = Instant::now();
         let done = work.await;
@@ -272,7 +272,7 @@ impl Timer {
 }
 
 impl Measurement {
-    /// A total that is not followed by intervals.
+    /// A total without intervals.
     pub fn total(sum: f64) -> Self {
         Self { count: 0, sum, window: Window::default(), quantiles: [f64::NAN; QUANTILES.len()] }
     }

@@ -1,4 +1,4 @@
-//! What a scrape tells of the tables and of what was measured, and what it costs.
+//! Scrapes of tables and measurements, in both forms.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -23,7 +23,7 @@ use crate::server::machine::Reaction;
 mod exposition;
 use exposition::Exposition;
 
-/// A state, and a registry that hears of its changes and of nothing else.
+/// A state, and a registry that learns of it only by its changes.
 struct World {
     state: State,
     metrics: Metrics,
@@ -80,7 +80,7 @@ impl World {
         self.run(UpdateAllocsFromClient { allocs: vec![report], evals: Vec::new() });
     }
 
-    /// Two nodes, two jobs, and allocations that went all ways.
+    /// Three nodes of which one is deregistered, four jobs of which one is purged, and allocations in several statuses.
     fn story() -> Self {
         let mut world = Self::new();
         (1..=3).for_each(|n| world.node(n));
@@ -113,7 +113,7 @@ fn alloc(n: u8) -> AllocId {
     AllocId::from_bytes([n; 16])
 }
 
-/// Everything that the registry tells of itself, sorted as a scrape is.
+/// All families of the registry, sorted as in a scrape.
 fn families(metrics: &Metrics, leads: bool) -> Vec<Family> {
     let mut out = Vec::new();
     metrics.tell([0; FOLLOWED], leads, &mut out);
@@ -145,7 +145,7 @@ fn gauges_kept_from_changes_are_those_of_the_tables() {
 fn a_scrape_reads_no_table() {
     let World { state, metrics } = World::story();
     let with_state = prometheus::text(&families(&metrics, true));
-    // There is nothing left that could be walked.
+    // Without the state there is no table that a scrape could walk.
     drop(state);
     assert_eq!(prometheus::text(&families(&metrics, true)), with_state);
     let told = scrape(&metrics);

@@ -1,7 +1,7 @@
-//! Timers whose names come with what is measured: calls of the reference, routes of HTTP, messages of the log.
+//! Timers that are named by what they measure: calls of the reference, routes of HTTP, messages of the log.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use songline_api::Route;
@@ -9,17 +9,17 @@ use songline_commands::Kind;
 
 use super::family::{Family, Labels, Rows};
 use super::series::{Shown, Timer};
+use super::{read, write};
 
 /// The two parts of a route's path, and its methods.
 type RouteKey = [&'static str; 3];
-/// A route's labels, made once, and its timer.
-type RouteTimer = Arc<(Arc<Labels>, Timer)>;
 
-/// The timers, made when they are first used.
+/// The timers. Those of calls and routes are made when they are first used.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    calls: RwLock<BTreeMap<&'static str, Arc<Timer>>>,
-    routes: RwLock<BTreeMap<RouteKey, RouteTimer>>,
+    calls: RwLock<BTreeMap<&'static str, Timer>>,
+    /// With each route's labels, which are made once.
+    routes: RwLock<BTreeMap<RouteKey, (Arc<Labels>, Timer)>>,
     messages: BTreeMap<Kind, Timer>,
 }
 
@@ -31,28 +31,25 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// A call of the reference, by the name of its timer behind `nomad.nomad.`.
+    /// Records a call, by the part of its timer's name behind `nomad.nomad.`.
     pub fn call(&self, name: &'static str, took: Duration) {
         if let Some(timer) = read(&self.calls).get(name) {
             return timer.record(took);
         }
-        let mut calls = self.calls.write().unwrap_or_else(PoisonError::into_inner);
-        calls.entry(name).or_default().record(took);
+        write(&self.calls).entry(name).or_default().record(took);
     }
 
-    /// The answer to a request of HTTP.
+    /// Records the answer to a request of HTTP.
     pub fn route(&self, route: Route, took: Duration) {
         let key = [route.root, route.tail, route.methods];
-        let known = read(&self.routes).get(&key).map(Arc::clone);
-        let timer = known.unwrap_or_else(|| {
-            let labels = Labels::new(&[("route", &route.path()), ("methods", route.methods)]);
-            let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(routes.entry(key).or_insert_with(|| Arc::new((labels, Timer::default()))))
-        });
-        timer.1.record(took);
+        if let Some((_, timer)) = read(&self.routes).get(&key) {
+            return timer.record(took);
+        }
+        let labels = Labels::new(&[("route", &route.path()), ("methods", route.methods)]);
+        write(&self.routes).entry(key).or_insert_with(|| (labels, Timer::default())).1.record(took);
     }
 
-    /// An entry of the log.
+    /// Records that an entry was applied.
     pub fn message(&self, kind: Kind, took: Duration) {
         if let Some(timer) = self.messages.get(&kind) {
             timer.record(took);
@@ -61,21 +58,18 @@ impl Timers {
 
     /// Ends the interval.
     pub fn rotate(&self) {
-        read(&self.calls).values().for_each(|timer| timer.rotate());
-        read(&self.routes).values().for_each(|timer| timer.1.rotate());
+        read(&self.calls).values().for_each(Timer::rotate);
+        read(&self.routes).values().for_each(|(_, timer)| timer.rotate());
         self.messages.values().for_each(Timer::rotate);
     }
 
-    /// A family a call and a message, and one of all routes.
+    /// Adds one family for each call and each message, and one for all routes.
     pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
         for (name, timer) in read(&self.calls).iter() {
-            out.push(Family {
-                name: format!("nomad.nomad.{name}").into(),
-                help: format!("Time of a call `{name}`, in milliseconds; of one that waits, with its wait.").into(),
-                rows: Rows::Summaries(vec![(Labels::none(), timer.read(shown))]),
-            });
+            let help = format!("Time of a call `{name}`, in milliseconds; of one that waits, with its wait.");
+            out.push(Family::summary(format!("nomad.nomad.{name}"), help, timer.read(shown)));
         }
-        let routes = read(&self.routes).values().map(|timer| (Arc::clone(&timer.0), timer.1.read(shown))).collect();
+        let routes = read(&self.routes).values().map(|(labels, timer)| (Arc::clone(labels), timer.read(shown))).collect();
         out.push(Family {
             name: "songline.http.request".into(),
             help: "Time until the answer to a request of HTTP that this server answered, in milliseconds.".into(),
@@ -84,21 +78,14 @@ impl Timers {
         for (kind, timer) in &self.messages {
             let told = timer.read(shown);
             if told.count > 0 {
-                out.push(Family {
-                    name: format!("nomad.nomad.fsm.{}", message_name(*kind)).into(),
-                    help: format!("Time of applying an entry `{}`, in milliseconds.", kind.name()).into(),
-                    rows: Rows::Summaries(vec![(Labels::none(), told)]),
-                });
+                let help = format!("Time of applying an entry `{}`, in milliseconds.", kind.name());
+                out.push(Family::summary(format!("nomad.nomad.fsm.{}", message_name(*kind)), help, told));
             }
         }
     }
 }
 
-fn read<T>(shared: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    shared.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The reference's name of a message where it measures it; in its manner for the rest.
+/// The reference's name of a message; a name in its manner for those that it does not measure.
 fn message_name(kind: Kind) -> &'static str {
     match kind {
         Kind::NodeRegister => "register_node",

@@ -1,4 +1,4 @@
-//! Stories of what is derived from the log, was lost, and is filled anew.
+//! Stories of stores that are derived from the log, are lost, and are filled anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::server::{Core, lock};
 
-/// Up to which entry of the log a server in this directory is filled anew, as if it died there.
+/// By directory of a server: the entry of the log at which its fill is interrupted, as if the server died there.
 static INTERRUPTED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
 
 pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
@@ -56,7 +56,7 @@ async fn write_long(agent: &Agent, name: &str, bytes: usize) -> anyhow::Result<u
     Ok(core(agent).write(proposal).await?.index)
 }
 
-/// Everything up to the entry at `last`, as a full stream has it, and the gap that it tells.
+/// The events of a full stream up to the entry at `last`, and the oldest index that its gap names.
 async fn read(agent: &Agent, last: u64) -> (String, Option<u64>) {
     let interest = Interest::parse("*", std::iter::empty()).expect("is valid");
     let subscription = core(agent).events().subscribe(interest, Format::Json, Dialect::Full, Start::After(0));
@@ -211,8 +211,10 @@ async fn a_checkpoint_behind_a_repeated_write_waits_for_no_events() -> anyhow::R
     let first = core(&agent).write(proposal.clone()).await?;
     let again = core(&agent).write(proposal).await?;
     assert_eq!(first.index, again.index);
+    let applied = core(&agent).log().applied().map(|position| position.index);
     let made = tokio::time::timeout(std::time::Duration::from_secs(30), core(&agent).log().checkpoint_now()).await??;
-    assert_eq!(made, core(&agent).log().applied());
+    // The leader may have written something of its own meanwhile.
+    assert!(made.map(|position| position.index) >= applied, "{made:?} {applied:?}");
     agent.stop().await;
     Ok(())
 }

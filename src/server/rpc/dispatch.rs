@@ -18,7 +18,7 @@ use songline_rpc::servers_wire::{SERVED, ServeError, ServerContext, serve_server
 use songline_rpc::{RpcError, net};
 
 use super::super::Core;
-use super::methods::{self, By, CALLS, Right, STREAMS};
+use super::methods::{self, By, Right, STREAMS};
 use super::more;
 use super::route::{ForNode, Path, with_fields};
 
@@ -38,7 +38,7 @@ impl NodeRpc {
         Self { core: Arc::clone(core), api, callers: Callers::default() }
     }
 
-    /// Refuses requests for another region: no server knows the servers of one.
+    /// Refuses requests for another region: a server knows only the servers of its own.
     pub(super) fn check_region(&self, region: &str) -> Result<(), RpcError> {
         match region {
             "" => Err(RpcError::remote("missing region for target RPC")),
@@ -183,7 +183,7 @@ impl NodeRpc {
                 Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
             }
         };
-        // A server that passes a request on has looked at its caller.
+        // A server that passes a request on has checked its caller.
         if !by_server {
             let denied = || RpcError::remote("Permission denied");
             let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
@@ -267,28 +267,21 @@ impl NodeRpc {
 
 impl Dispatch for NodeRpc {
     async fn call(&self, method: &str, body: Bytes, caller: &Caller) -> Result<Bytes, Refusal> {
-        let Some((_, by)) = CALLS.iter().find(|(name, _)| *name == methods::on_nodes(method)) else {
+        let Some(by) = methods::by(method) else {
             let known = method.split_once('.').is_some_and(|(service, _)| methods::is_service(service));
             return Err(if known { Refusal::NoMethod } else { Refusal::NoService });
         };
         let mut meta: RequestMeta = from_slice(&body)?;
         // Only servers pass requests on.
         meta.forwarded &= caller.is_server;
+        // Only what a server answers by itself needs no region.
+        if by != By::Asked || !meta.region.is_empty() {
+            self.check_region(&meta.region)?;
+        }
         match by {
-            By::Asked => {
-                if !meta.region.is_empty() {
-                    self.check_region(&meta.region)?;
-                }
-                self.asked(method, &body, &meta, caller)
-            }
-            By::Leader => {
-                self.check_region(&meta.region)?;
-                self.of_leader(method, body, &meta, caller).await
-            }
-            By::Node(right) => {
-                self.check_region(&meta.region)?;
-                self.of_node(method, body, *right, caller).await
-            }
+            By::Asked => self.asked(method, &body, &meta, caller),
+            By::Leader => self.of_leader(method, body, &meta, caller).await,
+            By::Node(right) => self.of_node(method, body, right, caller).await,
         }
     }
 

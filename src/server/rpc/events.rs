@@ -23,7 +23,7 @@ impl NodeRpc {
     pub(super) async fn events(&self, mut channel: Channel, caller: &Caller) {
         if let Err(error) = self.event_frames(&mut channel, caller).await {
             let message = EventStreamWrapper { error: Some(StreamError::from(&error)), event: None };
-            // Whoever has gone need not know.
+            // The caller may be gone.
             let _ = say(&mut channel, &message).await;
         }
     }

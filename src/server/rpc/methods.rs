@@ -6,7 +6,7 @@ use songline_lang::acl::NamespaceCapability::{self, AllocExec, AllocLifecycle, A
 /// Who answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The server that is asked, whatever region is named.
+    /// The server that is asked. Requests may leave the region out.
     Asked,
     /// The leader; any server if the caller is content with what it has.
     Leader,
@@ -94,6 +94,12 @@ pub(super) fn on_nodes(method: &str) -> std::borrow::Cow<'_, str> {
         Some(name) => format!("Allocations.{name}").into(),
         None => method.into(),
     }
+}
+
+/// Who answers a call of this method. `None`: there is no such call.
+pub(super) fn by(method: &str) -> Option<By> {
+    let method = on_nodes(method);
+    CALLS.iter().find(|(name, _)| *name == method).map(|(_, by)| *by)
 }
 
 /// Whether there is a service of this name.

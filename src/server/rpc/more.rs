@@ -145,7 +145,7 @@ impl NodeRpc {
         encode(&NodeUpdateDrainAnswer { node_modify_index: index, index, ..NodeUpdateDrainAnswer::default() })
     }
 
-    /// Takes a service away that some node has announced, for a caller who is no node.
+    /// Deletes a node's service registration, for a caller that is not a node.
     pub(super) async fn delete_service(&self, ask: ServiceDelete) -> Result<Bytes, Refusal> {
         let denied = || RpcError::remote("Permission denied");
         let known = self.callers.authenticate(&*self.core, ask.auth_token.reveal()).map_err(|_| denied())?;

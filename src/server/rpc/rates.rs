@@ -1,5 +1,5 @@
-//! What each method of the node RPC counts as, and the name of its timer. It counts at the server that serves it: not at one that passes it
-//! on, and a call of a node at the server that was asked first.
+//! Rates and timers of the methods of the node RPC. A call counts at the server that serves it, not at one that passes it on. A call to a
+//! node counts at the server that was asked first.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use songline_rpc::servers_wire::SERVED;
 
 use super::super::Core;
 use super::dispatch::NodeRpc;
-use super::methods::{self, By, CALLS};
+use super::methods::{self, By};
 
-/// Method, endpoint, operation, and the name of its timer behind `nomad.nomad.`; empty where the reference has none.
+/// Method, endpoint, operation, and the part of its timer's name behind `nomad.nomad.`, which is empty where the reference has no timer.
 const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Status.Ping", "status", Read, ""),
     ("Status.Leader", "status", Read, ""),
@@ -71,9 +71,9 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
 ];
 
 impl NodeRpc {
-    /// Counts a call before it is looked at whether its caller may, and times its answer.
+    /// Counts a call before the rights of its caller are checked, and times its answer.
     pub(super) async fn served<T>(&self, method: &str, token: &Secret, caller: &Caller, work: impl Future<Output = T>) -> T {
-        // What nodes ask of their servers is counted where it is answered: a node in this process asks without the wire.
+        // Calls of nodes to servers are counted where they are answered, because a node in this process calls without the wire.
         if SERVED.contains(&method) {
             return work.await;
         }
@@ -90,21 +90,25 @@ impl NodeRpc {
         self.core.metrics.measure_call(timer, started.elapsed());
         answer
     }
+
+    /// Counts a stream that begins here.
+    pub(super) async fn count_stream(&self, method: &str, token: &Secret, caller: &Caller) {
+        self.served(method, token, caller, ready(())).await;
+    }
 }
 
-/// The node RPC, and what is counted of it whoever serves a call. Calls that the leader serves are counted where it is known who leads.
+/// The node RPC with its counters. A call that the leader serves is counted later, once it is known that this server serves it.
 pub(super) struct Measured(pub(super) Arc<NodeRpc>);
 
 impl Dispatch for Measured {
     async fn call(&self, method: &str, body: Bytes, caller: &Caller) -> Result<Bytes, Refusal> {
         let metrics = &self.0.core.metrics;
         metrics.at.rpc_request.add_one();
-        let by = CALLS.iter().find(|(name, _)| *name == methods::on_nodes(method)).map(|(_, by)| *by);
-        let meta: Option<RequestMeta> = match by {
+        let meta: Option<RequestMeta> = match methods::by(method) {
             Some(By::Asked | By::Node(_)) => from_slice(&body).ok(),
             Some(By::Leader) | None => None,
         };
-        // What calls go through is deep, and each layer of an unboxed future would be on the stack once more.
+        // Boxed, because the layers of a call nest deeply, and each of them would hold the whole future on the stack.
         let call = Box::pin(self.0.call(method, body, caller));
         let answer = match meta.filter(|meta| !(meta.forwarded && caller.is_server)) {
             Some(meta) => self.0.served(method, &meta.auth_token, caller, call).await,
@@ -127,7 +131,7 @@ impl Dispatch for Measured {
 }
 
 impl Core {
-    /// Counts a call of a node; its time ends when what is answered is dropped. The label is the node whose secret was shown.
+    /// Counts a call of a node. Its time ends when the returned guard is dropped. The label is the node whose secret was shown.
     pub(in crate::server) fn node_call(&self, method: &str, id: NodeId, secret: &Secret) -> NodeCall<'_> {
         let mut timer = "";
         if let Some(&(_, endpoint, op, name)) = RATES.iter().find(|row| row.0 == method) {
@@ -153,13 +157,6 @@ pub(in crate::server) struct NodeCall<'a> {
 impl Drop for NodeCall<'_> {
     fn drop(&mut self) {
         self.core.metrics.measure_call(self.timer, self.started.elapsed());
-    }
-}
-
-impl NodeRpc {
-    /// Counts a stream that begins here.
-    pub(super) async fn count_stream(&self, method: &str, token: &Secret, caller: &Caller) {
-        self.served(method, token, caller, ready(())).await;
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Found {
 }
 
 impl NodeRpc {
-    /// Answers what any server can.
+    /// Answers calls that any server can answer.
     pub(super) fn asked(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
         let core = &self.core;
         self.may_ask(method, meta, caller)?;
@@ -80,7 +80,7 @@ impl NodeRpc {
         }
     }
 
-    /// Whether a caller may ask about servers, as over HTTP. Servers ask each other.
+    /// Refuses questions about servers to callers without the right that HTTP asks for. Other servers may ask.
     fn may_ask(&self, method: &str, meta: &RequestMeta, caller: &Caller) -> Result<(), RpcError> {
         if caller.is_server || !matches!(method, "Status.Members" | "Status.HasNodeConn" | "Status.RaftStats") {
             return Ok(());

@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// A request as a server passes it on: in the user's name. That the user was looked at follows from the connection, which is a server's.
+    /// A request as a server passes it on: in the user's name. That the user was checked follows from the connection, which is a server's.
     fn as_server(&self, request: &[u8]) -> Result<Vec<u8>, RpcError> {
         let region = self.info.region.clone();
         with_fields(request, [("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])

@@ -1,8 +1,7 @@
-//! Stories of the node RPC with a server of its own: what is refused how, and nodes that are called back. Who may what is in `tests/matrix.rs`.
-
-mod matrix;
+//! Stories of the node RPC with a server of its own: the words of refusals, and calls back to nodes. Rights are in `tests/matrix.rs`.
 
 mod defects;
+mod matrix;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ pub(super) async fn start(dir: &Path, acl: bool) -> Agent {
     Agent::start(config(dir, acl)).await.unwrap()
 }
 
-/// A server with ACLs that other servers with its key may talk to.
+/// Starts a server with ACLs and an `encrypt` key.
 pub(super) async fn start_with_key(dir: &Path) -> Agent {
     let mut config = config(dir, true);
     let server = config.server.as_mut().unwrap();

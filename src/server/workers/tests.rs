@@ -1,12 +1,19 @@
-//! Jobs on which the scheduler, or the applier, panics: they fail with the reason, and nobody else notices.
+//! Jobs on which the scheduler or the plan applier panics: they fail with the reason, and other jobs go on.
 
-use songline_model::EvalStatus;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
+use songline_model::{EvalStatus, Str};
+
+use crate::server::hooks::Hooks;
 use crate::server::lead::tests::{Alone, hurry};
 use crate::server::lock;
 
-/// Registers a job that is poison and one that is not. Answers why the evaluation of the first failed.
-async fn told_of_poison(alone: &Alone) -> String {
+/// Registers a job that is listed in `panics` and one that is not. The first fails with `message`, which its panic has, and the other is
+/// placed.
+async fn check(panics: impl FnOnce(&Hooks) -> &Mutex<BTreeSet<Str>>, message: &str) {
+    let alone = Alone::start().await;
+    lock(panics(&alone.core().hooks)).insert("poison".into());
     alone.register("poison").await;
     alone.until("work on it panicked", |it| (it.core().metrics.panics() > 0).then_some(())).await;
     // The one worker, and the applier, are still there.
@@ -18,29 +25,22 @@ async fn told_of_poison(alone: &Alone) -> String {
     });
     let told = failed.await.status_description.to_string();
     assert_eq!((alone.core().metrics.panics(), alone.placed("poison")), (3, 0));
-    told
+    assert_eq!(
+        told,
+        format!(
+            "evaluation reached delivery limit (3): the scheduler panicked 3 times on it, the last time with \"{message}\"; \
+             this is a defect of Songline, please report it"
+        )
+    );
+    alone.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_scheduling_panics_fails_with_the_reason_and_stops_no_other() {
-    let alone = Alone::start().await;
-    lock(&alone.core().hooks.scheduling_panics).insert("poison".into());
-    assert_eq!(
-        told_of_poison(&alone).await,
-        "evaluation reached delivery limit (3): the scheduler panicked 3 times on it, the last time with \"job poison is poison\"; \
-         this is a defect of Songline, please report it"
-    );
-    alone.stop().await;
+    check(|hooks| &hooks.scheduling_panics, "job poison is poison").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_on_which_the_applier_panics_fails_its_evaluation_and_stops_no_other() {
-    let alone = Alone::start().await;
-    lock(&alone.core().hooks.applying_panics).insert("poison".into());
-    assert_eq!(
-        told_of_poison(&alone).await,
-        "evaluation reached delivery limit (3): the scheduler panicked 3 times on it, the last time with \"a plan is poison\"; \
-         this is a defect of Songline, please report it"
-    );
-    alone.stop().await;
+    check(|hooks| &hooks.applying_panics, "a plan is poison").await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{World, script};
 use crate::fleet::TOKEN;
 
-/// A task that has written files and ended, and the id of its allocation.
+/// Runs a task that writes files and ends. Returns the id of its allocation, too.
 fn ended() -> Result<(World, String)> {
     let world = World::start(true)?;
     world.run("files", "batch", json!({}), script("printf 'hello world' > local/f; echo out; printf x > secrets/s"))?;
@@ -14,7 +14,7 @@ fn ended() -> Result<(World, String)> {
     Ok((world, alloc))
 }
 
-/// What errors of a route that reads files are answered with.
+/// Checks the answers to errors of a route that reads files.
 fn errors_have_their_status(route: &str, more: &str) -> Result<()> {
     let (world, alloc) = ended()?;
     let ask = |token: &str, query: &str| -> Result<(u16, String)> {

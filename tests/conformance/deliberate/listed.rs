@@ -1,4 +1,4 @@
-//! Each line of the lists of differences has a test of its name. Not here: those tests.
+//! Checks that each line of the lists of differences has a test of its name. Not here: those tests.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Jobs that run, and what their tasks may ask.
+//! Jobs that run, and the rights of their tasks.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn jobs_stop() -> Result<()> {
     let update = json!({"HealthCheck": "task_states", "MinHealthyTime": 10_000_000, "HealthyDeadline": 60_000_000_000u64,
         "ProgressDeadline": 120_000_000_000u64});
     world.run("stops", "service", json!({ "Update": update }), json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}}))?;
-    // The recording stops the job before this: there health is told later.
+    // The recording stops the job before this, because the reference reports health later.
     world.until("/v1/job/stops/deployment", |deployment| (deployment["Status"] == "successful").then_some(()))?;
     world.until("/v1/job/stops", |job| (job["Stable"] == true).then_some(()))?;
     world.done("DELETE /v1/job/stops", Value::Null)?;
@@ -21,7 +21,7 @@ fn jobs_stop() -> Result<()> {
     Ok(())
 }
 
-/// A job whose task shows its own identity, and what it showed.
+/// Runs a job whose task prints its identity. Returns the identity.
 fn with_identity(world: &World, id: &str) -> Result<String> {
     let mut task = script("echo \"$NOMAD_TOKEN\"; exec sleep 600");
     task["Identity"] = json!({"Env": true});

@@ -39,7 +39,7 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     };
     let written = call.propose(UpsertOneTimeToken { token: row }).await?;
     let view = call.view_after(written.index).await;
-    // Another may have taken its place already. A repeated write finds the one that it made the first time.
+    // A newer one-time token may have replaced the row already. A repeated write finds the row that it made the first time.
     let row = view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
     call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })
 }

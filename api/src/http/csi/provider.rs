@@ -14,7 +14,7 @@ use crate::http::rates::RateOp;
 use crate::server::{Served, Server};
 use crate::wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 
-/// Where a controller would be called. The call counts, as one that fails does; it is made in nobody's name.
+/// Stands for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it is not built.
 fn call_controller<S: Server>(call: &Call<S>, op: RateOp) -> ApiError {
     let info = call.server.info();
     let identity = (info.rpc_rate_labels && info.acl.enabled).then(|| "token:anonymous".to_owned());

@@ -45,7 +45,7 @@ pub(super) struct Step {
     /// Id or name of what it is about.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Kind of the entry. Empty: the caller is not shown it.
+    /// Kind of the entry. Empty when the caller may not see it.
     pub command: &'static str,
     pub actor: Option<String>,
     /// Index of the entry that led to it.
@@ -78,7 +78,7 @@ pub(super) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// A chain of what had happened when the state was `view`, told to somebody who is shown so much.
+    /// A chain of the entries up to the index of `view`, for a caller who is shown what `shown` says.
     pub(super) fn new(past: &'a dyn Past, view: Arc<State>, shown: Shown) -> Self {
         let until = view.applied_index();
         Self {
@@ -170,9 +170,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Adds a step about something that the caller may not read: when it happened, and no more than `text`.
-    fn hint(&mut self, index: u64, entry: &Option<(LoggedCommand, Time)>, about: About, id: String, text: String) {
-        let time = entry.as_ref().map(|(_, at)| *at);
+    /// Adds a step about an object that the caller may not read: its time and `text`, but no command, actor or cause.
+    fn hint(&mut self, index: u64, time: Option<Time>, about: About, id: String, text: String) {
         let step = Step { index, time, about, id: id.clone(), command: "", actor: None, caused_by: None, text };
         self.steps.insert((index, about, id), step);
     }
@@ -265,8 +264,8 @@ impl<'a> Chain<'a> {
         let Some(eval) = evaluation(fields) else { return Ok(()) };
         let entry = self.command(index).await?;
         if !self.words.shown.jobs_in(&eval.namespace) {
-            // It preempted for a job of another namespace, and what led to it is none of the caller's.
-            self.hint(index, &entry, About::Evaluation, id.to_string(), words::hidden_evaluation(id));
+            // The plan preempted for a job of another namespace, and the caller may not see the causes of that.
+            self.hint(index, entry.map(|(_, at)| at), About::Evaluation, id.to_string(), words::hidden_evaluation(id));
             return Ok(());
         }
         self.tell(index, kind, entry.as_ref(), About::Evaluation, id.to_string(), words::made_evaluation(&eval));
@@ -288,7 +287,7 @@ impl<'a> Chain<'a> {
         let Some(entry) = self.command(index).await? else { return Ok(()) };
         let envelope = &entry.0.envelope;
         if let Some((about, text)) = self.words.hidden(&envelope.command) {
-            self.hint(index, &Some(entry), about, String::new(), text.to_owned());
+            self.hint(index, Some(entry.1), about, String::new(), text.to_owned());
             return Ok(());
         }
         let (about, id, text) = self.words.command(&self.job, &envelope.actor, &envelope.command);

@@ -1,4 +1,4 @@
-//! The words of an explanation, and which of them a caller is not told. What is said, and in which order, is decided in `chain`.
+//! The sentences of an explanation, and the parts that are hidden from a caller. `chain` decides what is said, and in which order.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use songline_projections::State;
 use super::chain::{About, Step};
 use crate::http::shown::Shown;
 
-/// What stands in the place of something that happened to a node, for callers who may not read nodes.
+/// Sentence about a change of a node, for callers who may not read nodes.
 const HIDDEN_NODE: &str = "a node changed (shown to callers with node:read)";
-/// The same for jobs of namespaces that the caller may not read.
+/// Sentence about a change of a job, for callers who may not read jobs in its namespace.
 const HIDDEN_JOB: &str = "a job of another namespace changed (shown to callers with read-job there)";
 
 /// The beginning of an id, as listings show it.
@@ -52,16 +52,16 @@ pub(super) fn summary(alloc: &Allocation, is_there: bool, shown: &Shown) -> Stri
     format!("{what} {how} on node {node}{replaced}.")
 }
 
-/// Names things for one caller, by one state.
+/// Names objects for one caller, as one state knows them.
 pub(super) struct Words {
-    /// The state that names are taken from.
+    /// The state that the names are taken from.
     pub(super) view: Arc<State>,
-    /// What the caller is shown.
+    /// Rights of the caller.
     pub(super) shown: Shown,
 }
 
 impl Words {
-    /// Who did it.
+    /// The actor of an entry.
     pub(super) fn actor(&self, actor: &Actor) -> String {
         match actor {
             Actor::Anonymous => "somebody without a token".to_owned(),
@@ -73,7 +73,7 @@ impl Words {
         }
     }
 
-    /// A node, by name if the state knows it and the caller may.
+    /// A node: by name and short id if the state knows it and the caller may read nodes, by short id otherwise.
     pub(super) fn node(&self, id: NodeId) -> String {
         match self.view.node(id).filter(|_| self.shown.nodes()) {
             Some(node) => format!("node {} ({})", node.name, short(id)),
@@ -81,7 +81,7 @@ impl Words {
         }
     }
 
-    /// An allocation by name, if the state knows it.
+    /// An allocation: by short id, and by name if the state knows it.
     pub(super) fn alloc(&self, id: AllocId) -> String {
         match self.view.alloc(id) {
             Some(alloc) => format!("alloc {} ({})", short(id), alloc.name),
@@ -89,7 +89,7 @@ impl Words {
         }
     }
 
-    /// What is told instead of a command that is about something the caller may not read. `None`: the caller may.
+    /// Object and sentence that stand for a command about an object that the caller may not read. `None`: the caller may read it.
     pub(super) fn hidden(&self, command: &Command) -> Option<(About, &'static str)> {
         if self.shown.command(command.kind()).is_empty() {
             return Some((About::Node, HIDDEN_NODE));
@@ -102,7 +102,7 @@ impl Words {
         (!self.shown.jobs_in(&job.namespace)).then_some((About::Job, HIDDEN_JOB))
     }
 
-    /// What an entry did that led to evaluations of a job: what it is about, that thing's id, and a sentence.
+    /// A command that led to evaluations of a job: what it is about, the id of that object, and a sentence.
     pub(super) fn command(&self, job: &JobKey, by: &Actor, command: &Command) -> (About, String, String) {
         let who = self.actor(by);
         match command {
@@ -172,7 +172,7 @@ pub(super) fn made_evaluation(eval: &Evaluation) -> String {
     format!("evaluation {} ({}) of job {} was made {}", short(eval.id), eval.triggered_by, eval.job_id.as_str(), why(eval.triggered_by))
 }
 
-/// An evaluation of a job that the caller may not read.
+/// Sentence about an evaluation of a job that the caller may not read.
 pub(super) fn hidden_evaluation(id: EvalId) -> String {
     format!("evaluation {} is of a job of another namespace (shown to callers with read-job there)", short(id))
 }

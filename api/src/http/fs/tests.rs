@@ -68,7 +68,7 @@ async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
         assert!(pieces.next().await.is_some());
         may.store(false, Ordering::Relaxed);
         let began = tokio::time::Instant::now();
-        // Frames go on coming.
+        // More frames come.
         to.send(Ok(piece("two", 6))).await.expect("has room");
         while pieces.next().await.is_some() {}
         assert!(began.elapsed() <= RECHECK, "{:?}", began.elapsed());

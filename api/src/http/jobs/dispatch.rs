@@ -53,7 +53,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let command =
         RegisterJob { job: Arc::new(child), eval, versions_max: call.server.info().job_tracked_versions, ..RegisterJob::default() };
     let index = call.propose(command).await?.index;
-    // A repeat is told the child of the first time, whose id has the time of then.
+    // A repeated dispatch answers the child job of the first one, whose id has the time of that dispatch.
     let made = call.view_after(index).await.eval(eval_id).map(|eval| eval.job_id.0.clone());
     let answer = JobDispatchResponse {
         dispatched_job_id: made.unwrap_or(id),

@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
 use crate::wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
-/// The warning about every job that should be launched at its times, until the leader does that.
+/// Warning about every active periodic job, until the leader launches such jobs at their times.
 const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
 /// What of a registration is not the job itself.

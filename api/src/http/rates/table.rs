@@ -1,8 +1,8 @@
-//! What each route stands for among the reference's calls: one row a route, in the order of `routes.txt`.
+//! The call of the reference that each route stands for: one row a route, in the order of `routes.txt`.
 
 use super::RateOp::{self, List, Read, Write};
 
-/// Path, methods, endpoint, operation, and the name of the timer of the same call; empty where the reference has no timer for it.
+/// Path, methods, endpoint, operation and timer of the call; the timer is empty where the reference has none.
 pub(super) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
     ("/v1/acl/auth-method", "PUT,POST", "acl", Write, ""),
     ("/v1/acl/auth-method/{}", "DELETE", "acl", Write, ""),

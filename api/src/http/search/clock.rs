@@ -1,18 +1,18 @@
-//! How long a search may look at rows. All objects are looked at unless the time runs out, which the answer then says.
+//! Time limit of a search. All objects are looked at unless the time runs out, and then the answer says that it is truncated.
 
 use std::time::{Duration, Instant};
 
-/// How long one search may look, over all its contexts.
+/// Time of one search, over all its contexts.
 const SEARCH_TIME: Duration = Duration::from_millis(100);
-/// How many rows are looked at between two looks at the clock.
+/// Number of rows between two looks at the clock.
 const ROWS_PER_LOOK: u32 = 256;
 
-/// The time of one search. Each context may take an equal share of what those before it have left, so that a long table does not
-/// keep the others from being looked at.
+/// The time of one search. Each context may take an equal share of the time that is left, so that a long table does not use up the time of
+/// the contexts behind it.
 pub(super) struct Clock {
-    /// When the whole search ends.
+    /// End of the whole search.
     end: Instant,
-    /// When the search in the current context ends.
+    /// End of the search in the current context.
     until: Instant,
     /// Rows since the last look at the clock.
     rows: u32,
@@ -24,13 +24,13 @@ impl Clock {
         Self::of(SEARCH_TIME)
     }
 
-    /// One with another time.
+    /// A clock for a search of this length.
     pub(super) fn of(time: Duration) -> Self {
         let end = Instant::now() + time;
         Self { end, until: end, rows: 0, over: false }
     }
 
-    /// Begins the next of `contexts` that are still to be searched.
+    /// Begins the next context; `contexts` is the number of those that are still to be searched, with this one.
     pub(super) fn share(&mut self, contexts: usize) {
         let now = Instant::now();
         let left = self.end.saturating_duration_since(now);

@@ -1,5 +1,5 @@
 //! Search in names, whatever the letter case: of jobs and what they consist of, of nodes, allocations, namespaces and pools.
-//! Things without a name are found by the beginning of their id.
+//! Objects without a name are found by the beginning of their id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -20,7 +20,7 @@ use crate::server::Server;
 
 /// Shortest text, in bytes.
 const TERM_BYTES_MIN: usize = 2;
-/// Matches of one context in an answer: the best of those that were found.
+/// Matches of one context in an answer: the best of all that were found.
 const MATCHES_MAX: usize = 100;
 
 /// `FuzzySearchRequest` of the wire.
@@ -54,7 +54,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
-    // The reference looks for the text only behind the body's prefix, so ids have to begin with both.
+    // The reference looks for the text only among ids with the prefix of the body, so ids must begin with both.
     let wanted = Wanted { begins: &request.text, scanned: &request.prefix };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     off_the_worker(|| {
@@ -79,7 +79,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     respond(&call, &view, &contexts, matches, truncations)
 }
 
-/// Whether things of this kind have no name.
+/// Whether objects of this kind have no name.
 fn by_id(context: Context) -> bool {
     match context {
         Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => true,
@@ -88,7 +88,7 @@ fn by_id(context: Context) -> bool {
     }
 }
 
-/// Offers all names of one kind that the caller may see. False: the time ran out before all rows were looked at.
+/// Offers all names of one context that the caller may see. False: the time ran out before all rows were looked at.
 fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock) -> bool {
     let Sight { view, params, acl } = sight;
     let one = |found: &mut Found, name: &str, scope: &[&dyn Display]| found.offer(context.as_str(), name, scope);
@@ -173,11 +173,11 @@ fn offer_services(found: &mut Found, services: &Option<Vec<Service>>, scope: &[&
     }
 }
 
-/// What has been found so far.
+/// The matches that were found so far.
 struct Found {
     /// In lower case.
     text: String,
-    /// By context, each with the place of the match. Now and then cut to the best.
+    /// Matches by context, each with its place in the name. A long list is cut to the best from time to time.
     matches: BTreeMap<&'static str, Vec<(usize, FuzzyMatch)>>,
     /// Contexts of which not all matches are shown.
     truncated: BTreeSet<&'static str>,
@@ -204,7 +204,7 @@ impl Found {
         }
     }
 
-    /// By place of the match, then the shorter, then the alphabet.
+    /// The matches of each context, ordered by place of the match, then length, then alphabet.
     fn sorted(self) -> impl Iterator<Item = (&'static str, Vec<FuzzyMatch>)> {
         self.matches.into_iter().map(|(context, mut matches)| {
             keep_best(&mut matches);
@@ -219,10 +219,10 @@ fn keep_best(matches: &mut Vec<(usize, FuzzyMatch)>) {
     matches.truncate(MATCHES_MAX);
 }
 
-/// Where in `name`, in lower case, `text` begins, in bytes. `text` is in lower case.
+/// Byte offset of `text` in `name` in lower case. `text` is in lower case already.
 fn place_of(name: &str, text: &str) -> Option<usize> {
     if name.is_ascii() {
-        // Almost all names, and they are compared without a copy.
+        // Almost all names are ASCII, and are compared without a copy.
         return name.as_bytes().windows(text.len()).position(|part| part.eq_ignore_ascii_case(text.as_bytes()));
     }
     name.to_lowercase().find(text)

@@ -1,4 +1,4 @@
-//! Filling in older entries, below those that the record has.
+//! Fills in entries that are older than the oldest one of the record.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use crate::refill::{Filling, Reached};
 use crate::touches::AppliedEntry;
 
 impl Store {
-    /// Where an interrupted filling stands, or a new one.
+    /// Progress of an interrupted fill, or of a new one.
     pub(in crate::touches) fn filling(&self) -> Result<Filling, TouchesError> {
         Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
     }
@@ -17,7 +17,8 @@ impl Store {
         Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
-    /// Drops what was filled in, and begins with the entry at `from`. With a `floor` that entry is the one that replaced the state.
+    /// Drops the entries that were filled in, and starts the fill with the entry at `from`. A `floor` says that this entry replaced the
+    /// state.
     pub(in crate::touches) fn fill_from(&self, filling: &mut Filling, from: u64, floor: Option<u64>) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         self.marks.remove(FILLING).map_err(fail("filling"))?;
@@ -32,7 +33,7 @@ impl Store {
         write.commit().map_err(fail("filling"))
     }
 
-    /// Fills in entries. False: the store is not as `filling` says.
+    /// Fills in entries and stores `next` as the progress. False: the store no longer matches `filling`.
     pub(in crate::touches) fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, TouchesError> {
         let _alone = self.older.lock();
         if self.stored_filling()? != Some(*filling) {
@@ -48,7 +49,7 @@ impl Store {
         Ok(true)
     }
 
-    /// The record reaches back to where the filling began. False: the store is not as `filling` says.
+    /// Ends the fill: the record reaches back to its first entry now. False: the store no longer matches `filling`.
     pub(in crate::touches) fn end_filling(&self, filling: &Filling) -> Result<bool, TouchesError> {
         let _alone = self.older.lock();
         if self.stored_filling()? != Some(*filling) {
@@ -64,7 +65,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Nothing is missing any more that could be had.
+    /// Removes the marks of a lost record: no entry is missing that the log has.
     pub(in crate::touches) fn found(&self) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         let mut write = self.db.batch();

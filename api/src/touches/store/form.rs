@@ -1,4 +1,4 @@
-//! The bytes of the record: what is filed of an entry and of a touch, and by which keys.
+//! The bytes of the record: keys and values of entries, touches and sweeps.
 
 use songline_commands::Kind;
 use songline_model::{Str, Time};
@@ -13,7 +13,7 @@ pub(super) const CREATED: u8 = 1;
 const UPDATED: u8 = 2;
 const DELETED: u8 = 3;
 
-/// Stands before a sweep among the keys of what an entry touched, none of which begins so.
+/// First byte of a sweep among the keys in the mark of an entry. No key begins with it.
 pub(super) const SWEEP: u8 = 0;
 
 const DONE: u8 = 1;
@@ -23,7 +23,7 @@ const REPEATED: u8 = 3;
 /// Length of time, kind and tag at the beginning of an entry's mark.
 const MARK_BYTES: usize = 11;
 
-/// Time, kind and ending of an entry; the keys of what it touched follow.
+/// Mark of an entry: time, kind and ending. The keys of its touches follow.
 pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
     let mut value = entry.at.nanos().to_be_bytes().to_vec();
     value.extend_from_slice(&entry.kind.number().to_be_bytes());
@@ -44,30 +44,31 @@ pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
     value
 }
 
-/// Appends bytes with their length.
+/// Appends the length of the bytes and the bytes.
 pub(super) fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     value.extend_from_slice(&length.to_be_bytes());
     value.extend_from_slice(&bytes[..length as usize]);
 }
 
-/// Takes what `push_bytes` appended.
-pub(super) fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
+/// Takes bytes that `push_bytes` appended. `None`: they are cut off.
+fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
     let (length, rest) = value.split_first_chunk::<4>()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     *value = rest;
     Some(bytes)
 }
 
-/// What an entry touched.
+/// The keys in the mark of an entry.
 pub(super) struct Touched<'v> {
-    /// Keys of touches.
+    /// Keys of its touches.
     pub(super) keys: Vec<&'v [u8]>,
+    /// Its sweep, encoded.
     pub(super) sweep: Option<&'v [u8]>,
 }
 
 impl Touched<'_> {
-    /// What it swept.
+    /// The sweep of the entry, decoded.
     pub(super) fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
         self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
     }
@@ -92,14 +93,14 @@ pub(super) fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
     [last, index, first].iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// Create index of the last evaluation, index of the entry, create index of the first evaluation.
+/// Reads a `sweep_key`: create index of the last evaluation, index of the entry, create index of the first evaluation.
 pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
     let (numbers, _) = key.as_chunks::<8>();
     let [last, index, first] = numbers else { return None };
     Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
 }
 
-/// `None`: nothing that is shown has changed.
+/// Value of a touch. `None`: no field that is shown has changed.
 pub(super) fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let (tag, fields) = match (before, after) {
         (None, Some(after)) => (CREATED, diff::of_new(after?)),
@@ -159,7 +160,7 @@ pub(super) fn index_at(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
-/// Ids are bounded by a zero byte, which none contains.
+/// Key of a touch. A zero byte ends each part, and no part contains one.
 pub(super) fn touch_key(object: &Object, index: u64) -> Vec<u8> {
     let parts = [object.kind.as_str(), object.namespace.as_str(), object.id.as_str()];
     let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 8);

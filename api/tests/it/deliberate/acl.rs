@@ -1,4 +1,4 @@
-//! What tokens and policies let through here.
+//! Tokens and policies.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn acl_enforce_search_all_namespaces() {
     assert_eq!(fuzzy["jobs"], json!([{"ID": "web-seen", "Scope": ["seen", "web-seen"]}]));
 }
 
-/// Variables at three paths, of which the token may list one.
+/// Variables at three paths; the token may list one of them.
 async fn variables() -> (World, String) {
     let (world, secret) = two_namespaces().await;
     world.done("PUT /v1/operator/keyring/rotate", Value::Null).await;

@@ -11,7 +11,7 @@ async fn stream(world: &World, token: &str, query: &str) -> Reader {
     Reader::new(answer(&world.server, &format!("GET /v1/event/stream?{query} [x-nomad-token: {token}]")).await)
 }
 
-/// The events of the next frame that has any: topic and key of each.
+/// Topic and key of each event in the next frame that has events.
 async fn next(reader: &mut Reader) -> Vec<String> {
     loop {
         let line = reader.line().await.expect("the stream goes on");
@@ -48,7 +48,7 @@ async fn eventsacl_namespace_star_leak() {
     world.job("hidden", "of-hidden").await;
     let eval = world.job("seen", "of-seen").await;
     settled(&world.server).await;
-    // The past is filtered as what happens now is, in both dialects.
+    // Stored events are filtered like new ones, in both dialects.
     for query in ["topic=Evaluation&namespace=*&index=1", "topic=Evaluation&namespace=*&after_index=0"] {
         let mut past = stream(&world, &secret, query).await;
         assert_eq!(next(&mut past).await, [format!("Evaluation {eval}")], "{query}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::World;
 
-/// The warning that stands in until periodic jobs are launched at their times.
+/// Warning about active periodic jobs, until they are launched at their times.
 const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
 /// The warnings of registering a job with this `Periodic` block.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::World;
 use crate::provider::{NOW, public_key, signed};
 
-/// The key of the tests as an operator gives it.
+/// The public key of the tests as PEM, as operators configure it.
 fn pem() -> String {
     // SubjectPublicKeyInfo of Ed25519 is these twelve bytes and the key (RFC 8410).
     let mut spki = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];

@@ -1,4 +1,4 @@
-//! `capabilities.txt`: what each route needs, and whom that lets in. Asking is not here.
+//! `capabilities.txt`: the rights that each route needs, and the callers that they let in. Asking is not here.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ pub struct Row<'a> {
     flags: BTreeSet<&'a str>,
 }
 
-/// In which namespace a right has to be.
+/// The namespace in which a right counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
-    /// In that of the request's parameter.
+    /// The namespace of the parameter of the request.
     Query,
-    /// In that of the object, whatever the request's parameter is.
+    /// The namespace of the object, whatever the parameter of the request is.
     Object,
-    /// In both.
+    /// Both namespaces.
     Both,
 }
 
@@ -89,12 +89,12 @@ impl<'a> Row<'a> {
 
 const FLAGS: [&str; 5] = ["hidden", "object", "both", "token", "websocket"];
 
-/// Whether a word is about a namespace.
+/// Whether a right counts in a namespace.
 pub fn is_namespaced(word: &str) -> bool {
     word.starts_with("variables:") || word == "any-of-namespace" || !word.contains(':') && word.contains('-')
 }
 
-/// Whether these words include another.
+/// Whether these rights include another.
 fn have(words: &BTreeSet<&str>, need: &str) -> bool {
     let includes = |word: &&str| match (*word, need) {
         (word, need) if word == need => true,
@@ -118,12 +118,12 @@ pub enum Caller {
     /// Shows the secret of a node.
     Node,
     Management,
-    /// Has a token with these, in the namespace `default` as far as they are about one.
+    /// Has a token with these rights, in the namespace `default` where they count in one.
     Having(BTreeSet<&'static str>),
-    /// The same in the namespace `other`.
+    /// Has a token with these rights in the namespace `other`.
     Elsewhere(BTreeSet<&'static str>),
-    /// Shows the identity of a running task, whose job's policies give it these in `default`.
+    /// Shows the identity of a running task. The policies of its job give it these rights in `default`.
     Task(BTreeSet<&'static str>),
-    /// Shows the identity of a task whose allocation is over, though its job's policies would give it something.
+    /// Shows the identity of a task whose allocation is over. The policies of its job would give it rights.
     Over,
 }

@@ -1,4 +1,4 @@
-//! A request that becomes a websocket, on a real connection: what the route refuses, it refuses after the upgrade, by the close frame.
+//! A request that becomes a websocket, on a real connection: the route refuses it after the upgrade, by the close frame.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::server::Memory;
 /// Most bytes of a head or a frame that are read.
 const READ_MAX: usize = 4096;
 
-/// Asks for the upgrade and answers what was said instead of it, or the reason with which the session was closed. Its code is the close
-/// frame's: 1011 stands for 500, everything else for 400.
+/// Asks for the upgrade. Answers the response if the server does not upgrade, else the reason in the close frame. Its code 1011 becomes
+/// 500, every other code 400.
 pub async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {
     let path = line.split(' ').nth(1).unwrap_or_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
@@ -59,7 +59,7 @@ async fn answer(stream: &mut TcpStream) -> (StatusCode, String) {
     (if code == 1011 { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST }, reason)
 }
 
-/// Reads what comes next. False: nothing any more.
+/// Reads the next bytes. False: the connection has ended.
 async fn more(stream: &mut TcpStream, into: &mut Vec<u8>) -> bool {
     assert!(into.len() < READ_MAX, "too much: {}", String::from_utf8_lossy(into));
     let mut piece = [0; 512];

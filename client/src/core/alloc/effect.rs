@@ -10,8 +10,8 @@ use crate::core::tracker::{ExitResult, StartFailure};
 /// What the shell has to do. Records to persist come before all else of the same batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Write down what is durable about these tasks; `sync` before anything after it is done. When that cannot be written, nothing is started
-    /// and no run removed.
+    /// Write the durable records of these tasks; with `sync`, before any later effect is carried out. When the records cannot be written,
+    /// no task is started and no run is removed.
     Persist {
         /// Which.
         tasks: Vec<Str>,

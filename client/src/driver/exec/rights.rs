@@ -1,4 +1,4 @@
-//! Which capabilities a task of `exec` gets: what its job adds and drops, within what the node allows.
+//! Capabilities of a task of `exec`: those that its job adds and drops, within those that the node allows.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,8 @@ use crate::config::ClientConfig;
 use crate::driver::texts;
 use crate::executor::capabilities::{Capabilities, Set, union};
 
-/// What this node lets tasks hold, from `plugin "exec" { config { allow_caps = [..] } }`; the default set where nothing is said.
+/// Capabilities that this node lets tasks hold, from `plugin "exec" { config { allow_caps = [..] } }`; the default set where the option is
+/// absent.
 pub(super) fn allowed(config: &ClientConfig) -> Result<Set, String> {
     match config.plugins.get("exec") {
         Some(options) if options.contains_key("allow_caps") => names(options, "allow_caps"),

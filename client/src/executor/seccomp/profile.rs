@@ -1,6 +1,6 @@
 //! The table of system calls that an isolated task may make: the default profile of the container engines, as its public documentation
-//! describes it (<https://docs.docker.com/engine/security/seccomp/>). The documentation lists what is refused and why; this table lists
-//! what is left. What depends on arguments is in the parent module.
+//! describes it (<https://docs.docker.com/engine/security/seccomp/>). The documentation lists the refused calls and the reasons; this table
+//! lists the remaining calls. Rules about arguments are in the parent module.
 
 use libc::*;
 
@@ -69,8 +69,8 @@ pub(super) const ALWAYS_HERE: Calls = calls! {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALWAYS_HERE: Calls = &[];
 
-/// Allowed to tasks whose bounding set has the capability, by the capability's name. Without it the kernel refuses them as well, or they are
-/// large attack surfaces that only a privileged program needs.
+/// Allowed to tasks whose bounding set has the capability, by the capability's name. Without it the kernel refuses them as well, or they
+/// are large attack surfaces that only a privileged program needs.
 pub(super) const WITH_CAPABILITY: &[(&str, Calls)] = &[
     ("bpf", calls!(SYS_bpf)),
     ("dac_read_search", calls!(SYS_open_by_handle_at)),

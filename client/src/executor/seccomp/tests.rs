@@ -1,4 +1,4 @@
-//! What the filter allows and refuses by capability, and that it fits into the kernel.
+//! Which calls the filter allows and refuses by capability, and that the filter fits into the kernel.
 
 use super::*;
 

@@ -81,7 +81,7 @@ fn a_handshake_of_another_key_or_for_another_purpose_is_not_heard() {
         let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();
         assert!(!accepting.hear(&dialling.say().unwrap()));
     }
-    // Who cannot answer cannot be an acceptor either.
+    // An acceptor without the key cannot answer either.
     let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();
     dialling.say().unwrap();
     assert!(!dialling.hear(&[7; HANDSHAKE_BYTES]));

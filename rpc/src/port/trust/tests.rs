@@ -1,4 +1,4 @@
-//! Who may speak as a server: each kind of dialler before each kind of acceptor, over real connections.
+//! Which ends may speak as servers: each kind of dialler with each kind of acceptor, over real connections.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::*;
 
 const OF_SERVERS: [FirstByte; 3] = [FirstByte::Peers, FirstByte::Http, FirstByte::RpcOfServers];
 
-/// Says `welcome` to whoever gets as far as this.
+/// Says `welcome` over each connection that is accepted.
 struct Welcomes;
 
 impl Accept for Welcomes {
@@ -38,7 +38,7 @@ fn tls(who: &str) -> Tls {
     Tls::load(&settings).unwrap()
 }
 
-/// One end: a certificate, a key, and what it takes of those who prove nothing.
+/// One end: its name in the story, its certificate, its key, and how it treats servers that prove nothing.
 #[derive(Clone, Copy)]
 struct End(&'static str, Option<&'static str>, Option<u8>, Unproven);
 

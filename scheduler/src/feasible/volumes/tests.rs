@@ -129,7 +129,7 @@ fn a_csi_volume_is_registered_and_its_plugin_runs_on_the_node() {
     ill.says("j", &csi("v", WRITE), expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"]);
 }
 
-/// Named after the line of `tests/conformance/defects.txt` that it shows. What is said here is a reason in the evaluation.
+/// Has the name of the line in `tests/conformance/defects.txt` that it shows. The text is the reason that the evaluation gives.
 #[test]
 fn volumes_csi_wrong_mode() {
     let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ());

@@ -1,4 +1,4 @@
-//! Stories of effects: each line is a decision, a time or what became of an attempt, each answer what is to be done.
+//! Stories of effects: each line is a decision, a time, or the outcome of an attempt; each answer tells what the shell has to do.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::generic::tests::cluster::Cluster;
 
 /// The language: `node NAME` and the like as in [`Cluster`]; `drained NAME` and `missed NAME` decide, `at SECS` tells what is due then,
-/// `written`, `refused` and `fails` say what became of the oldest attempt under way, `hear NAME` that a silent node was heard of, `drain NAME`
+/// `written`, `refused` and `fails` are outcomes of the oldest attempt under way, `hear NAME` hears of a silent node, `drain NAME`
 /// starts a drain, `forget` forgets all effects.
 fn check(story: &str, expected: Expect) {
     let mut stage = Stage {

@@ -9,10 +9,11 @@ use songline_projections::{Change, State, node_evals, node_transition_needs_eval
 use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
 use songline_scheduler::leader::drains::Drains;
+use songline_scheduler::leader::effects::{self, Consequence};
 use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, Cutoffs, GcAges};
-use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Subject, Ticket, Told};
-use songline_scheduler::leader::{effects, heartbeats, nodes};
+use songline_scheduler::leader::nodes;
+use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Ticket, Told};
 use tokio::sync::mpsc;
 
 use super::super::machine::{Reaction, Reactions, locked};
@@ -50,7 +51,7 @@ pub struct Leader {
     digests: Digests,
 }
 
-/// How an attempt to carry out an effect ended: the index of what was written.
+/// The outcome of an attempt to carry out an effect: the index of the entry.
 type Tried = (Ticket, Result<u64, WriteError>);
 
 impl Leader {
@@ -77,8 +78,9 @@ impl Leader {
         queues.set_enabled(false, &view, now);
         queues.set_enabled(true, &view, now);
         drop(queues);
-        for node in view.nodes().filter(|node| heartbeats::was_not_looked_at(&view, node)) {
-            leader.decide(effects::look_at_node(&view, node.id, node.modify_index, shell.now(), || shell.fresh()));
+        let written = shell.now();
+        for node in view.nodes() {
+            leader.decide(effects::look_if_overlooked(&view, node, written, || shell.fresh()));
         }
         leader
     }
@@ -240,44 +242,29 @@ impl Leader {
         }
     }
 
-    /// An effect is open no more: what waited for that goes on.
     fn on_over(&mut self, over: &Over) {
         let (now, shell) = (self.shell.pace(), Arc::clone(&self.shell));
-        match over.effect.subject {
-            Subject::GiveUp(id, token) => {
+        for consequence in effects::consequences(&shell.view(), over, shell.now(), || shell.fresh()) {
+            match consequence {
                 // Refused only when the broker was emptied meanwhile.
-                let _ = locked(&shell.queues).broker.ack(id, token, now);
-            }
-            Subject::NodeStatus(id) => {
-                let view = shell.view();
-                self.decide(effects::after_miss(&view, over, shell.now(), || shell.fresh()));
-                let may_return = view.node(id).is_some_and(|node| node.status != NodeStatus::Down);
-                if may_return && !locked(&shell.heartbeats).watches(id) {
-                    shell.beat(id);
+                Consequence::Acknowledge(id, token) => drop(locked(&shell.queues).broker.ack(id, token, now)),
+                Consequence::Decide(effect) => self.decide(Some(*effect)),
+                Consequence::Watch(id) => {
+                    if !locked(&shell.heartbeats).watches(id) {
+                        shell.beat(id);
+                    }
                 }
+                Consequence::LookAtDeployment(id) => self.deployments.look_again(id, now),
+                Consequence::LookAtDrains => self.drains.look_again(now),
+                // The simulation has no services.
+                Consequence::LookAtServices(_) => {}
             }
-            Subject::NodeEvals(id) if over.look_again => {
-                let view = shell.view();
-                if let Some(node) = view.node(id).filter(|node| heartbeats::was_not_looked_at(&view, node)) {
-                    self.decide(effects::look_at_node(&view, id, node.modify_index, shell.now(), || shell.fresh()));
-                }
-            }
-            Subject::Deployment(id) if over.look_again => self.deployments.look_again(id, now),
-            Subject::Migration | Subject::DrainEnd(_) if over.look_again => self.drains.look_again(now),
-            Subject::NodeEvals(_)
-            | Subject::Deployment(_)
-            | Subject::Migration
-            | Subject::DrainEnd(_)
-            | Subject::Services(_)
-            | Subject::Canceled(_)
-            | Subject::Digest
-            | Subject::Garbage => {}
         }
     }
 }
 
 impl Shell {
-    /// Tries to do what the leader has decided. Returns the index of what was written.
+    /// Makes one attempt to carry out an effect. Returns the index of the entry.
     async fn try_effect(&self, reign: &Reign, attempt: Attempt) -> Result<u64, WriteError> {
         let Attempt { actor, deed, key, .. } = attempt;
         let (cause, command) = match deed {
@@ -301,13 +288,13 @@ impl Shell {
         Ok(self.view().applied_index())
     }
 
-    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there was
-    /// none.
+    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there
+    /// was none.
     pub(super) async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, WriteError> {
         let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
         let (index, _) = self.write(None, Actor::Node(node.id), None, command).await?;
-        // The entry decides which status it became: something else may have come between.
+        // `apply` decides on the status: something else may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if node_transition_needs_evals(node.status, status) {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;

@@ -1,4 +1,4 @@
-//! What the reference takes on this port from anybody. What each method needs is shown elsewhere.
+//! Calls that the reference accepts from anybody on this port. The rights that each method needs are in `matrix.rs`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Every method of the node RPC, called by everybody there is, against a table of who may: `methods.txt`.
+//! Calls every method of the node RPC as every kind of caller, and compares with the table of rights, `methods.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const MANAGEMENT: Uuid = Uuid::from_bytes([0xee; 16]);
 const UNKNOWN: Uuid = Uuid::from_bytes([0xcc; 16]);
 const JOB: &str = r#"{"ID": "web", "Name": "web", "Type": "service", "Datacenters": ["dc1"],
     "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "raw_exec"}]}]}"#;
-/// What is not a capability of namespaces.
+/// Rights that are not capabilities of namespaces.
 const OTHERS: [&str; 12] = [
     "node:read",
     "node:write",
@@ -44,7 +44,7 @@ const OTHERS: [&str; 12] = [
     "variables:write",
     "variables:destroy",
 ];
-/// How long a stream may take to begin; one that says nothing has not been refused.
+/// How long a stream may take to begin. A stream that says nothing in this time is not refused.
 const BEGINS_WITHIN: Duration = Duration::from_millis(200);
 
 struct Row<'a> {
@@ -79,9 +79,9 @@ impl<'a> Row<'a> {
             Caller::AnotherNode => self.needs("node") || self.needs("known"),
             Caller::Server => self.needs("server") || self.needs("known"),
             Caller::Nobody | Caller::CallsItselfServer => self.needs("known"),
-            // A secret of nobody is no token.
+            // An unknown secret is refused where no secret at all would do.
             Caller::Unknown => false,
-            // What belongs to a node or a task is not for people, whatever they may.
+            // Calls that only nodes, tasks or servers may make are refused to every token.
             Caller::Management => {
                 self.needs.iter().any(|all| !all.iter().all(|need| ["this-node", "node", "workload", "server"].contains(need)))
             }
@@ -101,9 +101,9 @@ fn includes(word: &str, need: &str) -> bool {
 enum Caller {
     /// Shows nothing.
     Nobody,
-    /// Shows nothing, and says that a server has passed its request on.
+    /// Shows nothing, and sets `Forwarded` as a server does.
     CallsItselfServer,
-    /// Shows a secret that is nobody's.
+    /// Shows a secret that does not exist.
     Unknown,
     /// The node that requests are about.
     ThisNode,
@@ -111,7 +111,7 @@ enum Caller {
     /// A server that passes on a request without a token.
     Server,
     Management,
-    /// Has a token with these.
+    /// Has a token with these rights.
     Having(BTreeSet<&'static str>),
 }
 
@@ -131,7 +131,7 @@ impl Caller {
     }
 }
 
-/// The policy that gives a word.
+/// The rules of a policy that gives a right.
 fn rules(word: &str) -> String {
     match word.split_once(':') {
         None => format!("namespace \"default\" {{ capabilities = [\"{word}\"] }}"),
@@ -142,7 +142,7 @@ fn rules(word: &str) -> String {
     }
 }
 
-/// The node's side of its session: it has everything that it is asked for.
+/// The node's side of its session: answers every call and stream with success.
 struct HasAll;
 
 impl Dispatch for HasAll {
@@ -159,7 +159,7 @@ impl Dispatch for HasAll {
     }
 }
 
-/// A server with one of everything, and the ways to it.
+/// A server with two nodes, a job, an allocation and a variable, and the connections to it.
 struct World {
     agent: Agent,
     address: String,
@@ -215,7 +215,7 @@ impl World {
             ..Allocation::default()
         };
         world.write(ApplyPlan { job, updated: vec![alloc.into()], ..ApplyPlan::default() }).await;
-        // The node shows itself over the session that it is called back over.
+        // The node authenticates over the session that the server calls it back over.
         let shown = json!({ "Region": "global", "NodeID": NODE, "AuthToken": NODE_SECRET.to_string(), "Status": "ready" });
         world.of_node.call(&world.address, "Node.UpdateStatus", &to_vec(&shown).unwrap()).await.unwrap();
         world
@@ -268,7 +268,7 @@ impl World {
         self.write(UpsertAclTokens { tokens: vec![token] }).await;
     }
 
-    /// Calls a row's method. An error is what a caller who is let in may get, too.
+    /// Calls a row's method. A caller that is let in may get an error, too: see `is_refusal`.
     async fn ask(&self, caller: &Caller, secret: &str, row: &Row<'_>) -> Result<(), String> {
         let names =
             [("NODE", NODE.to_string()), ("ALLOC", ALLOC.to_string()), ("SECRET", secret.to_owned()), ("UNKNOWN", UNKNOWN.to_string())];
@@ -321,7 +321,7 @@ fn the_table_has_every_method() {
     assert!(missing.is_empty(), "methods without a row in src/server/rpc/tests/methods.txt: {missing:?}");
     let unknown: Vec<_> = rows.iter().filter(|row| !served.contains(row.as_str()) && **row != EventStream::METHOD).collect();
     assert!(unknown.is_empty(), "rows of methods that are not served: {unknown:?}");
-    // Who may ask a node is looked at once, whoever asks.
+    // Rights to call a node are checked once, at the first server: so a server may make each of these calls.
     assert!(
         CALLS
             .iter()
@@ -357,7 +357,7 @@ async fn every_method_lets_in_whom_the_table_names_and_nobody_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_method_refuses_another_region_and_most_want_one() {
     let world = World::begin(&[Caller::Management].into()).await;
-    // Those that any server answers of itself do without; a ping knows no regions.
+    // Methods that every server answers by itself need no region, and a ping ignores it.
     let without = ["Status.Ping", "Status.Leader", "Status.Peers", "Status.Members", "Status.HasNodeConn", "Status.RaftStats"];
     let mut wrong = Vec::new();
     for row in Row::all() {
