@@ -1,3 +1,5 @@
+//! A runner on its own: orders that come before its first step.
+
 use songline_model::{Job, JobType, NamespaceName, ServiceRegistration, TaskGroup};
 use songline_rpc::RpcError;
 
