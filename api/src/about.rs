@@ -1,5 +1,5 @@
-//! What this process's agent tells of itself to whoever asks over the node RPC: its machine, its profiles, its log. Who may ask is looked at
-//! before, and HTTP has forms of its own for the same.
+//! Answers about this process's agent over the node RPC: its machine, its profiles, its log. The caller's rights are
+//! checked before; HTTP has forms of its own for the same facts.
 
 use std::pin::pin;
 
@@ -13,23 +13,23 @@ use crate::error::ApiError;
 use crate::http::{host, monitor, pprof};
 use crate::monitor::{Monitor, level_named};
 
-/// How many frames wait for a slow reader; then lines are missed.
+/// Number of frames that wait for a slow reader. Log lines beyond that are dropped.
 const FRAMES_MAX: usize = 16;
 
-/// The machine, as the JSON of `HostData`.
+/// Facts of the machine, as the JSON of `HostData`.
 pub async fn host() -> Result<Bytes, RpcError> {
     let data = host::data().await.map_err(coded)?;
     serde_json::to_vec(&data).map(Bytes::from).map_err(|error| RpcError::remote(error.to_string()))
 }
 
-/// A profile by its name in the path of HTTP.
+/// A profile by its name in the HTTP path.
 pub async fn profile(name: &str) -> Result<Profile, RpcError> {
     let payload = pprof::profile(name).await.map_err(coded)?.into();
     let headers = pprof::HEADERS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     Ok(Profile { headers, payload })
 }
 
-/// What is logged from now on, until nobody reads it or `closing`.
+/// Log lines from now on, until the receiver is dropped or `closing` is cancelled.
 pub fn log(ask: &AskMonitor, closing: CancellationToken) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
     let level = match ask.level.as_str() {
         "" => tracing::Level::INFO,

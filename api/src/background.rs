@@ -1,22 +1,25 @@
-//! Threads that keep what is derived from the log: they may lag behind, so they leave the processor to those whose work somebody waits for.
+//! Priority of the threads that write stores derived from the log. These may lag behind, so they yield the processor
+//! to threads that requests wait for.
 
 use std::collections::BTreeSet;
 
 use rustix::process::Pid;
 
-/// How much lower than usual: enough to lose against every thread of the server, not so much that idle machines starve them.
+/// Niceness: high enough to lose against every thread of the server, low enough that an idle machine does not starve
+/// them.
 const NICE: i32 = 10;
 
-/// What the names of the threads of a store begin with.
+/// Prefix of the names of a store's threads.
 const STORE_THREADS: &str = "fjall";
 
-/// Lowers the priority of the calling thread and of those it starts from now on: on Linux each thread has its own, and hands it down.
+/// Lowers the priority of the calling thread and of threads that it starts later: on Linux each thread has its own
+/// niceness and passes it on.
 pub fn give_way() {
     lower(None);
 }
 
-/// Runs `open` and lowers the priority of the workers that the store brings along. Opening itself has the priority of whoever waits for it:
-/// on a busy machine a start would take ten times as long.
+/// Runs `open` and then lowers the priority of the worker threads that the store has started. Opening keeps the
+/// caller's priority: on a busy machine a start would otherwise take ten times as long.
 pub(crate) fn open<T>(open: impl FnOnce() -> T) -> T {
     let before = store_threads();
     let opened = open();
@@ -26,7 +29,7 @@ pub(crate) fn open<T>(open: impl FnOnce() -> T) -> T {
     opened
 }
 
-/// The numbers of this process's threads that are a store's; none where the system does not tell.
+/// Ids of this process's threads that belong to a store; empty when the system does not list threads.
 fn store_threads() -> BTreeSet<i32> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return BTreeSet::new() };
     tasks
@@ -36,7 +39,7 @@ fn store_threads() -> BTreeSet<i32> {
         .collect()
 }
 
-/// On Linux a thread has a priority, and a number, of its own.
+/// Lowers the priority of one thread, by default the calling one. On Linux a thread has its own niceness and id.
 fn lower(thread: Option<Pid>) {
     if let Err(error) = rustix::process::setpriority_process(thread, NICE) {
         tracing::debug!(%error, "the priority of a thread in the background could not be lowered");

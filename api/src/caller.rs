@@ -1,6 +1,7 @@
-//! Who asks, and what he may. A request's token becomes an identity, and the policies of that identity become one `Acl`.
+//! Identity and rights of callers. A request's token becomes an identity, and the policies of that identity become
+//! one `Acl`.
 //!
-//! Which capability a route needs is not here (`http::mux`), nor is refusing (`http::gate`).
+//! `http::mux` says which capability a route needs; `http::gate` refuses callers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,52 +18,54 @@ use crate::error::ApiError;
 use crate::keyring;
 use crate::server::Server;
 
-/// Name of the policy that callers without a token have, if an operator has made it.
+/// Name of the policy of callers without a token, if an operator has created it.
 pub const ANONYMOUS_POLICY: &str = "anonymous";
-/// How many compiled sets of policies are kept. More are compiled anew.
+/// Number of compiled policy sets that are kept. All are dropped when it is reached.
 const COMPILED_MAX: usize = 512;
 
-/// Who a caller is. These are kept apart: a node is not somebody without rights, and neither is somebody who may everything.
+/// Identity of a caller. The variants stay distinct: a node is not an anonymous caller, and neither is a caller while
+/// ACLs are disabled.
 #[derive(Debug, Clone)]
 pub enum Identity {
-    /// ACLs are off: nobody asks who it is.
+    /// ACLs are disabled: every caller has all rights.
     AclsOff,
-    /// No token.
+    /// The request has no token.
     Anonymous,
-    /// The owner of this token.
+    /// The owner of this ACL token.
     Token(Arc<AclToken>),
-    /// A task, by its signed identity.
+    /// A task, proven by its signed workload identity.
     Workload(Arc<WorkloadIdentity>),
-    /// A node, by its secret. It may what nodes may, and that is little.
+    /// A node, proven by its secret. Its ACL is empty: it may only use the few routes for nodes.
     Node(NodeId),
 }
 
-/// A task that asks.
+/// A task that calls the API.
 #[derive(Debug)]
 pub struct WorkloadIdentity {
-    /// What its identity says.
+    /// Claims of its identity token.
     pub claims: IdentityClaims,
-    /// What it belongs to.
+    /// Allocation of the task.
     pub alloc: Arc<Allocation>,
 }
 
-/// Somebody who is known.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub struct Caller {
     identity: Identity,
     acl: Arc<Acl>,
 }
 
-/// Why somebody is not known.
+/// Failure of authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthError {
-    /// The token was good once.
+    /// The token has expired.
     Expired,
-    /// A secret of nobody.
+    /// The secret belongs to no token and no node.
     Unknown,
-    /// No secret, and no good identity of a workload either.
+    /// The token is neither a secret nor a valid workload identity.
     BadIdentity(String),
-    /// A policy cannot be read. Policies are checked when they are written, so this is a defect of ours or an old policy.
+    /// A policy cannot be parsed. Policies are checked when they are written, so this is a defect of ours or an old
+    /// policy.
     BadPolicy(String),
 }
 
@@ -76,34 +79,34 @@ impl fmt::Display for AuthError {
     }
 }
 
-/// What those may who may everything: every request of theirs has it, so it is made once.
+/// The ACL with all rights. It is made once, because every request with all rights uses it.
 fn everything() -> Arc<Acl> {
     static EVERYTHING: LazyLock<Arc<Acl>> = LazyLock::new(|| Arc::new(Acl::management()));
     Arc::clone(&EVERYTHING)
 }
 
 impl Caller {
-    /// Somebody who may everything because ACLs are off.
+    /// The caller while ACLs are disabled: it has all rights.
     pub fn anybody() -> Self {
         Self { identity: Identity::AclsOff, acl: everything() }
     }
 
-    /// Who it is.
+    /// Identity of the caller.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What he may.
+    /// Rights of the caller.
     pub fn acl(&self) -> &Acl {
         &self.acl
     }
 
-    /// The same, for whoever keeps it.
+    /// Rights of the caller, shared.
     pub fn shared_acl(&self) -> Arc<Acl> {
         Arc::clone(&self.acl)
     }
 
-    /// The token he has shown.
+    /// The caller's ACL token; `None` for other identities.
     pub fn token(&self) -> Option<&Arc<AclToken>> {
         match &self.identity {
             Identity::Token(token) => Some(token),
@@ -111,17 +114,17 @@ impl Caller {
         }
     }
 
-    /// Whether he has shown the secret of a node.
+    /// Whether the caller is a node.
     pub fn is_node(&self) -> bool {
         matches!(self.identity, Identity::Node(_))
     }
 
-    /// Whether he is a task.
+    /// Whether the caller is a task.
     pub fn is_workload(&self) -> bool {
         matches!(self.identity, Identity::Workload(_))
     }
 
-    /// As whom the log remembers him.
+    /// The caller as recorded in the log.
     pub fn actor(&self) -> Actor {
         match &self.identity {
             Identity::AclsOff | Identity::Anonymous => Actor::Anonymous,
@@ -132,7 +135,7 @@ impl Caller {
     }
 }
 
-/// The token of a request: `X-Nomad-Token`, else `Authorization: Bearer`. Anything else is no token.
+/// The token of a request: `X-Nomad-Token`, else `Authorization: Bearer`. Other headers are ignored.
 pub fn token_of(headers: &HeaderMap) -> &str {
     let own = headers.get("x-nomad-token").and_then(|value| value.to_str().ok()).map(str::trim).unwrap_or_default();
     if !own.is_empty() {
@@ -145,18 +148,18 @@ pub fn token_of(headers: &HeaderMap) -> &str {
     }
 }
 
-/// Key of a compiled ACL: name, index of the last write and content hash of each policy. Name and index alone do not tell two policies
-/// apart: the rows of a restored archive keep their indexes.
+/// Key of a compiled ACL: name, index of the last write and content hash of each policy. Name and index alone do not
+/// identify a policy: the rows of a restored archive keep their indexes.
 type Policies = Vec<(Str, u64, Option<Blob>)>;
 
-/// Knows callers, and keeps what their policies were compiled to.
+/// Authenticates callers and caches their compiled policies.
 #[derive(Default)]
 pub struct Callers {
     compiled: Mutex<BTreeMap<Policies, Arc<Acl>>>,
 }
 
 impl Callers {
-    /// Who shows this token now.
+    /// Authenticates a token against the server's newest view.
     pub fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
         if !server.info().acl.enabled {
             return Ok(Caller::anybody());
@@ -217,12 +220,12 @@ impl Callers {
     }
 }
 
-/// What nearly every route answers to somebody who may not.
+/// Answer of nearly every route to a caller without the needed rights.
 pub fn denied() -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "Permission denied")
 }
 
-/// What routes of the agent itself answer to somebody whom it does not know.
+/// Answer of the agent's own routes to an unknown token.
 pub fn token_not_found() -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "ACL token not found")
 }

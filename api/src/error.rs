@@ -1,4 +1,5 @@
-//! From refusals and failures to status codes and exact texts. Nothing else here decides a code for an apply refusal.
+//! Maps refusals and failures to status codes and exact texts. No other module chooses the status code of an apply
+//! refusal.
 
 use std::borrow::Cow;
 
@@ -9,20 +10,20 @@ use songline_rpc::RpcError;
 use crate::keyring::KeyringError;
 use crate::server::{ProposeError, RestoreError};
 
-/// An answer that is an error: a status code and a bare text.
+/// An error response: a status code and a plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     /// HTTP status.
     pub code: StatusCode,
-    /// The body.
+    /// Body of the response.
     pub text: Cow<'static, str>,
-    /// The index of the query that found nothing; such answers carry the headers of a read.
+    /// Index of a query that found nothing; such responses carry the headers of a read.
     pub index: Option<u64>,
-    /// Set when it was for want of a leader: another one may be asked.
+    /// Set when the request failed for want of a leader: it may be retried with another leader.
     pub leaderless: Option<Leaderless>,
 }
 
-/// What has become of a request that had no leader, or lost it.
+/// Fate of a request that had no leader, or lost it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaderless {
     /// Nothing was written.
@@ -52,12 +53,12 @@ impl ApiError {
         Self { index: Some(index), ..Self::not_found(text) }
     }
 
-    /// 500: everything that has no better code in the reference, refusals of writes above all.
+    /// 500: everything without a better code in the reference, mostly refused writes.
     pub fn internal(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
-    /// 501: the reference has it, this server does not yet.
+    /// 501: the reference has the feature, this server does not yet.
     pub fn not_built(what: &str) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, format!("{what}: not built yet"))
     }
@@ -68,7 +69,7 @@ impl ApiError {
     }
 }
 
-/// Refusals of apply. Nearly all are 500 in the reference, and clients match on that.
+/// Refusals of apply. Nearly all have status 500 in the reference, and clients rely on that.
 impl From<Rejected> for ApiError {
     fn from(rejected: Rejected) -> Self {
         let code = match rejected.kind() {

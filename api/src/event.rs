@@ -1,7 +1,8 @@
-//! The event stream's source: every applied entry's changes become events, encoded once, kept in a bounded tail and in a durable history.
+//! Source of the event stream: the changes of every applied entry become events, encoded once, kept in a bounded tail
+//! and a durable history.
 //!
-//! The apply thread only queues shared rows. A thread of the hub encodes them, a second one writes the history, and subscribers read the
-//! tail, or the history when they are older than the tail. Readers never hold up writers.
+//! The apply thread only queues shared rows. One thread of the hub encodes them, a second one writes the history.
+//! Subscribers read the tail, or the history when their cursor is older than the tail. Readers never hold up writers.
 
 mod batch;
 mod block;
@@ -44,23 +45,23 @@ use tail::Tail;
 
 use crate::wire;
 
-/// How many readers of the history read at the same time.
+/// Number of subscribers that may read the history at the same time.
 const HISTORY_READERS_MAX: usize = 4;
-/// How often a checkpoint looks whether the history has come far enough.
+/// Interval at which a checkpoint checks how far the history is written.
 const HISTORY_LOOK: Duration = Duration::from_millis(5);
-/// Wait between the first two attempts to open a failed history anew. It doubles after every attempt that does not help ..
+/// Back-off before the second attempt to reopen a failed history. It doubles after every failed attempt ..
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
-/// .. up to this.
+/// .. up to this bound.
 const REOPEN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Longest time until the mark of the history follows entries without events.
 const MARK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bounds of the tail in memory. The smaller one counts.
+/// Bounds of the tail in memory. Both hold: the first one that is reached counts.
 #[derive(Debug, Clone, Copy)]
 pub struct HubConfig {
     /// Entries kept in memory.
     pub tail_batches_max: usize,
-    /// Bytes of msgpack kept in memory; JSON that somebody asked for comes on top.
+    /// Bytes of msgpack kept in memory. JSON that subscribers asked for comes on top.
     pub tail_bytes_max: usize,
     /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
     pub backlog_frames: usize,
@@ -81,14 +82,14 @@ impl Default for HubConfig {
     }
 }
 
-/// State that subscribers look at again whenever it changes.
+/// State of the hub that subscribers are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct News {
     /// Index of the newest entry in the tail.
     index: u64,
     /// Rises when the state was replaced: every stream of an older epoch ends.
     epoch: u64,
-    /// The hub has gone down.
+    /// The hub is closed.
     closed: bool,
 }
 
@@ -111,9 +112,10 @@ pub struct StreamCounts {
     pub frames: u64,
     /// Bytes of these frames, before compression.
     pub bytes: u64,
-    /// Times that memory no longer had the next entry of a subscriber that had been reading from memory.
+    /// Times that a subscriber that had been reading from memory found its next entry dropped from memory.
     pub fell_behind: u64,
-    /// Times that entries which a subscriber still wanted were gone from memory and history. The plain dialect has no mark for it.
+    /// Times that entries which a subscriber still wanted were gone from memory and history. The plain dialect has no
+    /// mark for a gap.
     pub gaps: u64,
 }
 
@@ -137,13 +139,14 @@ struct Shared {
     /// Batches and resets that the history has not written yet.
     unwritten: Inbox,
     counts: Counts,
-    /// First index after the last restored archive. Entries before it are another history, even while they are not dropped yet.
+    /// First index after the last restored archive. Entries before it belong to another history, even while they are
+    /// not dropped yet.
     floor: AtomicU64,
 }
 
 impl EventHub {
-    /// Starts a hub whose first published entry will be `first_index`. A history that ends before it is marked as lost and begins anew
-    /// there: otherwise the entries between would be missing unnoticed.
+    /// Starts a hub whose first published entry will be `first_index`. A history that ends before the entry preceding
+    /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
     pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
         let shared = Shared::new(config, history, first_index)?;
         let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
@@ -158,14 +161,14 @@ impl EventHub {
         }))
     }
 
-    /// Starts a hub without threads. The publisher calls [`Self::drive`], so that a run depends on nothing but its seed.
+    /// Starts a hub without threads. The publisher calls [`Self::drive`], so that a run depends only on its seed.
     #[cfg(feature = "simulation")]
     pub fn driven(config: HubConfig, history: Arc<dyn History>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
         let shared = Shared::new(config, Some(history), first_index)?;
         Ok(Arc::new(Self { shared, threads: Mutex::default(), writer: Mutex::default() }))
     }
 
-    /// Encodes and writes everything that is queued, as the threads of [`Self::start`] do.
+    /// Encodes and writes all queued entries, as the threads of [`Self::start`] do.
     #[cfg(feature = "simulation")]
     pub fn drive(&self) {
         let shared = &self.shared;
@@ -177,7 +180,8 @@ impl EventHub {
         }
     }
 
-    /// Takes over what an entry changed. Call it in the order of the entries, after its view is published; it neither encodes nor waits.
+    /// Queues the changes of an entry. Call it in the order of the entries, after the entry's view is published. It
+    /// neither encodes nor waits.
     pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
         if crate::refill::restores(kind, &changes) {
             self.begin_after(index);
@@ -188,13 +192,14 @@ impl EventHub {
         }
     }
 
-    /// Marks all entries up to `index` as published: the newest of them may have no events.
+    /// Marks all entries up to `index` as published. The newest of them may have no events.
     pub fn pass(&self, index: u64) {
         self.shared.inbox.pass(index);
     }
 
-    /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another server. Entries before
-    /// `index` never come here: a subscriber that comes back with an older index is told a gap.
+    /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another
+    /// server. Entries before `index` are never published here: a subscriber that returns with an older index gets a
+    /// gap mark.
     pub fn begin_after(&self, index: u64) {
         self.shared.inbox.push(index, Item::Reset { index });
     }
@@ -212,18 +217,19 @@ impl EventHub {
         }
     }
 
-    /// Index of the newest entry whose events, if it had any, can be read.
+    /// Index of the newest entry whose events, if it has any, can be read.
     pub fn settled(&self) -> u64 {
         self.shared.settled()
     }
 
-    /// Index of the newest entry that the history knows: entries after it have to be published again after a restart. 0 without history.
+    /// Index of the newest entry in the history: later entries have to be published again after a restart. 0 without
+    /// a history.
     pub fn history_last(&self) -> u64 {
         self.shared.history.as_ref().map_or(0, |history| history.last())
     }
 
-    /// Returns once the history has everything up to `index`, durably; false when it did not come that far in `within`. Blocks: what a
-    /// checkpoint covers is not replayed, so its events have to be there before it counts.
+    /// Returns once the history holds everything up to `index` durably; false when that takes longer than `within`.
+    /// Blocks. Entries that a checkpoint covers are not replayed, so a checkpoint calls this before it takes effect.
     pub fn write_through(&self, index: u64, within: Duration) -> Result<bool, HistoryError> {
         let Some(history) = &self.shared.history else { return Ok(true) };
         let deadline = Instant::now() + within;
@@ -237,7 +243,7 @@ impl EventHub {
         Ok(true)
     }
 
-    /// Drops history before `index`, because the log was cut there.
+    /// Drops history before `index`, because the log was truncated there.
     pub fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
         match &self.shared.history {
             Some(history) => history.forget_before(index),
@@ -245,7 +251,7 @@ impl EventHub {
         }
     }
 
-    /// Ends all streams and writes what the history lacks. Blocks until that is done.
+    /// Ends all streams and writes the rest of the history. Blocks until that is done.
     pub fn close(&self) {
         self.shared.inbox.close();
         for thread in self.threads.lock().drain(..) {
@@ -266,7 +272,7 @@ fn spawn(name: &str, shared: Arc<Shared>, run: fn(&Shared)) -> Result<JoinHandle
     std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(HistoryError::Thread)
 }
 
-/// When to open a failed history anew.
+/// Back-off of the attempts to reopen a failed history.
 struct Failing {
     next: Instant,
     wait: Duration,
@@ -310,7 +316,8 @@ impl Shared {
         }))
     }
 
-    /// Opens the history anew. Entries that it lost are written again from the tail, or the history is lost up to the next write.
+    /// Reopens the history. Entries that it lost are written again from the tail; when the tail no longer has them,
+    /// the history is marked as lost and begins after them.
     fn reopen(&self, history: &dyn History, batches: &mut Vec<Arc<Batch>>) {
         let before = history.last();
         let reopened = history.reopen().and_then(|()| {
@@ -342,7 +349,7 @@ impl Shared {
         }
     }
 
-    /// Encodes what comes in, until the hub is closed and nothing is left.
+    /// Encodes queued entries until the hub is closed and the queue is empty.
     fn encode_loop(&self) {
         while let Some(items) = self.inbox.take(Duration::from_secs(3600)) {
             self.encode(items);
@@ -377,20 +384,21 @@ impl Shared {
                     }
                     self.news.send_modify(|news| news.index = index);
                 }
-                // Only the queue of the history holds batches.
+                // Only the history's queue holds batches.
                 Item::Batch(_) => {}
             }
         }
         self.inbox.done();
     }
 
-    /// Writes the history, several entries at once when they come fast.
+    /// Writes the history, several entries at once when they arrive quickly.
     fn history_loop(&self) {
         let Some(history) = &self.history else { return };
         crate::background::give_way();
         let mut writer = Writer::default();
         loop {
-            // Everything up to `settled` is queued by now: once the queue is written, the history covers it.
+            // Read before the queue is taken: everything up to `settled` is queued by now, so the history covers it
+            // after the write.
             let settled = self.settled();
             let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
             writer.write(self, &**history, items, settled);
@@ -402,15 +410,16 @@ impl Shared {
 /// Events that are not in the history yet.
 #[derive(Default)]
 struct Writer {
-    /// Batches to be written. After a failed write they stay: spent memory is better than a hole that no reader is told of.
+    /// Batches to be written. They stay after a failed write: that costs memory, but no reader gets an unnoticed
+    /// hole.
     batches: Vec<Arc<Batch>>,
     failing: Option<Failing>,
-    /// First index of the history, when it has to begin anew.
+    /// First index of the history, when a reset of it is still to be written.
     anew: Option<u64>,
 }
 
 impl Writer {
-    /// Writes queued items. They hold all events of entries up to `settled` that were not written before.
+    /// Writes queued items. Together with the history they hold all events of entries up to `settled`.
     fn write(&mut self, shared: &Shared, history: &dyn History, items: Vec<Item>, settled: u64) {
         let mut through = settled;
         for item in items {

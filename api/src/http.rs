@@ -1,4 +1,5 @@
-//! The router and what surrounds every handler: redirects, CORS, headers, errors, compression. Each noun's routes are in its file.
+//! The router and the layers around every handler: redirects, CORS, headers, errors, compression. The file of each
+//! noun has its routes.
 
 mod acl;
 mod agent;
@@ -80,31 +81,31 @@ use mux::{Found, Mux};
 use params::Query;
 use passed::PassedOn;
 
-/// Everything needed to answer requests. Cheap to clone.
+/// Handler of all requests to a server. Cheap to clone.
 pub struct Api<S> {
     server: Arc<S>,
     shared: Shared<S>,
 }
 
-/// What all connections to a server share, without the server itself. Cheap to clone.
+/// Part of [`Api`] that all connections to a server share; it does not hold the server. Cheap to clone.
 pub struct Shared<S> {
     mux: Arc<Mux<S>>,
     headers: Arc<[(HeaderName, HeaderValue)]>,
     callers: Arc<Callers>,
 }
 
-/// What a request has been found to ask for.
+/// Route of a request.
 struct Target<S> {
     handler: Handler<S>,
-    /// Where the id is in the path.
+    /// Range of the id in `path`.
     id: std::ops::Range<usize>,
     capability: Capability,
-    /// Decoded.
+    /// Decoded path.
     path: String,
     route: Route,
 }
 
-/// What a server still answers that knows of itself that its state is wrong.
+/// The only route that a fenced server still answers. A server is fenced when it has found its own state wrong.
 const HEALTH: &str = "/v1/agent/health";
 
 impl<S> Clone for Api<S> {
@@ -119,7 +120,7 @@ impl<S> Clone for Shared<S> {
     }
 }
 
-/// The API of a server as an axum router, for those who put something around it.
+/// The API of a server as an axum router, for callers that embed it.
 pub fn router<S: Server>(server: Arc<S>) -> axum::Router {
     let api = Api::new(server);
     axum::Router::new().fallback(move |request: Request| {
@@ -128,7 +129,7 @@ pub fn router<S: Server>(server: Arc<S>) -> axum::Router {
     })
 }
 
-/// All routes with their methods and capabilities, one a line.
+/// All routes with their methods and capabilities, one per line.
 pub fn routes_text<S: Server>() -> String {
     mux::<S>().text()
 }
@@ -138,7 +139,7 @@ pub fn routes<S: Server>() -> Vec<RouteInfo> {
     mux::<S>().routes()
 }
 
-/// The OpenAPI document of all routes; `version` is that of the interface.
+/// The OpenAPI document of all routes. `version` is the version of the interface.
 pub fn openapi_document<S: Server>(version: &str) -> serde_json::Value {
     crate::openapi::document(version, &routes::<S>())
 }
@@ -147,7 +148,8 @@ fn mux<S: Server>() -> Mux<S> {
     let mut mux = Mux::default();
     acl::routes(&mut mux);
     agent::routes(&mut mux);
-    // Before the others below the same root: their last pattern takes all.
+    // Order matters: `exec` and `migrate` come before other routes below the same root, whose last pattern matches
+    // everything.
     exec::routes(&mut mux);
     migrate::routes(&mut mux);
     allocs::routes(&mut mux);
@@ -185,7 +187,7 @@ fn mux<S: Server>() -> Mux<S> {
 }
 
 impl<S: Server> Shared<S> {
-    /// What connections to this server share.
+    /// Makes the shared part for the connections to a server.
     pub fn of(server: &S) -> Self {
         let headers = server
             .info()
@@ -198,18 +200,18 @@ impl<S: Server> Shared<S> {
 }
 
 impl<S: Server> Api<S> {
-    /// The API of this server.
+    /// Makes the API of a server.
     pub fn new(server: Arc<S>) -> Self {
         let shared = Shared::of(&*server);
         Self::with(server, shared)
     }
 
-    /// The same with what its other connections have.
+    /// Makes the API of a server with the shared part of its other connections.
     pub fn with(server: Arc<S>, shared: Shared<S>) -> Self {
         Self { server, shared }
     }
 
-    /// Answers one request. Never fails: an error is an answer, too.
+    /// Handles one request. Infallible: an error is a response, too.
     pub async fn answer(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let encoding = compress::wanted(&parts.headers);
@@ -271,9 +273,9 @@ impl<S: Server> Api<S> {
 }
 
 impl<S: Server> Api<S> {
-    /// Answers a request by what this server has.
+    /// Handles a request on this server.
     async fn here(&self, target: &Target<S>, parts: Parts, body: Body) -> Result<Response, ApiError> {
-        // The node RPC measures its own calls.
+        // The node RPC measures the requests that it makes.
         let measured = parts.extensions.get::<Counted>().is_none();
         let started = Instant::now();
         let call = Call {

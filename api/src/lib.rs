@@ -1,4 +1,5 @@
-//! HTTP: routes, wire forms and the event stream. What a request means is decided here; what a command does is decided in `projections`.
+//! HTTP: routes, wire forms and the event stream. This crate decides what a request means; `projections` decides what
+//! a command does.
 //!
 //! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a command or a query,
 //! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.

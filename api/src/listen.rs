@@ -1,4 +1,4 @@
-//! Connections: accepting them, bounding them, and dropping those that do not read what is written to them.
+//! Connections: accepting them, bounding them, and closing those whose clients do not read.
 
 mod pace;
 
@@ -35,21 +35,22 @@ use crate::server::Server;
 use pace::Paced;
 pub(crate) use pace::TooSlow;
 
-/// Connections that one task may have at a time.
+/// Number of connections that one task may have at a time.
 const TASK_CONNECTIONS_MAX: usize = 64;
 
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections of one address; 0 is no bound.
+    /// Number of connections per client address; 0 for no bound.
     pub connections_per_client_max: usize,
-    /// How long a write may make no progress before its connection is dropped.
+    /// Longest time that a write may wait for the client before its connection is closed.
     pub write_timeout: Duration,
-    /// How long the head of a request may take.
+    /// Longest time for the head of a request.
     pub header_timeout: Duration,
-    /// How long the body of a request may be waited for, all waits together. What comes earns more time: [`pace`] says how much.
+    /// Initial wait budget for the body of a request, over all waits together. Received bytes refill the budget, see
+    /// [`pace`].
     pub body_timeout: Duration,
-    /// How long requests may go on after shutdown has begun.
+    /// Longest time that requests may continue after shutdown has begun.
     pub drain_timeout: Duration,
 }
 
@@ -65,9 +66,9 @@ impl Default for Limits {
     }
 }
 
-/// What answers the requests of connections.
+/// Handler of the requests of connections.
 pub trait Answer: Clone + Send + Sync + 'static {
-    /// Answers one request. Never fails: an error is an answer, too.
+    /// Handles one request. Infallible: an error is a response, too.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
@@ -77,7 +78,7 @@ impl<S: Server> Answer for Api<S> {
     }
 }
 
-/// The API as tasks have it: only for those that are known.
+/// The API on a task's socket: only for authenticated callers.
 struct ForTask<S: Server>(Api<S>);
 
 impl<S: Server> Clone for ForTask<S> {
@@ -95,15 +96,15 @@ impl<S: Server> Answer for ForTask<S> {
     }
 }
 
-/// Makes a connection safe before anything is said over it, or fails.
+/// Handshake, such as TLS, that secures a connection before its first request, or fails.
 pub type Secure = Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = io::Result<Conn>> + Send>> + Send + Sync>;
 
-/// Answers requests on `listener` until `shutdown`, then lets those under way end.
+/// Serves requests on `listener` until `shutdown`, then waits for requests under way, at most `drain_timeout`.
 pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Limits, shutdown: CancellationToken) {
     serve_with(listener, Api::new(server), None, limits, shutdown).await;
 }
 
-/// The same for anything that answers, over connections that are made safe first if `secure` is there.
+/// Same as [`serve`] for any handler. With `secure`, every connection is secured first.
 pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option<Secure>, limits: Limits, shutdown: CancellationToken) {
     let clients = Arc::new(Clients::default());
     let tasks = TaskTracker::new();
@@ -114,7 +115,7 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "accepting a connection");
-                    // Out of file descriptors, most likely: other connections have to end first.
+                    // Most likely the process is out of file descriptors: other connections have to end first.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -145,8 +146,8 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
     }
 }
 
-/// Answers requests that the agent of a node passes on over one connection, until the connection ends or `shutdown`. Any caller may have
-/// made these requests.
+/// Serves requests that the agent of a node relays over one connection, until the connection ends or `shutdown`. Any
+/// caller may have made these requests.
 pub async fn serve_relayed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -154,8 +155,8 @@ where
     connection(stream, peer, Speaker::Caller, api, limits, shutdown).await;
 }
 
-/// Answers requests that another server passes on over one connection, until the connection ends or `shutdown`. The other end has proved to
-/// be a server.
+/// Serves requests that another server forwards over one connection, until the connection ends or `shutdown`. The
+/// other end has proved to be a server.
 pub async fn serve_passed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -163,11 +164,12 @@ where
     connection(stream, peer, Speaker::Server, api, limits, shutdown).await;
 }
 
-/// Answers what a task asks on its own socket, until `shutdown`. A request without the identity of a task, or a token, is refused.
+/// Serves requests of a task on its own socket, until `shutdown`. A request needs a workload identity or an ACL
+/// token.
 pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: Limits, shutdown: CancellationToken) {
     let places = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
     loop {
-        // Those that find no place wait in the socket's own queue.
+        // Further connections wait in the socket's accept queue.
         let accepted = async {
             let place = Arc::clone(&places).acquire_owned().await;
             (place, listener.accept().await)
@@ -193,14 +195,14 @@ pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: 
     }
 }
 
-/// Who is at the other end of a connection.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speaker {
-    /// Anybody.
+    /// Any client.
     Caller,
-    /// Another server, which speaks for its callers.
+    /// Another server, which forwards requests of its callers.
     Server,
-    /// Whoever is in a task.
+    /// Any process of a task.
     Task,
 }
 
@@ -245,7 +247,7 @@ where
     }
 }
 
-/// Tells a client that it has too many connections, and hangs up.
+/// Answers 429 because the client has too many connections, and closes the connection.
 async fn refuse(mut stream: TcpStream) {
     const BODY: &str = "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
     let head = format!(
@@ -258,7 +260,7 @@ async fn refuse(mut stream: TcpStream) {
     }
 }
 
-/// How many connections each address has.
+/// Number of connections by client address.
 #[derive(Debug, Default)]
 struct Clients(Mutex<HashMap<IpAddr, usize>>);
 
@@ -274,7 +276,7 @@ impl Clients {
     }
 }
 
-/// One connection's place among those of its address.
+/// Counts one connection of an address until it is dropped.
 #[derive(Debug)]
 struct Place {
     clients: Arc<Clients>,
@@ -293,21 +295,22 @@ impl Drop for Place {
     }
 }
 
-/// Whether a connection was given up because its client read nothing. Requests carry it, for those that tell the log what this ended.
+/// Set when a connection is closed because its client does not read. Requests carry the flag, so that a stream can
+/// log its cursor then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stalled(pub(crate) Arc<AtomicBool>);
 
-/// A connection whose writes fail when the other side reads nothing for too long.
+/// A connection whose writes fail when the client reads nothing for `write_timeout`.
 struct Bounded<T> {
     stream: T,
     write_timeout: Duration,
-    /// Runs while a write waits.
+    /// Deadline of the write that waits, if one does.
     waiting: Option<Pin<Box<Sleep>>>,
     stalled: Stalled,
 }
 
 impl<T> Bounded<T> {
-    /// A write that waits: starts the clock, or fails when it has run out.
+    /// Starts the deadline of a write that has to wait, and fails the write when the deadline has passed.
     fn wait<R>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if polled.is_ready() {
             self.waiting = None;

@@ -1,6 +1,6 @@
-//! This process's own log, line by line, for those who ask for it over HTTP. What formats and what writes the log elsewhere is the shell's.
+//! Log of this process, line by line, for HTTP callers. The shell formats the log and writes it elsewhere.
 //!
-//! Nobody who listens can hold the process up: a listener who is too slow misses lines, and is told how many.
+//! Listeners never block the process: a slow listener misses lines and gets their number.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -13,33 +13,33 @@ use tokio::sync::mpsc;
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 
-/// How many lines wait for a listener; further ones are missed.
+/// Number of lines that wait for a listener. Further lines are missed.
 pub const LINES_MAX: usize = 512;
-/// Bytes of a message or of a field's value; the rest is left out.
+/// Largest length of a message or of a field's value in bytes; the rest is cut.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// One line of the log.
 #[derive(Debug, Clone)]
 pub struct LogLine {
-    /// When.
+    /// Time of the line.
     pub at: Time,
-    /// How grave.
+    /// Level of the line.
     pub level: Level,
-    /// What part of the program says it.
+    /// Module that logged the line.
     pub module: String,
     /// File and line of the source.
     pub place: String,
-    /// What it says.
+    /// Message.
     pub message: String,
-    /// What it says it of.
+    /// Fields by name.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// Takes the lines of the log and gives them to listeners.
+/// Distributes log lines to listeners.
 #[derive(Default)]
 pub struct Monitor {
     listeners: Mutex<Vec<Arc<Listener>>>,
-    /// The most talkative level that somebody listens to; 0 is none.
+    /// Most verbose level that a listener wants; 0 for none.
     level: AtomicU8,
 }
 
@@ -49,30 +49,30 @@ struct Listener {
     missed: AtomicU64,
 }
 
-/// The lines from now on, down to a level.
+/// Stream of log lines from now on, down to a level.
 pub struct Lines {
     monitor: &'static Monitor,
     listener: Arc<Listener>,
     lines: mpsc::Receiver<Arc<LogLine>>,
 }
 
-/// What a listener hears.
+/// An item of [`Lines`].
 #[derive(Debug, Clone)]
 pub enum Heard {
     /// A line.
     Line(Arc<LogLine>),
-    /// So many lines were missed.
+    /// Number of missed lines.
     Missed(u64),
 }
 
 impl Monitor {
-    /// The one of this process.
+    /// The monitor of this process.
     pub fn of_this_process() -> &'static Monitor {
         static MONITOR: LazyLock<Monitor> = LazyLock::new(Monitor::default);
         &MONITOR
     }
 
-    /// Listens from now on.
+    /// Subscribes to lines from now on, down to `level`.
     pub fn listen(&'static self, level: Level) -> Lines {
         let (to, lines) = mpsc::channel(LINES_MAX);
         let listener = Arc::new(Listener { level, to, missed: AtomicU64::new(0) });
@@ -80,7 +80,7 @@ impl Monitor {
         Lines { monitor: self, listener, lines }
     }
 
-    /// What is listened to. When it changes, whoever has asked is made to ask again.
+    /// Most verbose level that a listener wants. Callsites that cached it are told to ask again when it changes.
     pub fn level(&self) -> LevelFilter {
         match self.level.load(Ordering::Relaxed) {
             0 => LevelFilter::OFF,
@@ -92,7 +92,7 @@ impl Monitor {
         }
     }
 
-    /// Gives a line to all who want it. Waits for nobody.
+    /// Passes a line to all listeners of its level. Never blocks.
     pub fn publish(&self, line: LogLine) {
         let listeners = self.listeners.lock();
         let line = Arc::new(line);
@@ -126,7 +126,7 @@ fn number(level: Level) -> u8 {
 }
 
 impl Lines {
-    /// The next line, or how many were missed before it.
+    /// The next line, or the number of lines missed before it.
     pub async fn next(&mut self) -> Option<Heard> {
         let missed = self.listener.missed.swap(0, Ordering::Relaxed);
         if missed > 0 {
@@ -143,7 +143,7 @@ impl Drop for Lines {
     }
 }
 
-/// A level by the name that people give it.
+/// Parses the name of a level.
 pub fn level_named(name: &str) -> Option<Level> {
     match name.trim().to_ascii_lowercase().as_str() {
         "trace" => Some(Level::TRACE),
@@ -156,7 +156,7 @@ pub fn level_named(name: &str) -> Option<Level> {
 }
 
 impl LogLine {
-    /// Adds to the message or to a field no more than fits.
+    /// Cuts a text for a message or field to the bound, at a character boundary.
     pub fn cut(mut text: String) -> String {
         if text.len() > TEXT_BYTES_MAX {
             let mut end = TEXT_BYTES_MAX;
@@ -181,7 +181,7 @@ impl LogLine {
 
     /// The line as text: `TIME [LEVEL] module: message: key=value`.
     pub fn text(&self, with_place: bool) -> String {
-        // A message cannot pretend to be a line of its own.
+        // Line breaks become spaces, so that a message cannot look like another log line.
         let flat = |text: &str| text.replace(['\n', '\r'], " ");
         let level = format!("[{}]", self.word());
         let mut line = format!("{} {level:<7} ", self.at);
@@ -199,7 +199,7 @@ impl LogLine {
         line
     }
 
-    /// The line as an object on a line.
+    /// The line as a JSON object.
     pub fn json(&self, with_place: bool) -> String {
         let mut object = Map::new();
         if with_place && !self.place.is_empty() {

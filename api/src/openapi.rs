@@ -1,6 +1,6 @@
-//! The OpenAPI document: the router's routes with the parameters and shapes that `openapi/*.txt` know of them.
+//! The OpenAPI document: the router's routes with their parameters and shapes from `openapi/*.txt`.
 //!
-//! That the shapes are those of the answers is shown by tests over recorded conversations, not here.
+//! Tests over recorded conversations show that the shapes are those of the answers.
 
 pub mod shape;
 pub mod table;
@@ -15,7 +15,7 @@ use crate::http::{Capability, Methods, RouteInfo};
 use shape::{Shape, Shapes};
 use table::{Reply, Row, Sent, Std, Table};
 
-/// What `any method` comes to in the document.
+/// Methods that `any method` stands for in the document.
 const ANY: [Method; 4] = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -23,17 +23,17 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::parse(include_str!("openapi/types.txt")).expect("a test reads the file"));
 
-/// What is known of routes beside where they lead.
+/// The table of parameters and shapes by route.
 pub fn table() -> &'static Table {
     &TABLE
 }
 
-/// The named shapes.
+/// All named shapes.
 pub fn shapes() -> &'static Shapes {
     &SHAPES
 }
 
-/// The document of these routes.
+/// The OpenAPI document of these routes.
 pub fn document(version: &str, routes: &[RouteInfo]) -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut shapes = Vec::new();
@@ -41,7 +41,7 @@ pub fn document(version: &str, routes: &[RouteInfo]) -> Value {
         for row in TABLE.of(&route.path) {
             for method in methods_of(row).iter().filter(|method| route.methods.takes(method)) {
                 let slot = paths.entry(row.path.clone()).or_default();
-                // Catch-alls come last in the router and must not hide what is before them.
+                // Catch-all routes come last in the router and must not replace the routes before them.
                 let word = method.as_str().to_lowercase();
                 if !slot.contains_key(&word) {
                     slot.insert(word, operation(route, row, method, &mut shapes));
@@ -80,7 +80,7 @@ pub fn document(version: &str, routes: &[RouteInfo]) -> Value {
     })
 }
 
-/// Routes of the router that the table knows nothing of, and routes of the table that the router does not have.
+/// Routes of the router that the table lacks, and routes of the table that the router lacks.
 pub fn differences(routes: &[RouteInfo]) -> (Vec<String>, Vec<String>) {
     let unknown = routes.iter().filter(|route| {
         let line = format!("{} {}", route.path, route.methods.as_str());
@@ -217,7 +217,7 @@ fn parameters(row: &Row, method: &Method) -> Vec<Value> {
     path.chain(own).chain(shared).collect()
 }
 
-/// The parameters that many routes share: place, name, shape, what it does.
+/// Parameters that many routes share: location, name, shape, description.
 fn shared_parameters() -> Map<String, Value> {
     const ALL: [(&str, &str, &str, &str); 16] = [
         ("query", "region", "str", "Region; another than this agent's is refused."),

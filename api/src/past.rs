@@ -1,4 +1,5 @@
-//! What HTTP needs of a server that knows its past: states at past indexes, and the entries of the log. The shell implements it.
+//! Interface of a server that keeps its past: states at past indexes, and entries of the log. The shell implements
+//! it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,30 +12,30 @@ use songline_projections::State;
 use crate::error::ApiError;
 use crate::touches::Touches;
 
-/// One entry of the log that holds a command.
+/// An entry of the log that holds a command.
 #[derive(Debug, Clone)]
 pub struct LoggedCommand {
-    /// Its index, as users see it.
+    /// Index of the entry, as users see it.
     pub index: u64,
-    /// What stands there.
+    /// Envelope and command of the entry.
     pub envelope: Envelope,
 }
 
-/// Why the past could not be read.
+/// Failure to read the past.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PastError {
-    /// It is not kept any more, or is that of a state that was replaced.
+    /// The index is not retained any more, or belongs to a state that was replaced.
     #[error("index {wanted} is below the oldest retained index {oldest}")]
     BelowOldest {
-        /// Index that was asked for.
+        /// Wanted index.
         wanted: u64,
-        /// Oldest one that can be read.
+        /// Oldest readable index.
         oldest: u64,
     },
-    /// It has not come yet.
+    /// The index has not been applied yet.
     #[error("index {wanted} is above the newest applied index {newest}")]
     AboveNewest {
-        /// Index that was asked for.
+        /// Wanted index.
         wanted: u64,
         /// Index of the newest state.
         newest: u64,
@@ -55,20 +56,20 @@ impl From<PastError> for ApiError {
     }
 }
 
-/// An answer about the past, some time.
+/// Future of an answer about the past.
 pub type PastFuture<'a, T> = BoxFuture<'a, Result<T, PastError>>;
 
-/// A server's past.
+/// Access to a server's past.
 pub trait Past: Send + Sync {
-    /// What entries did.
+    /// The record of what entries did to objects.
     fn touches(&self) -> &Arc<Touches>;
 
-    /// Index of the oldest entry that can be read.
+    /// Index of the oldest readable entry.
     fn oldest_entry(&self) -> u64;
 
-    /// The state after the entry at `index`. Rebuilding it ends when the answer is dropped.
+    /// The state after the entry at `index`. Dropping the future cancels the rebuild.
     fn state_at(&self, index: u64) -> PastFuture<'_, Arc<State>>;
 
-    /// The commands among the applied entries of a range, in order. What of it is not there is left out.
+    /// Commands of the applied entries in a range of indexes, in order. Missing entries are left out.
     fn commands(&self, range: Range<u64>) -> PastFuture<'_, Vec<LoggedCommand>>;
 }

@@ -1,10 +1,10 @@
-//! Refill of stores that are derived from the log, after they were lost: the event history and the record of what entries did. One replay
-//! of the log fills both. The shell decides which part of the log is read and applies it to a state; a store decides what it keeps of an
-//! entry.
+//! Refill of lost stores that are derived from the log: the event history and the record of what entries did. One
+//! replay of the log fills both. The shell chooses the part of the log to read and applies it to a state; a store
+//! decides what it keeps of an entry.
 //!
-//! Meanwhile new entries are written to a store as usual. Entries below them are filled in oldest first, and readers see them only when all
-//! of them are there: until then answers say from which index on the store is complete. The progress of a fill is stored with its entries,
-//! so that the fill goes on after a crash.
+//! Meanwhile new entries are written to a store as usual. Older entries are filled in oldest first, and readers see
+//! them only when all of them are there: until then answers report the index from which on the store is complete. The
+//! progress of a refill is stored with its entries, so that the refill continues after a crash.
 
 #[cfg(test)]
 mod tests;
@@ -23,21 +23,21 @@ const ENTRIES_AT_ONCE: usize = 512;
 /// Number of changed rows after which the collected entries are written.
 const CHANGES_AT_ONCE: usize = 4096;
 
-/// Progress of the fill of a store. Indexes are those that users see, unless a field says otherwise.
+/// Progress of the refill of a store. Indexes are those that users see, unless a field says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Filling {
-    /// Index of the oldest entry that is filled in; 0 before the fill has begun.
+    /// Index of the oldest filled entry; 0 before the refill has begun.
     pub from: u64,
-    /// Index of the newest entry that is filled in.
+    /// Index of the newest filled entry.
     pub through: u64,
-    /// The same index, as the log counts.
+    /// Raft index of the same entry.
     pub raft_through: u64,
-    /// Index from which on the store was complete when the fill began: entries below it are wanted.
+    /// Index from which on the store was complete when the refill began: only entries below it are filled in.
     pub before: u64,
 }
 
 impl Filling {
-    /// A fill that has not begun, of a store that is complete from `before` on.
+    /// A refill that has not begun, of a store that is complete from `before` on.
     pub fn new(before: u64) -> Self {
         Self { before, ..Self::default() }
     }
@@ -46,7 +46,7 @@ impl Filling {
         [self.from, self.through, self.raft_through, self.before].iter().flat_map(|number| number.to_be_bytes()).collect()
     }
 
-    /// Reads what `to_bytes` wrote. `None`: these are other bytes.
+    /// Parses bytes of `to_bytes`. `None`: they have another length.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (numbers, rest) = bytes.as_chunks::<8>();
         let [from, through, raft_through, before] = numbers else { return None };
@@ -56,7 +56,7 @@ impl Filling {
     }
 }
 
-/// Why a store could not be filled.
+/// Failure of a refill.
 #[derive(Debug, thiserror::Error)]
 pub enum RefillError {
     /// The event history failed.
@@ -72,65 +72,66 @@ pub trait Refill: Send + Sync + 'static {
     /// Name of the store in answers and logs.
     fn name(&self) -> &'static str;
 
-    /// Tells whether entries are missing that the log may have, and when that changes.
+    /// Reports whether the store lacks entries that the log may have, and every change of that.
     fn losses(&self) -> watch::Receiver<bool>;
 
-    /// Progress of an interrupted fill, or of a new one.
+    /// Progress of an interrupted refill, or of a new one.
     fn filling(&self) -> Result<Filling, RefillError>;
 
-    /// Drops the entries that are filled in so far, and starts the fill with the entry at `from`.
+    /// Drops the entries that were filled in so far, and starts the refill with the entry at `from`.
     fn begin_at(&self, filling: &mut Filling, from: u64) -> Result<(), RefillError>;
 
-    /// Starts the fill anew at the entry at `index`, which replaced the state: entries before it are another history. A store may leave out
-    /// that entry itself.
+    /// Restarts the refill at the entry at `index`, which replaced the state: entries before it belong to another
+    /// history. A store may omit that entry itself.
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError>;
 
-    /// Fills in entries, in order, and stores `next` with them as the progress. False, and nothing is filled in: the store was reset, cut
-    /// or opened anew meanwhile, and no longer matches `filling`.
+    /// Fills in entries, in order, and stores `next` with them as the progress. Returns false and fills in nothing
+    /// when the store was reset, truncated or reopened meanwhile, so that it no longer matches `filling`.
     fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, RefillError>;
 
-    /// Ends a fill that has all wanted entries: the store reaches back to [`Filling::from`] now. False: see [`Self::fill`].
+    /// Ends a refill that has all wanted entries: the store reaches back to [`Filling::from`] now. False: see
+    /// [`Self::fill`].
     fn end(&self, filling: &Filling) -> Result<bool, RefillError>;
 
-    /// Ends the refill without an entry: the log has none of the missing entries.
+    /// Ends the refill without entries: the log has none of the missing ones.
     fn give_up(&self) -> Result<(), RefillError>;
 }
 
-/// A position in the log, in both counts.
+/// A position in the log, in both kinds of indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reached {
     /// Index as users see it.
     pub index: u64,
-    /// Index as the log counts.
+    /// Raft index.
     pub raft_index: u64,
 }
 
-/// State of the fill of one store.
+/// State of the refill of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// The store wants more entries.
     Open,
-    /// Something else changed the store. The fill has to begin again.
+    /// Another writer changed the store. The refill has to begin again.
     Abandoned,
     /// The store is complete, or as complete as the log allows.
     Ended,
 }
 
-/// A lost store and its fill.
+/// A lost store and its refill.
 struct Lost {
     store: Arc<dyn Refill>,
     filling: Filling,
     standing: Standing,
 }
 
-/// Result of the fill of one store.
+/// Result of the refill of one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refilled {
     /// The store reaches back to this index now.
     From(u64),
     /// The log has no entries older than those of the store.
     NothingOlder,
-    /// Something else changed the store meanwhile, or the replay ended early: the fill has to be tried again.
+    /// Another writer changed the store meanwhile, or the replay ended early: the refill has to be tried again.
     Abandoned,
 }
 
@@ -143,7 +144,7 @@ pub struct Refiller {
 }
 
 impl Refiller {
-    /// Prepares the refill of those of the stores that are lost. `None`: none is.
+    /// Prepares the refill of the lost ones among `stores`. `None`: no store is lost.
     pub fn of(stores: impl IntoIterator<Item = Arc<dyn Refill>>) -> Result<Option<Self>, RefillError> {
         let mut lost = Vec::new();
         for store in stores.into_iter().filter(|store| *store.losses().borrow()) {
@@ -154,14 +155,14 @@ impl Refiller {
         Ok((!refiller.lost.is_empty()).then_some(refiller))
     }
 
-    /// Index, as the log counts, up to which all lost stores are filled in; 0 when one has not begun. A replay from a later state would
-    /// leave a hole.
+    /// Raft index up to which all lost stores are filled in; 0 when a refill has not begun. A replay that starts
+    /// after it would leave a hole.
     pub fn resumes_after(&self) -> u64 {
         self.lost.iter().map(|lost| lost.filling.raft_through).min().unwrap_or(0)
     }
 
-    /// Begins the replay from a state that has applied everything up to `start`. A store whose filled entries end before `start` drops
-    /// them.
+    /// Begins the replay from a state that has applied everything up to `start`. A store whose filled entries end
+    /// before `start` drops them.
     pub fn begin(&mut self, start: Reached) -> Result<(), RefillError> {
         self.reached = start;
         for lost in &mut self.lost {
@@ -179,17 +180,17 @@ impl Refiller {
         self.lost.iter_mut().try_for_each(Lost::give_up)
     }
 
-    /// Whether some store wants entries behind the last one that was added or passed.
+    /// Whether a store wants entries after the last one that was added or passed.
     pub fn wants_more(&self) -> bool {
         self.lost.iter().any(|lost| lost.standing == Standing::Open && self.reached.index + 1 < lost.filling.before)
     }
 
-    /// Takes the next entry that holds a command; [`Self::pass`] is for the others.
+    /// Adds the next entry that holds a command; [`Self::pass`] is for the others.
     pub fn add(&mut self, entry: AppliedEntry, raft_index: u64) -> Result<(), RefillError> {
         let index = entry.index;
         if restores(entry.kind, &entry.changes) {
             self.write_now();
-            // A fill that is past this entry began behind it.
+            // A refill that is past this entry has begun after it.
             let is_news =
                 |lost: &&mut Lost| lost.standing == Standing::Open && (lost.filling.through + 1..lost.filling.before).contains(&index);
             for lost in self.lost.iter_mut().filter(is_news) {
@@ -203,7 +204,7 @@ impl Refiller {
         Ok(())
     }
 
-    /// Moves on to `reached`. Writes the collected entries when there are enough of them.
+    /// Advances to `reached`. Writes the collected entries when there are enough of them.
     pub fn pass(&mut self, reached: Reached) {
         self.reached = reached;
         if self.entries.len() >= ENTRIES_AT_ONCE || self.changes >= CHANGES_AT_ONCE {
@@ -211,7 +212,7 @@ impl Refiller {
         }
     }
 
-    /// Ends the replay. Answers the result of each store, by its name.
+    /// Ends the replay. Returns the result of each store by name.
     pub fn end(mut self) -> Result<Vec<(&'static str, Refilled)>, RefillError> {
         self.write_now();
         let mut told = Vec::new();
@@ -243,7 +244,7 @@ impl Refiller {
             let wanted: Vec<AppliedEntry> = entries.iter().filter(is_wanted).cloned().collect();
             let next = Reached { index: self.reached.index.min(before - 1), ..self.reached };
             let filled = lost.store.fill(&mut lost.filling, &wanted, next).unwrap_or_else(|error| {
-                // The other stores are filled all the same.
+                // The other stores are filled nevertheless.
                 tracing::error!(store = lost.store.name(), error = &error as &dyn std::error::Error, "filling in entries of the log");
                 false
             });
@@ -267,7 +268,7 @@ impl Lost {
     }
 }
 
-/// Whether an entry replaced the state. Other entries of this kind were refused, or repeat an earlier one.
+/// Whether an entry replaced the state. Other entries of this kind were refused, or repeat an earlier write.
 pub(crate) fn restores(kind: Kind, changes: &[Change]) -> bool {
     kind == Kind::Restore && changes.iter().any(|change| matches!(change, Change::Restored))
 }

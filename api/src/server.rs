@@ -1,4 +1,5 @@
-//! What HTTP needs of the server behind it. The shell implements it; nothing of a log, a scheduler or a node agent is known here.
+//! Interface of the server behind the HTTP API. The shell implements [`Server`]; this crate has no log, scheduler or
+//! node agent of its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +26,7 @@ use crate::watch::Watches;
 
 /// The server behind the HTTP API.
 pub trait Server: Send + Sync + 'static {
-    /// How a node agent is reached.
+    /// RPC client of a node's agent.
     type Node: songline_rpc::NodeAgent;
 
     /// The newest applied state.
@@ -34,52 +35,57 @@ pub trait Server: Send + Sync + 'static {
     /// Writes a command to the log and answers once this server has applied it. The shell stamps its time.
     fn propose(&self, proposal: Proposal) -> impl Future<Output = Result<Written, ProposeError>> + Send;
 
-    /// Returns once this server has applied everything that was acknowledged before the call.
+    /// Returns once this server has confirmed with a quorum that it leads, and has applied every entry that was
+    /// acknowledged before the call. Fails on a server that does not lead.
     fn read_barrier(&self) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// The same for reads that need not be surer of the leader than its lease makes them.
+    /// Same as [`Self::read_barrier`], but the leader's lease is enough proof of its leadership. By default identical
+    /// to it.
     fn lease_barrier(&self) -> impl Future<Output = Result<(), ProposeError>> + Send {
         self.read_barrier()
     }
 
-    /// Who answers what only the leader may answer.
+    /// The leader, as far as this server knows: it answers the requests that only the leader may answer.
     fn leader(&self) -> Leader {
         Leader::Here
     }
 
-    /// Returns once that is another than `known`.
+    /// Returns once [`Self::leader`] differs from `known`.
     fn leader_other_than(&self, known: &Leader) -> impl Future<Output = ()> + Send {
         let _ = known;
         std::future::pending()
     }
 
-    /// Returns once this leader may judge writes by its view: it has applied what leaders before it have acknowledged.
+    /// Returns once this leader may judge writes by its view: the view holds all entries that earlier leaders
+    /// acknowledged.
     fn ready_to_lead(&self) -> impl Future<Output = Result<(), ProposeError>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Passes a request on to the server whose port is at `address`, and answers what it answers.
+    /// Forwards a request to the server whose server port is at `address`, and returns that server's response.
     fn pass_on(&self, address: &str, request: Request) -> impl Future<Output = Result<Response, PassFailure>> + Send {
         let why = format!("{address} cannot be reached from here");
         std::future::ready(Err(PassFailure::NotSent { request: Box::new(request), why }))
     }
 
-    /// Returns when the server at `address`, which leads, does not hear this one any more, though its own words may come through.
+    /// Returns when the leader at `address` no longer answers this server's greetings, though its own messages may
+    /// still arrive here.
     fn leader_is_deaf(&self, address: &str) -> impl Future<Output = ()> + Send {
         let _ = address;
         std::future::pending()
     }
 
-    /// How current this server's answers are.
+    /// This server's contact with the leader, which bounds the age of its answers.
     fn contact(&self) -> Contact;
 
-    /// Where blocking queries wait. The shell wakes it after every applied entry.
+    /// Watches on which blocking queries wait. The shell notifies them after every applied entry.
     fn watches(&self) -> &Watches;
 
-    /// Where event streams come from. The shell publishes to it after every applied entry.
+    /// Source of all event streams. The shell publishes to it after every applied entry.
     fn events(&self) -> &Arc<EventHub>;
 
-    /// What scheduling this job now would do, on a fork of the newest state in which it is registered. Writes nothing.
+    /// Dry run of the scheduler for a job: the job is registered in a fork of the newest state and scheduled there.
+    /// Writes nothing.
     fn plan_job(&self, job: Arc<Job>) -> impl Future<Output = Result<PlannedJob, ProposeError>> + Send;
 
     /// A new random id.
@@ -88,20 +94,21 @@ pub trait Server: Send + Sync + 'static {
     /// The clock.
     fn now(&self) -> Time;
 
-    /// The agent of a node, if it can be reached from here. The token is that of the user in whose name it is asked: nodes elsewhere look at it
-    /// once more.
+    /// Client of a node's agent; `None` when this server cannot reach the node. `token` is the secret of the user on
+    /// whose behalf the call is made: remote agents check it again.
     fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<Self::Node>>;
 
-    /// The node that runs in this process, if one does.
+    /// Id of the node that runs in this process; `None` when there is none.
     fn local_node(&self) -> Option<NodeId>;
 
-    /// A snapshot archive of the newest state.
+    /// Writes a snapshot archive of the newest state.
     fn snapshot_save(&self) -> impl Future<Output = Result<SavedArchive, ProposeError>> + Send;
 
-    /// A file without a name, for a body that is too large for memory.
+    /// A temporary file without a name, for a body that is too large for memory.
     fn spool(&self) -> std::io::Result<File>;
 
-    /// Replaces the state by an archive's. Returns once it is applied. A dry run verifies the archive and changes nothing.
+    /// Replaces the state by that of an archive and returns once the restore is applied. A dry run only verifies the
+    /// archive.
     fn snapshot_restore(
         &self,
         archive: File,
@@ -110,72 +117,76 @@ pub trait Server: Send + Sync + 'static {
         dry_run: bool,
     ) -> impl Future<Output = Result<RestoreReport, RestoreError>> + Send;
 
-    /// Drops everything that a garbage collection may drop, whatever its age.
+    /// Garbage collection of everything that may be dropped, whatever its age.
     fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// Counts all job summaries anew. Does nothing when the key of `idempotency` ran before.
+    /// Recomputes all job summaries. Does nothing when a request with the key of `idempotency` was applied before.
     fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// The index in the file by which somebody with access to this server allows a second ACL bootstrap; 0 when there is none.
+    /// Index in the reset file, with which an operator with access to this server allows a second ACL bootstrap; 0
+    /// when there is no such file.
     fn bootstrap_reset_index(&self) -> u64 {
         0
     }
 
-    /// What encrypts and decrypts.
+    /// Encryption and decryption with the cluster's root keys.
     fn keyring(&self) -> &impl Keyring;
 
-    /// What logins need of the world outside.
+    /// State and outside connections that logins need.
     fn sso(&self) -> &Sso;
 
-    /// What stands in the agent's configuration.
+    /// The parts of the agent's configuration that HTTP needs.
     fn info(&self) -> &AgentInfo;
 
-    /// The `config` and `stats` of `agent/self` and the tags of its member, as they are now.
+    /// Current `config` and `stats` of `agent/self`, and the tags of its member.
     fn agent_self(&self) -> AgentSelf;
 
-    /// The metrics of the last complete interval: one JSON object of the reference's form.
+    /// The metrics of the last complete interval, as one JSON object in the reference's form.
     fn metrics(&self) -> String;
 
-    /// The metrics since the start in Prometheus' text form, version 0.0.4.
+    /// The metrics since the start, in version 0.0.4 of Prometheus' text format.
     fn metrics_prometheus(&self) -> String;
 
-    /// Counts a request that this server answers.
+    /// Counts a request that this server answers itself.
     fn count_served(&self, served: Served);
 
-    /// Measures how long this server took to answer a request of this route; of a stream, how long until it began.
+    /// Records the time that this server took to answer a request of `route`; for a stream, the time until it began.
     fn measure_answer(&self, route: Route, took: Duration);
 
-    /// Whether this server and the node in this process are well; absent parts do not run here.
+    /// Health of the server and of the node in this process; `None` for a part that does not run here.
     fn health(&self) -> Health;
 
-    /// `host:port` of the leader's server port, empty when there is none.
+    /// `host:port` of the leader's server port, empty when there is no leader.
     fn leader_addr(&self) -> String;
 
-    /// `host:port` of every server of the cluster.
+    /// `host:port` of the server port of every server of the cluster.
     fn peer_addrs(&self) -> Vec<String>;
 
-    /// Every server of the cluster, this one among them, in the order of their ids.
+    /// All servers of the cluster, this one included, ordered by id.
     fn members(&self) -> Vec<Member>;
 
-    /// How the servers fare. Only the leader knows of the others.
+    /// Health of the cluster's servers. Only the leader knows that of the others.
     fn cluster_health(&self) -> ClusterHealth;
 
-    /// Makes this server and the one at `host:port` known to each other; whichever belongs to no cluster joins the other's.
+    /// Introduces this server and the one at `host:port` to each other; the server without a cluster joins the
+    /// cluster of the other.
     fn join(&self, address: &str) -> impl Future<Output = Result<(), String>> + Send;
 
-    /// Takes a server out of the cluster. Only the leader can.
+    /// Removes a server from the cluster. Succeeds only on the leader.
     fn remove_member(&self, id: &str) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// Lets another server lead: this one, or whichever is best fit for it. Only the leader can.
+    /// Transfers leadership to the server `id`, or, without an id, to the most suitable server. Succeeds only on the
+    /// leader.
     fn transfer_leadership(&self, id: Option<&str>) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
-    /// The scheduler workers of this server.
+    /// Scheduler workers of this server.
     fn scheduler_pool(&self) -> SchedulerPool;
 
-    /// Has so many workers from now on, for these kinds of evaluations. Those at work finish what they have.
+    /// Sets the number of workers and the evaluation types that they take. Surplus workers finish their current
+    /// evaluation.
     fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>);
 
-    /// What this server knows of its past; `None`: nothing.
+    /// Access to past states and to entries of the log; `None` when this server keeps none.
     fn past(&self) -> Option<&dyn Past> {
         None
     }
@@ -185,154 +196,157 @@ pub trait Server: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Why this server serves nothing any more, if so.
+    /// Reason why this server has stopped serving requests; `None` while it serves.
     fn fenced(&self) -> Option<String> {
         None
     }
 
-    /// Why this server cannot lead, while its disk does not work. It is told to whoever waited in vain for somebody who does.
+    /// Reason why this server cannot lead: a disk failure. `None` while the disk works. Requests that found no leader
+    /// report it.
     fn disk_trouble(&self) -> Option<String> {
         None
     }
 
-    /// Since when this server has been well.
+    /// Time since which this server has been healthy.
     fn stable_since(&self) -> Time;
 
-    /// Cancelled when the agent goes down: waiting requests and streams end.
+    /// Cancelled when the agent shuts down: waiting requests and streams end then.
     fn shutdown(&self) -> &CancellationToken;
 }
 
-/// Who leads, as far as a server knows.
+/// The leader, as far as a server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leader {
-    /// The server itself.
+    /// The server itself is the leader.
     Here,
-    /// The server whose port is at this `host:port`.
+    /// Another server, whose server port is at this `host:port`.
     At(Arc<str>),
-    /// Nobody.
+    /// No leader is known.
     Nobody,
 }
 
-/// Why a request that was passed on got no answer.
+/// Failure of request forwarding.
 #[derive(Debug, thiserror::Error)]
 pub enum PassFailure {
-    /// Nothing of it was sent.
+    /// No byte of the request was sent, so it may be sent again.
     #[error("{why}")]
     NotSent {
-        /// The request, whole.
+        /// The unsent request, complete.
         request: Box<Request>,
         /// The reason.
         why: String,
     },
-    /// It may have been sent: what it asks for may or may not have happened.
+    /// The request may have been sent, and its write may or may not have happened.
     #[error("{0}")]
     Lost(String),
 }
 
-/// A request as rate counters tell it apart.
+/// Labels of a request in the rate counters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Served {
-    /// The reference's name of what was asked, such as `job`.
+    /// The reference's endpoint name, such as `job`.
     pub endpoint: &'static str,
-    /// What was done to it.
+    /// Operation: read, write or list.
     pub op: RateOp,
-    /// Who asked; `None` where that is not told.
+    /// Label of the caller; `None` when counters do not tell callers apart.
     pub identity: Option<String>,
 }
 
-/// What scheduler workers can be for, by the names of the wire. The first is for the servers' own chores.
+/// Evaluation types that scheduler workers can be enabled for, by their names on the wire. `_core` is for the
+/// servers' own chores.
 pub const SCHEDULERS: [&str; 5] = ["_core", "batch", "service", "sysbatch", "system"];
 
 /// The scheduler workers of a server.
 #[derive(Debug, Clone)]
 pub struct SchedulerPool {
-    /// Those that there are; more than `count` while some that were stopped finish their work.
+    /// Existing workers; more than `count` while surplus workers finish their evaluation.
     pub workers: Vec<SchedulerWorker>,
-    /// How many there should be.
+    /// Wanted number of workers.
     pub count: usize,
-    /// Which kinds of evaluations they take.
+    /// Evaluation types that the workers take.
     pub enabled: Vec<&'static str>,
 }
 
-/// One worker.
+/// One scheduler worker.
 #[derive(Debug, Clone)]
 pub struct SchedulerWorker {
-    /// Of this run of the server.
+    /// Random id, valid until the server restarts.
     pub id: Uuid,
-    /// When it was started.
+    /// Start of the worker.
     pub started: Time,
-    /// Whether it ends after what it does now.
+    /// Whether the worker ends after its current evaluation.
     pub stopping: bool,
-    /// What it does, in the words of the wire.
+    /// Current activity, in the words of the wire.
     pub doing: &'static str,
 }
 
-/// A command that a request asks for.
+/// A command that a request wants written.
 #[derive(Debug, Clone)]
 pub struct Proposal {
-    /// Who asks.
+    /// Caller that proposes the command.
     pub actor: Actor,
-    /// What led to it, if something in the log did.
+    /// Entry of the log that led to the command, if there is one.
     pub cause: Option<Cause>,
-    /// Makes a retried write run once.
+    /// Idempotency key and body hash: a retried write is applied once.
     pub idempotency: Option<Idempotency>,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
 /// A command that was applied and not refused.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// The index of its entry, as users see it. For a repeated write that of the first one.
+    /// Index of the command's entry, as users see it. For a repeated write, the index of the first write.
     pub index: u64,
-    /// What apply says beyond that.
+    /// Result of apply.
     pub outcome: Outcome,
 }
 
-/// Why a command was not applied.
+/// Failure of a proposal.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ProposeError {
-    /// Apply refused it. The entry stands in the log nevertheless.
+    /// Apply refused the command. Its entry stays in the log.
     #[error(transparent)]
     Rejected(#[from] Rejected),
-    /// Nobody leads.
+    /// No leader is known.
     #[error("No cluster leader")]
     NoLeader,
-    /// Leadership was lost, or the log closed, on the way: the command may or may not be applied. The text says which.
+    /// The outcome is unknown: leadership was lost, or the log closed, while the command was under way. The text says
+    /// which of the two.
     #[error("{0}")]
     OutcomeUnknown(String),
-    /// The server is broken, or the command cannot be one; the text says which.
+    /// The server has failed, or the command cannot be written to the log; the text says which.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// A snapshot archive that was just written.
+/// A freshly written snapshot archive.
 #[derive(Debug)]
 pub struct SavedArchive {
-    /// At its start. It has no name, so it is gone when it is closed.
+    /// Positioned at its start. It has no name, so closing it deletes it.
     pub file: File,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its sum.
+    /// SHA-256 of the file.
     pub sha256: [u8; 32],
 }
 
-/// What an archive holds.
+/// Content of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RestoreReport {
-    /// As `meta.json` has it.
+    /// Id of the archive, as in `meta.json`.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Index of its state, as its users saw it.
+    /// Index of the archived state, as users of its cluster saw it.
     pub index: u64,
-    /// Term of that entry.
+    /// Raft term of the entry at that index.
     pub term: u64,
-    /// Whether it was only verified.
+    /// Whether the archive was only verified, not restored.
     pub dry_run: bool,
     /// Digest over all tables.
     pub digest: String,
-    /// One a table.
+    /// One for each table.
     pub tables: Vec<RestoredTable>,
 }
 
@@ -340,101 +354,101 @@ pub struct RestoreReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RestoredTable {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// Over its rows.
+    /// Digest over the rows.
     pub digest: String,
 }
 
-/// Why an archive was not restored.
+/// Failure of a restore.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RestoreError {
-    /// The archive is not one, or damaged.
+    /// The file is no archive, or a damaged one.
     #[error("failed to restore from snapshot: {0}")]
     Archive(String),
-    /// It could not be written to the log.
+    /// The restore could not be written to the log.
     #[error(transparent)]
     Propose(#[from] ProposeError),
 }
 
-/// How current a server is.
+/// A server's contact with the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contact {
     /// Whether a leader is known.
     pub known_leader: bool,
-    /// Since when nothing was heard of it; zero on the leader.
+    /// Time since the last message of the leader; zero on the leader.
     pub last_contact: Duration,
 }
 
-/// What a dry run of the scheduler says.
+/// Result of a dry run of the scheduler.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedJob {
-    /// What it would place, stop and change, by group.
+    /// Allocations that the scheduler would place, stop and update, by task group.
     pub annotations: Option<PlanAnnotations>,
-    /// What it could not place, by group.
+    /// Metrics of the allocations that it could not place, by task group.
     pub failed_tg_allocs: BTreeMap<Str, AllocMetric>,
-    /// Evaluations that it would make.
+    /// Evaluations that it would create.
     pub created_evals: Vec<Evaluation>,
 }
 
 /// A server of the cluster.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its number as a UUID.
+    /// The server's number, in the form of a UUID.
     pub id: String,
-    /// Its name among servers, such as `host.global`; empty while it was not heard of.
+    /// Name among the servers, such as `host.global`; empty until the server was heard of.
     pub name: String,
-    /// `host:port` that other servers use.
+    /// `host:port` of its server port.
     pub address: String,
-    /// Port of membership.
+    /// Port of the reference's gossip (serf).
     pub serf_port: u16,
-    /// What it tells of itself, in the words of the reference.
+    /// Member tags, in the words of the reference.
     pub tags: BTreeMap<String, String>,
-    /// The reference's version whose interface it has.
+    /// Version of the reference whose interface the server has.
     pub version: String,
-    /// Whether it was heard of a short while ago.
+    /// Whether the server was heard of recently.
     pub alive: bool,
-    /// Whether it votes.
+    /// Whether the server votes.
     pub voter: bool,
-    /// Whether it leads.
+    /// Whether the server leads.
     pub leader: bool,
-    /// Whether it is the one that was asked.
+    /// Whether it is the server that answers.
     pub own: bool,
 }
 
 impl Member {
-    /// The host of its address.
+    /// Host part of the address, without brackets.
     pub fn host(&self) -> &str {
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
     }
 }
 
-/// How the servers of a cluster fare.
+/// Health of all servers of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterHealth {
-    /// Whether all are well.
+    /// Whether all servers are healthy.
     pub healthy: bool,
-    /// How many of those that vote may fail before nothing can be written.
+    /// Number of voters that may fail while writes still succeed.
     pub failure_tolerance: u64,
-    /// Each of them, by its id.
+    /// Health by server id.
     pub servers: BTreeMap<String, MemberHealth>,
 }
 
-/// How one server fares, as the leader sees it.
+/// Health of one server, as the leader sees it.
 #[derive(Debug, Clone)]
 pub struct MemberHealth {
-    /// Whether it is well.
+    /// Whether the server is healthy.
     pub healthy: bool,
-    /// Since when it was not heard of.
+    /// Time since the server was last heard of.
     pub last_contact: Duration,
-    /// The term that it is in.
+    /// Raft term that the server is in.
     pub last_term: u64,
-    /// The last entry of its log.
+    /// Raft index of the last entry in its log.
     pub last_index: u64,
-    /// Since when it is as well as it is.
+    /// Time since which `healthy` has its value.
     pub stable_since: Time,
 }
 
@@ -449,66 +463,66 @@ pub struct Refilling {
     pub since: Option<Time>,
 }
 
-/// What does not change while an agent runs.
+/// Facts of an agent that do not change while it runs.
 #[derive(Debug, Clone)]
 pub struct AgentInfo {
-    /// The reference's version whose interface this is, such as `1.6.5`.
+    /// Version of the reference whose interface this is, such as `1.6.5`.
     pub version: String,
-    /// Name of this server among servers, such as `host.global`.
+    /// Name of this server among the servers, such as `host.global`.
     pub name: String,
     /// Region.
     pub region: String,
     /// Datacenter.
     pub datacenter: String,
-    /// Address that other servers use.
+    /// IP address that other servers use.
     pub server_ip: String,
-    /// Port of membership.
+    /// Port of the reference's gossip (serf).
     pub serf_port: u16,
-    /// Whether routes for debugging answer.
+    /// Whether the debugging routes (`agent/pprof`, `agent/host`) answer while ACLs are disabled.
     pub enable_debug: bool,
-    /// Whether there is an event stream at all.
+    /// Whether there is an event stream.
     pub enable_event_broker: bool,
-    /// Largest job source that is kept, in bytes.
+    /// Largest job source that is stored, in bytes.
     pub job_max_source_bytes: u64,
     /// Highest priority of a job.
     pub job_max_priority: i64,
     /// Whether rate counters tell callers apart.
     pub rpc_rate_labels: bool,
-    /// Whether summaries of dispatched jobs are among the metrics.
+    /// Whether the metrics include summaries of dispatched jobs.
     pub dispatched_metrics: bool,
     /// Whether `/v1/metrics` answers in Prometheus' text form.
     pub prometheus_metrics: bool,
-    /// Whether callers have to show who they are, and how long tokens may live.
+    /// The `acl` block: whether callers need tokens, and the bounds of tokens' lifetimes.
     pub acl: AclSettings,
-    /// How many versions of a job are kept.
+    /// Number of versions that are kept of a job.
     pub job_tracked_versions: u64,
-    /// What schedules while nobody has written a configuration.
+    /// Scheduler configuration that applies until an operator writes one.
     pub default_scheduler_config: SchedulerConfiguration,
-    /// Headers that every answer carries.
+    /// Headers of every response.
     pub response_headers: Vec<(String, String)>,
 }
 
 /// The `acl` block of an agent's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AclSettings {
-    /// Whether callers have to show who they are.
+    /// Whether ACLs are enabled: callers without a token are anonymous then.
     pub enabled: bool,
-    /// How far away the expiration of a token may be.
+    /// Shortest and longest time until the expiration of a token.
     pub token_ttl: TtlBounds,
 }
 
-/// What `agent/self` shows.
+/// Changing parts of `agent/self`.
 #[derive(Debug, Clone, Default)]
 pub struct AgentSelf {
     /// The configuration in the reference's shape, secrets redacted.
     pub config: serde_json::Value,
-    /// Texts by group and name.
+    /// Statistics: values by group and name.
     pub stats: BTreeMap<String, BTreeMap<String, String>>,
-    /// Tags of this server in membership.
+    /// Tags of this server's member.
     pub tags: BTreeMap<String, String>,
 }
 
-/// How the parts of an agent fare.
+/// Health of an agent's parts.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
     /// The node in this process.
@@ -517,11 +531,11 @@ pub struct Health {
     pub server: Option<Wellness>,
 }
 
-/// How one part fares.
+/// Health of one part.
 #[derive(Debug, Clone)]
 pub struct Wellness {
-    /// Whether it is well.
+    /// Whether the part is healthy.
     pub ok: bool,
-    /// `ok`, or what is wrong.
+    /// `ok`, or a description of the failure.
     pub message: String,
 }

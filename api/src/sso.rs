@@ -1,6 +1,7 @@
-//! Logging in with a token or with an OpenID provider: whose keys are believed, and which logins are under way.
+//! Logins with a token or at an OpenID provider: trusted keys, and logins under way.
 //!
-//! What a login may do is decided by binding rules (`songline_lang::login`); tokens are checked by `songline_lang::jwt`. Sockets are the shell's.
+//! Binding rules (`songline_lang::login`) decide on the rights of a login; `songline_lang::jwt` checks tokens. The
+//! shell has the sockets.
 
 mod fetch;
 mod form;
@@ -23,10 +24,11 @@ use provider::Provider;
 pub use requests::OpenError;
 use requests::Requests;
 
-/// How many auth methods' keys are kept at most.
+/// Largest number of auth methods whose provider is cached. All are dropped when it is reached.
 const PROVIDERS_MAX: usize = 256;
 
-/// What logins need beyond the state. It is gone with the process; then keys are fetched again, and logins under way begin anew.
+/// Cache of providers' keys, and logins under way. Both are lost with the process; then keys are fetched again, and
+/// logins start over.
 pub struct Sso {
     fetch: Arc<dyn Fetch>,
     providers: Mutex<BTreeMap<Str, Arc<Provider>>>,
@@ -34,18 +36,18 @@ pub struct Sso {
 }
 
 impl Sso {
-    /// Nothing known yet. Everything outside is asked through `fetch`.
+    /// An empty cache. All requests to providers go through `fetch`.
     pub fn new(fetch: Arc<dyn Fetch>) -> Self {
         Self { fetch, providers: Mutex::default(), requests: Requests::default() }
     }
 
-    /// The claims of a token that this method believes.
+    /// Verifies a token by the method's keys and returns its claims.
     pub async fn verify(&self, method: &AclAuthMethod, config: &AclAuthMethodConfig, token: &str, now: Time) -> Result<Claims, JwtError> {
         let static_keys = config.jwt_validation_pub_keys.as_deref().unwrap_or_default();
         if static_keys.is_empty() && config.jwks_url.is_empty() && config.oidc_discovery_url.is_empty() {
             return Err(JwtError::NoKeys);
         }
-        // A token that is none costs nobody a request.
+        // Parsed first: a malformed token causes no request to the provider.
         let token = Compact::parse(token)?;
         let claims = if static_keys.is_empty() {
             self.provider(method).claims(&*self.fetch, config, &token).await.map_err(Refusal::from)?
@@ -57,7 +59,7 @@ impl Sso {
         Ok(claims)
     }
 
-    /// What is known of a method's provider. A method that was changed begins anew.
+    /// The cached provider of a method. A changed method gets a new one.
     fn provider(&self, method: &AclAuthMethod) -> Arc<Provider> {
         let hash = method.hash.clone().unwrap_or_default();
         let mut providers = self.providers.lock();

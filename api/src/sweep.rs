@@ -1,5 +1,6 @@
-//! Very many evaluations that one entry drops, as one piece: what is derived from the log keeps it instead of a record for each of them, and
-//! whoever reads it spreads it out again. What a record looks like is not known here.
+//! Sweeps: many evaluations that one entry drops, stored as one piece. Stores derived from the log keep a sweep
+//! instead of one record for each evaluation, and expand it on reads. This module knows nothing of the form of
+//! records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +10,27 @@ use songline_commands::Kind;
 use songline_model::{DeploymentId, EvalId, Evaluation, JobKey, Str};
 use songline_projections::Change;
 
-/// Fewer dropped rows than these are told one by one.
+/// Smallest number of dropped rows that make a sweep. Fewer rows are recorded one by one.
 const ROWS_MIN: usize = 16;
 
-/// Dropped evaluations, in the order in which they were dropped.
+/// Evaluations that one entry dropped, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sweep {
     jobs: Vec<JobKey>,
     rows: Vec<Row>,
-    /// Create indexes of the first and of the last one.
+    /// Create indexes of the first and of the last evaluation.
     created: (u64, u64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     id: EvalId,
-    /// Its place among the jobs.
+    /// Position of the job in `jobs`.
     job: u32,
     deployment: Option<DeploymentId>,
 }
 
-/// A sweep as it is stored: ids and numbers side by side.
+/// Stored form of a sweep: columns of ids and numbers.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     created: (u64, u64),
@@ -51,7 +52,7 @@ fn dropped(change: &Change) -> Option<&Arc<Evaluation>> {
 }
 
 impl Sweep {
-    /// What an entry sweeps, and what else it changes. `None`: it is no sweep.
+    /// Splits an entry's changes into its sweep and all others. `None`: the entry does not sweep.
     pub(crate) fn split(kind: Kind, changes: &[Change]) -> Option<(Self, Vec<Change>)> {
         let may_sweep = matches!(kind, Kind::EvalReap | Kind::EvalDelete | Kind::WorkContinue);
         if !may_sweep || changes.iter().filter_map(dropped).take(ROWS_MIN).count() < ROWS_MIN {
@@ -76,18 +77,18 @@ impl Sweep {
         Some((sweep, others))
     }
 
-    /// Create indexes of the first and of the last evaluation that it has.
+    /// Create indexes of the first and of the last evaluation.
     pub(crate) fn created(&self) -> (u64, u64) {
         self.created
     }
 
-    /// The namespace of an evaluation that it has.
+    /// Namespace of an evaluation of the sweep.
     pub(crate) fn namespace_of(&self, id: EvalId) -> Option<Str> {
         let row = self.rows.iter().find(|row| row.id == id)?;
         Some(self.jobs.get(row.job as usize)?.namespace.0.clone())
     }
 
-    /// What was dropped, with as much of each row as is told of dropped ones.
+    /// The drops as changes. The rows have only the fields that dropped rows show.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
         self.rows.iter().filter_map(|row| {
             let job = self.jobs.get(row.job as usize)?;
@@ -111,7 +112,7 @@ impl Sweep {
         rmp_serde::to_vec(&stored).expect("texts, bytes and numbers fit into msgpack")
     }
 
-    /// Reads what [`Self::encode`] wrote. `None`: it is damaged.
+    /// Decodes bytes of [`Self::encode`]. `None`: they are damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let stored: Stored<'_> = rmp_serde::from_slice(bytes).ok()?;
         let (ids, rest) = stored.ids.as_chunks::<16>();

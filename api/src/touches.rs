@@ -1,7 +1,9 @@
-//! What every entry of the log did to every object: derived from the log as it is applied, off the commit path, kept in a folder.
+//! The record of what every entry of the log did to every object: derived from applied entries outside the commit
+//! path, kept in a folder.
 //!
-//! The apply thread only queues shared rows; a thread of its own compares and writes them. When the folder was deleted, entries before the
-//! newest checkpoint are filled in again from the log. The log itself has the actor and the cause of an entry.
+//! The apply thread only queues shared rows; a separate thread compares and writes them. When the folder was deleted,
+//! entries before the newest checkpoint are filled in again from the log. The actor and the cause of an entry are in
+//! the log itself.
 
 mod diff;
 mod object;
@@ -27,26 +29,26 @@ pub use store::{Ending, EntryMark, Order, Touch, TouchChange, TouchesError};
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use store::{Marked, Store};
 
-/// How many entries are written at once at most.
+/// Largest number of entries that are written at once.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// Pause after a failed write: the disk may need it. It doubles after every attempt that fails again ..
+/// Back-off after a failed write. It doubles after every further failure ..
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// .. up to this.
+/// .. up to this bound.
 const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
 
 /// One applied entry.
 #[derive(Debug, Clone)]
 pub struct AppliedEntry {
-    /// Its index, as users see it.
+    /// Index of the entry, as users see it.
     pub index: u64,
-    /// Its time.
+    /// Time of the entry.
     pub at: Time,
-    /// Its kind.
+    /// Command kind of the entry.
     pub kind: Kind,
-    /// What it answered.
+    /// Outcome of the entry.
     pub ending: Ending,
-    /// What it changed.
+    /// Changed rows.
     pub changes: Arc<Vec<Change>>,
 }
 
@@ -60,23 +62,23 @@ struct Queue {
 
 struct Shared {
     path: PathBuf,
-    /// `None`: it could not be opened after a failure.
+    /// `None`: reopening failed after a write failure.
     store: RwLock<Option<Store>>,
     marked: Arc<Marked>,
     queue: Mutex<Queue>,
     filled: Condvar,
-    /// Index of the newest entry that is written.
+    /// Index of the newest written entry.
     written: watch::Sender<u64>,
 }
 
-/// The record of what entries did.
+/// The record of what entries did to objects.
 pub struct Touches {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Touches {
-    /// Opens the record in a folder, or makes an empty one.
+    /// Opens the record in a folder. A new record is empty.
     pub fn open(path: &Path) -> Result<Arc<Self>, TouchesError> {
         let marked = Arc::new(Marked::default());
         let store = RwLock::new(Some(Store::open_marked(path, &marked)?));
@@ -87,8 +89,8 @@ impl Touches {
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
-    /// Sets the index of the entry that will be published first. A record that ends before it is marked as lost and begins anew there:
-    /// otherwise the entries between would be missing unnoticed.
+    /// Announces the index of the first entry that will be published. A record that ends before the entry preceding
+    /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
     pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
         if self.shared.marked.last() + 1 < first_index {
             if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index, true)) {
@@ -101,7 +103,7 @@ impl Touches {
         Ok(())
     }
 
-    /// Takes over what an entry did. Call it in the order of the entries; it neither compares nor waits.
+    /// Queues an entry. Call it in the order of the entries. It neither compares rows nor waits.
     pub fn publish(&self, entry: AppliedEntry) {
         let mut queue = self.shared.queue.lock();
         queue.through = entry.index;
@@ -110,42 +112,42 @@ impl Touches {
         self.shared.filled.notify_one();
     }
 
-    /// An entry that holds no command.
+    /// Passes an entry without a command.
     pub fn pass(&self, index: u64) {
         self.shared.queue.lock().through = index;
         self.shared.filled.notify_one();
     }
 
-    /// Returns once everything up to `index` is written; false when that took longer than `within`.
+    /// Returns once everything up to `index` is written; false when that takes longer than `within`.
     pub async fn reach(&self, index: u64, within: Duration) -> bool {
         let mut written = self.shared.written.subscribe();
         let reached = tokio::time::timeout(within, written.wait_for(|at| *at >= index)).await;
         matches!(reached, Ok(Ok(_)))
     }
 
-    /// Returns once everything that was published is on disk. Blocks: what a checkpoint covers is not replayed, so it has to be here
-    /// before the checkpoint counts.
+    /// Returns once all published entries are on disk. Blocks. Entries that a checkpoint covers are not replayed, so
+    /// a checkpoint calls this before it takes effect.
     pub fn write_through(&self) -> Result<(), TouchesError> {
         self.shared.drain()?;
         self.shared.store()?.sync()
     }
 
-    /// Index of the oldest entry that is covered.
+    /// Index of the oldest covered entry.
     pub fn oldest(&self) -> u64 {
         self.shared.marked.oldest()
     }
 
-    /// First index after the last restored archive, 0 without one. Entries before it are another history.
+    /// First index after the last restored archive, 0 without one. Entries before it belong to another history.
     pub fn floor(&self) -> u64 {
         self.shared.marked.floor()
     }
 
-    /// The entries that changed an object, at most `touches_max`, from the one at `from` on in this order. Reads files.
+    /// Changes of an object, at most `touches_max`, from the entry at `from` on in this order. Reads files.
     pub fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
         self.shared.store()?.of_object(object, from, order, touches_max)
     }
 
-    /// How an entry ended; `None` for entries that are not covered or hold no command. Reads files.
+    /// Mark of an entry; `None` for entries that are not covered or hold no command. Reads files.
     pub fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
         self.shared.store()?.entry(index)
     }
@@ -155,12 +157,12 @@ impl Touches {
         self.shared.store()?.first_after(at)
     }
 
-    /// Drops what is before `index`, because the log was cut there.
+    /// Drops entries before `index`, because the log was truncated there.
     pub fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
         self.shared.store()?.forget_before(index)
     }
 
-    /// Writes what is queued and stops. Blocks until that is done.
+    /// Writes the queued entries and ends the thread. Blocks until that is done.
     pub fn close(&self) {
         self.shared.queue.lock().closed = true;
         self.shared.filled.notify_all();
@@ -190,7 +192,7 @@ impl Refill for Touches {
     }
 
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
-        // The result of the restore is part of the new history.
+        // The restore's own entry is part of the new history.
         Ok(self.shared.store()?.fill_from(filling, index, Some(index))?)
     }
 
@@ -214,7 +216,7 @@ impl Drop for Touches {
 }
 
 impl Shared {
-    /// The open store. The guard must be dropped before the store can be opened anew.
+    /// The open store. The guard must be dropped before the store can be reopened.
     fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, TouchesError> {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| TouchesError::Closed)
     }
@@ -249,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Waits for entries. False: the record was closed.
+    /// Waits for entries. False: the record is closed.
     fn wait(&self) -> bool {
         let mut queue = self.queue.lock();
         while queue.through <= self.marked.last() {
@@ -261,7 +263,7 @@ impl Shared {
         true
     }
 
-    /// Waits for this long. True: the record is to be closed.
+    /// Pauses for `long`. True: the record is to be closed.
     fn pause(&self, long: Duration) -> bool {
         let until = Instant::now() + long;
         let mut queue = self.queue.lock();
@@ -273,11 +275,12 @@ impl Shared {
         true
     }
 
-    /// Opens the store anew: a store that failed to write once writes nothing any more. Entries that it lost show as a gap.
+    /// Reopens the store: a store that failed to write once refuses all further writes. Entries that the store lost
+    /// are reported as a gap.
     fn reopen(&self) -> Result<(), TouchesError> {
         let mut store = self.store.write();
         let before = self.marked.last();
-        // The old store holds the folder until it is dropped.
+        // The old store locks the folder until it is dropped.
         *store = None;
         let opened = Store::open_marked(&self.path, &self.marked)?;
         if self.marked.last() < before {
@@ -287,8 +290,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes all queued entries; those that could not be written stay in the queue. The store's turn is taken first, so that entries are
-    /// written in order.
+    /// Writes all queued entries; unwritten ones stay in the queue. The turn is taken before the queue is read, so
+    /// that entries are written in order.
     fn drain(&self) -> Result<(), TouchesError> {
         let store = self.store()?;
         let mut turn = store.turn();
@@ -300,7 +303,7 @@ impl Shared {
         for piece in entries.chunks(ENTRIES_AT_ONCE) {
             match turn.write(piece) {
                 Ok(()) => {}
-                // Writing this entry fails every time, so the record begins anew behind it.
+                // Writing this entry would fail every time, so the record begins anew after it.
                 Err(error @ (TouchesError::Content { .. } | TouchesError::Damaged(_))) => {
                     store.reset(through + 1, false)?;
                     return Err(error);

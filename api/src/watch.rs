@@ -1,7 +1,7 @@
-//! Where blocking queries wait: on the keys they have read. What they read and when they answer is in `http::blocking`.
+//! Watches: blocking queries wait on the keys of the rows that they have read. `http::blocking` runs the queries.
 //!
-//! A key is known only while somebody waits for it, so a write that nobody watches costs one atomic load.
-//! A reader registers, then evaluates its query, then waits: a change between the two leaves a permit and no wake-up is lost.
+//! A key is registered only while a query waits on it, so a write without watchers costs one atomic load. A reader
+//! registers, then evaluates its query, then waits: a change between the two leaves a permit, so no wake-up is lost.
 
 mod keys;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, J
 use songline_projections::{Change, Table};
 use tokio::sync::Notify;
 
-/// What a query has looked at.
+/// Rows that a query depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WatchKey {
     /// Any row of a table.
@@ -26,7 +26,7 @@ pub enum WatchKey {
     Node(NodeId),
     /// One node pool's row.
     NodePool(Str),
-    /// One job's row, in whatever version.
+    /// One job's row, in any version.
     Job(JobKey),
     /// One job's summary.
     JobSummary(JobKey),
@@ -50,7 +50,7 @@ pub enum WatchKey {
     JobDeployments(JobKey),
     /// One variable's row.
     Variable(VariableKey),
-    /// What happened to the counts of a job's groups.
+    /// Scaling events of a job.
     JobScaling(JobKey),
     /// One namespace's row.
     Namespace(Str),
@@ -85,7 +85,7 @@ impl Default for Watches {
 }
 
 impl Watches {
-    /// Registers a reader of these keys. It stops waiting when the answer is dropped.
+    /// Registers a reader of these keys. Dropping the watcher ends the registration.
     pub fn register(&self, keys: &[WatchKey]) -> Watcher<'_> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let notify = Arc::new(Notify::new());
@@ -96,7 +96,8 @@ impl Watches {
         Watcher { watches: self, keys: keys.to_vec(), id, notify }
     }
 
-    /// Wakes everybody who waits for one of these rows. Call it after the view with the changes is published.
+    /// Wakes all readers of these rows. Call it after the view with the changes is published, or a reader may miss
+    /// them.
     pub fn wake(&self, changes: &[Change]) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
@@ -109,7 +110,7 @@ impl Watches {
         }
     }
 
-    /// Wakes everybody, because the whole state was replaced.
+    /// Wakes all readers, because the whole state was replaced.
     pub fn wake_all(&self) {
         for shard in &self.shards {
             for (_, notify) in shard.lock().values().flatten() {
@@ -118,7 +119,7 @@ impl Watches {
         }
     }
 
-    /// How many queries wait.
+    /// Number of waiting queries.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
@@ -146,7 +147,7 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Returns after the next change of a key, at once when one came since the last call.
+    /// Returns after the next change of a key; at once when a change came since the last call.
     pub async fn changed(&self) {
         self.notify.notified().await;
     }

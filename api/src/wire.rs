@@ -1,4 +1,5 @@
-//! Wire forms that differ from the rows: list stubs, derived fields, request bodies, events. Rows themselves are in `model`.
+//! Wire forms that differ from the rows: list stubs, derived fields, request bodies, events. The rows themselves are
+//! in `model`.
 
 pub mod acl;
 pub mod alloc;

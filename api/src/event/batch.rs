@@ -1,4 +1,5 @@
-//! The events of one entry, encoded once and shared by all subscribers. Which changes are events is in `wire::event`.
+//! The events of one entry, encoded once and shared by all subscribers. `wire::event` decides which changes are
+//! events.
 //!
 //! Events are kept as msgpack, in memory and on disk. JSON is made from it on request.
 
@@ -17,15 +18,15 @@ use super::json;
 use crate::sweep::Sweep;
 use crate::wire::event::{self, Audience, Event};
 
-/// Number of different lenses for which an entry keeps frames.
+/// Number of lenses for which an entry keeps shared frames.
 const SHARED_LENSES_MAX: usize = 8;
 
-/// How frames are written.
+/// Encoding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// One msgpack map after the other, the same tree.
+    /// Concatenated msgpack maps with the same content as the JSON.
     Msgpack,
 }
 
@@ -34,14 +35,14 @@ pub enum Format {
 pub enum Dialect {
     /// The reference's frames and nothing else.
     Plain,
-    /// One frame an entry, and marks.
+    /// One frame per entry, and marks.
     Ours,
-    /// The same with the events that the reference has not.
+    /// Same as [`Self::Ours`], with the events that the reference does not have.
     Full,
 }
 
 impl Dialect {
-    /// Whether events of this audience are in it.
+    /// Whether the dialect shows events of this audience.
     pub fn shows(self, audience: Audience) -> bool {
         match audience {
             Audience::Everyone => true,
@@ -50,12 +51,12 @@ impl Dialect {
         }
     }
 
-    /// Whether an entry may be several frames.
+    /// Whether an entry may take several frames.
     pub fn splits(self) -> bool {
         self == Dialect::Plain
     }
 
-    /// Whether marks are told.
+    /// Whether the dialect has marks.
     pub fn has_marks(self) -> bool {
         matches!(self, Dialect::Ours | Dialect::Full)
     }
@@ -66,21 +67,23 @@ impl Dialect {
 pub struct Batch {
     /// Index of the entry.
     pub index: u64,
-    /// Kind of the entry, by number.
+    /// Number of the entry's command kind.
     pub kind: u16,
-    /// Ordered by step; without those of what the entry swept.
+    /// Events ordered by step, without those of the entry's sweep.
     pub events: Vec<EncodedEvent>,
-    /// All of them as one frame of msgpack.
+    /// All of `events` as one msgpack frame.
     frame: Bytes,
-    /// What the entry swept, for full streams: spread out when somebody reads it.
+    /// Rows that the entry swept, in stored form, for full streams. They become events when the first full stream
+    /// reads them.
     swept: Option<Swept>,
     /// Frames of all events that a dialect shows, by format and dialect.
     frames: [OnceLock<Vec<Bytes>>; 6],
-    /// Frames of what some readers want to see, by the number of their lens, while the entry is new: those who want the same share them.
+    /// Filtered frames by lens number, kept while the entry is new: subscribers with the same lens share them.
     shared: Mutex<Vec<(u64, Vec<Bytes>)>>,
 }
 
-/// A sweep as it is stored, and its entry's events with those of the sweep while the entry is new.
+/// A sweep in stored form, and, while the entry is new, the batch of the entry's events together with those of the
+/// sweep.
 #[derive(Debug)]
 struct Swept {
     stored: Bytes,
@@ -90,7 +93,7 @@ struct Swept {
 /// One event and its label.
 #[derive(Debug)]
 pub struct EncodedEvent {
-    /// What it is found by.
+    /// Attributes for filters.
     pub label: Label,
     /// The event as msgpack, a part of its entry's frame.
     msgpack: Bytes,
@@ -100,19 +103,19 @@ pub struct EncodedEvent {
 /// The attributes by which an event is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// Topic.
+    /// Topic, such as `Job`.
     pub topic: Str,
-    /// Type.
+    /// Type, such as `JobRegistered`.
     pub word: Str,
-    /// Id or name of its row.
+    /// Id or name of the changed row.
     pub key: Str,
-    /// Namespace of its row, empty when it has none.
+    /// Namespace of the row, empty when it has none.
     pub namespace: Str,
-    /// Other keys by which it is found.
+    /// Further keys that a filter on keys matches.
     pub filter_keys: Vec<Str>,
-    /// Which of the plain dialect's frames it is in.
+    /// Number of the plain dialect's frame that contains the event.
     pub step: u8,
-    /// Which streams show it.
+    /// Streams that show the event.
     pub audience: Audience,
 }
 
@@ -135,21 +138,21 @@ impl Batch {
         }
     }
 
-    /// Encodes events of one index.
+    /// Encodes events of the entry at `index`.
     pub fn of(index: u64, kind: u16, events: Vec<Event>) -> Self {
         let mut out = frame_head(Format::Msgpack, events.len(), 256 * events.len() + 32).to_vec();
         let labels = events.into_iter().map(|event| push(event, index, &mut out)).collect();
         Self::ended(index, kind, out, labels)
     }
 
-    /// The batch of a frame that lacks its end.
+    /// Completes the frame in `out` and makes its batch.
     fn ended(index: u64, kind: u16, out: Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
         let mut out = BytesMut::from(Bytes::from(out));
         frame_end(Format::Msgpack, index, &mut out);
         Self::new(index, kind, out.freeze(), labels)
     }
 
-    /// A batch of events that are encoded already: their frame, and where each of them is in it.
+    /// A batch of encoded events: their frame, and the position of each event in it.
     pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
         let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at), json: OnceLock::new() });
         Self {
@@ -163,17 +166,18 @@ impl Batch {
         }
     }
 
-    /// The same with what the entry swept, as it is stored.
+    /// Adds the entry's sweep, in stored form.
     pub(super) fn with_swept(self, stored: Bytes) -> Self {
         Self { swept: Some(Swept { stored, whole: Mutex::default() }), ..self }
     }
 
-    /// What the entry swept, as it is stored.
+    /// The entry's sweep, in stored form.
     pub(super) fn swept(&self) -> Option<&Bytes> {
         self.swept.as_ref().map(|swept| &swept.stored)
     }
 
-    /// With the events of what the entry swept, if this dialect shows them. `None`: it shows those that are here.
+    /// The batch with the events of the entry's sweep, if this dialect shows them. `None`: `self` has all events that
+    /// the dialect shows.
     pub(super) fn whole(&self, dialect: Dialect) -> Option<Arc<Batch>> {
         let swept = self.swept.as_ref().filter(|_| dialect.shows(Audience::Full))?;
         Some(Arc::clone(swept.whole.lock().get_or_insert_with(|| Arc::new(self.spread(&swept.stored)))))
@@ -194,22 +198,22 @@ impl Batch {
         Self::ended(self.index, self.kind, out, labels)
     }
 
-    /// Whether no stream shows anything of it.
+    /// Whether no stream shows any event of the entry.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.swept.is_none()
     }
 
-    /// All of its events as one frame of msgpack.
+    /// All of `events` as one msgpack frame.
     pub(super) fn frame(&self) -> &Bytes {
         &self.frame
     }
 
-    /// Bytes of its frame, and of what the entry swept.
+    /// Bytes of the frame and of the stored sweep.
     pub fn bytes(&self) -> usize {
         self.frame.len() + self.swept().map_or(0, Bytes::len)
     }
 
-    /// Where the events are in the frame.
+    /// Positions of the events in the frame.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (&Label, Range<usize>)> {
         let base = self.frame.as_ptr() as usize;
         self.events.iter().map(move |event| {
@@ -218,19 +222,19 @@ impl Batch {
         })
     }
 
-    /// Whether some streams show only some of its events.
+    /// Whether some streams show only a part of the events.
     pub(super) fn is_mixed(&self) -> bool {
         self.swept.is_some() || self.events.iter().any(|event| event.label.audience != Audience::Everyone)
     }
 
-    /// How many frames a plain request gets of it.
+    /// Number of frames that a plain stream gets of the entry.
     pub(super) fn steps(&self) -> usize {
         let plain: Vec<u8> =
             self.events.iter().filter(|event| Dialect::Plain.shows(event.label.audience)).map(|event| event.label.step).collect();
         plain.chunk_by(|a, b| a == b).count()
     }
 
-    /// The frames of all its events that the dialect shows.
+    /// Frames of all events that the dialect shows.
     pub(super) fn frames(&self, format: Format, dialect: Dialect) -> &[Bytes] {
         let slot = usize::from(format == Format::Msgpack) * 3 + dialect as usize;
         self.frames[slot].get_or_init(|| match dialect {
@@ -242,7 +246,7 @@ impl Batch {
         })
     }
 
-    /// What `make` gives for the lens of this number, made once for all who look through it.
+    /// Frames of the lens `lens`, made by `make` once for all subscribers with that lens.
     pub(super) fn shared_frames(&self, lens: u64, make: impl FnOnce() -> Vec<Bytes>) -> Vec<Bytes> {
         let mut shared = self.shared.lock();
         if let Some((_, frames)) = shared.iter().find(|(number, _)| *number == lens) {
@@ -257,7 +261,7 @@ impl Batch {
         frames
     }
 
-    /// Forgets what readers shared: most of them have read it.
+    /// Drops shared frames once the entry is no longer new: most subscribers have read it by then.
     pub(super) fn forget_shared(&self) {
         *self.shared.lock() = Vec::new();
         if let Some(swept) = &self.swept {
@@ -265,7 +269,7 @@ impl Batch {
         }
     }
 
-    /// The frames of those of its events that the dialect shows and that are wanted.
+    /// Frames of the events that the dialect shows and `wanted` accepts.
     pub(super) fn frames_of(&self, format: Format, dialect: Dialect, wanted: impl Fn(&EncodedEvent) -> bool) -> Vec<Bytes> {
         let mut out = Vec::new();
         for chunk in self.events.chunk_by(|a, b| !dialect.splits() || a.label.step == b.label.step) {
@@ -302,14 +306,14 @@ fn push(event: Event, index: u64, out: &mut Vec<u8>) -> (Label, Range<usize>) {
     (label, start..out.len())
 }
 
-/// The JSON of what this server encoded as msgpack itself.
+/// The JSON of msgpack that this server encoded.
 fn json_of(msgpack: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(msgpack.len() + msgpack.len() / 4 + 16);
     json::from_msgpack(msgpack, &mut out).expect("what this server encodes is a tree with text keys");
     out.into()
 }
 
-/// The JSON line of a frame of msgpack that this server encoded.
+/// The JSON line of a msgpack frame that this server encoded.
 fn line_of(frame: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(frame.len() + frame.len() / 4 + 16);
     json::from_msgpack(frame, &mut out).expect("what this server encodes is a tree with text keys");
@@ -317,7 +321,7 @@ fn line_of(frame: &[u8]) -> Bytes {
     out.into()
 }
 
-/// One frame of events that belong to no batch.
+/// A frame of events that belong to no batch.
 pub(super) fn frame_of(format: Format, index: u64, events: &[EncodedEvent]) -> Bytes {
     let events: Vec<&Bytes> = events.iter().map(|event| event.encoded(format)).collect();
     frame(format, index, &events)
@@ -336,7 +340,7 @@ fn frame(format: Format, index: u64, events: &[&Bytes]) -> Bytes {
     out.freeze()
 }
 
-/// What a frame has before its events.
+/// Beginning of a frame, up to its first event.
 fn frame_head(format: Format, events: usize, capacity: usize) -> BytesMut {
     let mut out = BytesMut::with_capacity(capacity);
     match format {
@@ -349,7 +353,7 @@ fn frame_head(format: Format, events: usize, capacity: usize) -> BytesMut {
     out
 }
 
-/// What a frame has after its events.
+/// End of a frame, after its last event.
 fn frame_end(format: Format, index: u64, out: &mut BytesMut) {
     match format {
         Format::Json => {
@@ -364,7 +368,7 @@ fn frame_end(format: Format, index: u64, out: &mut BytesMut) {
     }
 }
 
-/// A frame that says something about the stream itself, or a heartbeat.
+/// A frame without events: a mark or a heartbeat.
 pub(super) fn mark(format: Format, value: &Value) -> Bytes {
     match format {
         Format::Json => Bytes::from(format!("{value}\n")),

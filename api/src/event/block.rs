@@ -1,5 +1,5 @@
-//! Several entries' events as the history stores them: their frames one after another, ready to be sent, and beside them what events are
-//! found by. Who reads everything in msgpack gets slices of a block, unread.
+//! Blocks of the history: the frames of several entries one after another, ready to be sent, followed by the labels
+//! of their events. A subscriber to all events in msgpack gets slices of a block without decoding.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use super::history::HistoryError;
 use crate::sweep::Sweep;
 use crate::wire::event::Audience;
 
-/// First byte of a block.
+/// Format version, the first byte of a block.
 const FORM: u8 = 1;
-/// Form and number of entries.
+/// Bytes of the head: format version and number of entries.
 const HEAD_BYTES: usize = 5;
-/// Index, kind, flags, length of the frame, length of the labels.
+/// Bytes of an entry's head: index, kind, flags, length of the frame, length of the labels.
 const ENTRY_BYTES: usize = 8 + 2 + 1 + 4 + 4;
-/// Flag of an entry of which some streams show only a part.
+/// Flag of an entry that some streams show only in part.
 const MIXED: u8 = 1;
-/// Flag of an entry that swept: the length of its labels stands before them, and what it swept behind them.
+/// Flag of an entry with a sweep: the length of its labels precedes them, and the stored sweep follows them.
 const SWEPT: u8 = 2;
 
-/// A label as it is stored, with the place of its event in the frame.
+/// A label in stored form, with the position of its event in the frame.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     topic: &'a str,
@@ -39,7 +39,7 @@ struct Stored<'a> {
     end: usize,
 }
 
-/// The bytes of a block.
+/// Encodes batches as one block.
 pub(super) fn encode<'a>(batches: impl ExactSizeIterator<Item = &'a Batch> + Clone) -> Vec<u8> {
     let frames: usize = batches.clone().map(|batch| batch.frame().len()).sum();
     let mut out = Vec::with_capacity(frames + frames / 4 + 64);
@@ -84,7 +84,7 @@ fn labels_of(batch: &Batch) -> Vec<u8> {
     }
 }
 
-/// A block that was read.
+/// A decoded block.
 #[derive(Debug)]
 pub struct Block {
     bytes: Bytes,
@@ -105,7 +105,7 @@ pub(super) struct Entry {
 }
 
 impl Block {
-    /// Reads what [`encode`] wrote; `last` is the index that the block is filed under.
+    /// Decodes a block that [`encode`] wrote. `last` is the key of the block: the index of its last entry.
     pub(super) fn parse(bytes: Bytes, last: u64) -> Result<Self, HistoryError> {
         Self::parsed(bytes).ok_or(HistoryError::Damaged(last))
     }
@@ -141,17 +141,17 @@ impl Block {
         (labels_start == bytes.len() && entries.is_sorted_by_key(|entry| entry.index)).then_some(Self { bytes, entries })
     }
 
-    /// Its entries after an index.
+    /// Entries after `index`.
     pub(super) fn after(&self, index: u64) -> &[Entry] {
         &self.entries[self.entries.partition_point(|entry| entry.index <= index)..]
     }
 
-    /// The frames of consecutive entries.
+    /// Frames of consecutive entries, in this range of bytes.
     pub(super) fn frames(&self, at: Range<usize>) -> Bytes {
         self.bytes.slice(at)
     }
 
-    /// The events of an entry.
+    /// Decodes the events of an entry.
     pub(super) fn batch(&self, entry: &Entry) -> Result<Batch, HistoryError> {
         let damaged = || HistoryError::Damaged(entry.index);
         let (labels, swept) = self.labels(entry).ok_or_else(damaged)?;
@@ -182,7 +182,7 @@ impl Block {
         })
     }
 
-    /// The labels of an entry, and where what it swept is.
+    /// The stored labels of an entry, and the range of its stored sweep.
     fn labels(&self, entry: &Entry) -> Option<(&[u8], Option<Range<usize>>)> {
         let bytes = self.bytes.get(entry.labels.clone())?;
         if !entry.swept {
@@ -193,7 +193,7 @@ impl Block {
         Some((labels, Some(entry.labels.end - swept.len()..entry.labels.end)))
     }
 
-    /// Indexes of its entries.
+    /// Indexes of the block's entries.
     pub fn indexes(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().map(|entry| entry.index)
     }

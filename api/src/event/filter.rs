@@ -1,4 +1,4 @@
-//! The wishes of a subscriber: topics with their keys, a namespace, and an expression over events.
+//! Subscriptions: topics with their keys, a namespace, and an expression over events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,25 +12,26 @@ use songline_model::Str;
 
 use super::batch::{EncodedEvent, Format};
 
-/// Why a topic cannot be asked for.
+/// A topic that cannot be subscribed to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid key value pair for topic, topic: {0}")]
 pub struct InvalidTopic(pub String);
 
-/// The wishes of a subscriber.
+/// The events that a subscriber wants and may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interest {
-    /// `None`: all of them.
+    /// Wanted namespace; `None` for all.
     namespace: Option<Str>,
-    /// Keys by topic, `*` for either.
+    /// Wanted keys by topic; `*` stands for all topics or all keys.
     topics: BTreeMap<Str, BTreeSet<Str>>,
     expression: Option<Expression>,
-    /// Rights of the reader: it sees events of the namespaces in which it may read jobs. `None`: it sees all events.
+    /// Rights of the subscriber: it sees events of the namespaces in which it may read jobs. `None`: it sees all
+    /// events.
     readable: Option<Arc<Acl>>,
 }
 
 impl Interest {
-    /// Topics as the query has them (`Topic` or `Topic:key`, none for everything), in a namespace or in all (`*`).
+    /// Parses the topics of the query (`Topic` or `Topic:key`; none for everything), in a namespace or in all (`*`).
     pub fn parse<'a>(namespace: &str, topics: impl Iterator<Item = Cow<'a, str>>) -> Result<Self, InvalidTopic> {
         let mut out = Interest {
             namespace: (namespace != "*").then(|| Str::new(namespace)),
@@ -51,46 +52,47 @@ impl Interest {
         Ok(out)
     }
 
-    /// The same, of which only events that pass the expression.
+    /// Restricts the events to those that match the expression.
     pub fn with_expression(mut self, expression: Option<Expression>) -> Self {
         self.expression = expression;
         self
     }
 
-    /// The same, of which only events whose own namespace this lets the reader read.
+    /// Restricts the events to those in namespaces that `acl` lets the subscriber read.
     pub fn readable_by(mut self, acl: Arc<Acl>) -> Self {
         self.readable = Some(acl).filter(|acl| !acl.is_management());
         self
     }
 
-    /// Whether this may be asked for: what each topic needs in the namespace that is asked for.
+    /// Whether `acl` permits the subscription. Each topic requires its own capability in the wanted namespace.
     pub fn is_permitted(&self, acl: &Acl) -> bool {
         let namespace = self.namespace.as_ref().map_or("*", Str::as_str);
         self.topics.keys().all(|topic| match topic.as_str() {
             "Allocation" | "Deployment" | "Evaluation" | "Job" | "Service" => acl.namespace(namespace, NamespaceCapability::ReadJob),
             "Node" => acl.node(Access::Read),
-            // All topics, those of operators, and those that nobody knows.
+            // All topics (`*`), topics for operators, and unknown topics.
             _ => acl.is_management(),
         })
     }
 
-    /// Whether a reader with these rights still sees all that it saw. Over all namespaces, any change of rights may take something away.
+    /// Whether a subscriber whose rights become `acl` may still see all that it saw before. In a subscription to all
+    /// namespaces, any change of rights may hide events, so it answers false.
     pub fn is_still_readable_by(&self, acl: &Arc<Acl>) -> bool {
         let same = self.namespace.is_some() || self.readable.as_ref().is_none_or(|before| before == acl);
         (self.readable.is_some() || acl.is_management()) && same && self.is_permitted(acl)
     }
 
-    /// Whether every event passes.
+    /// Whether every event is wanted.
     pub fn is_everything(&self) -> bool {
         self.readable.is_none() && self.expression.is_none() && self.namespace.is_none() && self.keys("*").is_some_and(is_star)
     }
 
-    /// Whether events of this topic can pass at all.
+    /// Whether events of this topic can be wanted at all.
     pub fn wants_topic(&self, topic: &str) -> bool {
         self.keys("*").is_some() || self.keys(topic).is_some()
     }
 
-    /// Whether this event passes.
+    /// Whether the event is wanted.
     pub fn wants(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
         let in_namespace = label.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == label.namespace);
@@ -101,8 +103,8 @@ impl Interest {
             && self.expression.as_ref().is_none_or(|expression| expression.matches(index, event))
     }
 
-    /// Whether the event's topic and key are asked for. `*` stands for all keys only when it is the only key of a topic; beside another key
-    /// it is a key like any other.
+    /// Whether the subscription names the event's topic and key. `*` stands for all keys only when it is the only key
+    /// of a topic; beside another key it is compared like any other key.
     fn is_asked_for(&self, event: &EncodedEvent) -> bool {
         let (every, own) = (self.keys("*"), self.keys(&event.label.topic));
         let all = every.is_some_and(is_star) || every.is_none() && own.is_some_and(is_star);
@@ -114,12 +116,13 @@ impl Interest {
     }
 }
 
-/// Whether `*` is the only key, so that all keys are asked for.
+/// Whether `*` is the only key and therefore stands for all keys.
 fn is_star(keys: &BTreeSet<Str>) -> bool {
     keys.len() == 1 && keys.contains("*")
 }
 
-/// Whether a wanted key is one of the event. An empty key matches nothing: it is that of an evaluation without a deployment.
+/// Whether the event has one of the wanted keys. An empty key matches nothing: evaluations without a deployment have
+/// an empty key.
 fn has_key(keys: &BTreeSet<Str>, event: &EncodedEvent) -> bool {
     let label = &event.label;
     keys.contains(&label.key) || label.filter_keys.iter().any(|key| !key.is_empty() && keys.contains(key))
@@ -150,7 +153,7 @@ struct Row<'a> {
 /// The fields of [`Row`].
 const FIELDS: &[&str] = &["Topic", "Type", "Key", "Namespace", "Index", "FilterKeys", "Payload"];
 
-/// What is read of an event for its payload.
+/// Part of an encoded event that holds its payload.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct WithPayload {
@@ -166,8 +169,8 @@ impl PartialEq for Expression {
 impl Eq for Expression {}
 
 impl Expression {
-    /// Reads a filter over events. What could never match because it asks for a field that no event has is an error, as is a regular
-    /// expression that does not compile.
+    /// Parses an expression. A field that no event has is an error, because the expression could never match. So is a
+    /// regular expression that does not compile.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let filter = Filter::parse(text)?;
         if let Some((pattern, reason)) = filter.bad_pattern() {
@@ -184,8 +187,8 @@ impl Expression {
         Ok(Self { text: text.to_owned(), filter, reads_payload })
     }
 
-    /// Whether the event passes. One that the expression cannot be answered for does not: it asks for a field that payloads of other
-    /// topics have.
+    /// Whether the event matches. An event without a field of the expression does not match: payloads of other topics
+    /// may have the field.
     fn matches(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
         let payload = if self.reads_payload {

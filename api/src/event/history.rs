@@ -1,7 +1,9 @@
-//! The durable history of events: derived from the log, off the commit path, rebuilt from the log when it is lost.
+//! The durable history of events: derived from the log outside the commit path, and refilled from the log when it is
+//! lost.
 //!
-//! Events are filed in blocks by the index of the last entry in the block, big endian, so that a range of keys is a range of the log. New
-//! entries are written in small blocks, which are joined to larger ones for faster reads. The form of an event is not known here.
+//! Events are stored in blocks. The key of a block is the index of its last entry, big endian, so that a range of
+//! keys is a range of the log. New entries are written in small blocks, which are joined to larger ones for faster
+//! reads. This module does not look inside events.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,13 +21,13 @@ use super::block::{self, Block};
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use crate::touches::AppliedEntry;
 
-/// Why history could not be read or written.
+/// Failure to read or write the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// The store failed.
     #[error("{doing} event history")]
     Store {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
         #[source]
         source: fjall::Error,
@@ -33,7 +35,7 @@ pub enum HistoryError {
     /// A stored event cannot be read.
     #[error("event history is damaged at index {0}")]
     Damaged(u64),
-    /// The history was closed because its disk failed, and could not be opened since.
+    /// The history was closed because its disk failed, and has not been reopened since.
     #[error("event history is closed until its disk works")]
     Closed,
     /// A thread of the hub could not be started.
@@ -43,65 +45,69 @@ pub enum HistoryError {
 
 /// A store of events.
 pub trait History: Send + Sync + 'static {
-    /// Adds the events of entries, in order. The history covers everything up to `through` then. Entries that are there already stay.
+    /// Appends the events of entries, in order. Afterwards the history covers everything up to `through`. Entries
+    /// that are already stored stay as they are.
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError>;
 
-    /// Blocks with the entries after an index, oldest first: the next block if there is one, and more of them up to `bytes_max`.
+    /// Blocks with the entries after an index, oldest first. The next block is included whatever its size, further
+    /// ones up to `bytes_max` bytes.
     fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError>;
 
-    /// Index of the oldest entry that is covered.
+    /// Index of the oldest covered entry.
     fn oldest(&self) -> u64;
 
-    /// Index of the newest entry that is covered.
+    /// Index of the newest covered entry.
     fn last(&self) -> u64;
 
-    /// Brings everything that was written to disk.
+    /// Syncs everything that was written to disk.
     fn sync(&self) -> Result<(), HistoryError>;
 
-    /// Drops everything: the history covers the entries from `first_index` on.
+    /// Drops all entries. Afterwards the history covers the entries from `first_index` on.
     fn reset(&self, first_index: u64) -> Result<(), HistoryError>;
 
-    /// Does the same as [`Self::reset`], and marks the entries before as missing, though the log may have them.
+    /// Same as [`Self::reset`], and marks the earlier entries as missing, though the log may have them.
     fn lose(&self, first_index: u64) -> Result<(), HistoryError> {
         self.reset(first_index)
     }
 
-    /// Forgets entries before `index`.
+    /// Drops entries before `index`.
     fn forget_before(&self, index: u64) -> Result<(), HistoryError>;
 
-    /// Whether [`Self::read`] never waits for a disk.
+    /// Whether [`Self::read`] never waits for a disk, so that it may run on an async thread.
     fn is_in_memory(&self) -> bool {
         false
     }
 
-    /// Opens the history anew after a failure: a store that failed to write once writes nothing any more. `last` may be lower than before,
-    /// because the newest entries were not on disk yet.
+    /// Reopens the history after a failure: a store that failed to write once refuses all further writes. `last` may
+    /// be lower than before, because the newest entries were not synced yet.
     fn reopen(&self) -> Result<(), HistoryError> {
         Ok(())
     }
 }
 
-/// Size at which a block is closed: large enough that a reader spends its time copying, and small for what a slow reader holds.
+/// Size in bytes at which a block is closed: large enough for cheap sequential reads, small enough for the memory
+/// that slow subscribers hold.
 const BLOCK_BYTES: usize = 32 * 1024;
-/// Mark of a history without its older entries, which the log may have.
+/// Mark of a history that lacks older entries which the log may have.
 const LOST: &str = "lost";
-/// Mark with the progress of filling in these entries.
+/// Mark with the progress of the refill of these entries.
 const FILLING: &str = "filling";
-/// Bytes that are read from disk at once.
+/// Size of one read from disk, in bytes.
 const STORE_READ_BYTES: u32 = 32 * 1024;
-/// Deletes go through in pieces of this many keys.
+/// Number of keys per delete batch.
 const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 /// A history in a folder.
 pub struct FjallHistory {
     path: PathBuf,
-    /// `None`: it could not be opened after a failure.
+    /// `None`: reopening failed after a write failure.
     store: RwLock<Option<Store>>,
     oldest: AtomicU64,
     last: AtomicU64,
     lost: watch::Sender<bool>,
     small: Mutex<Small>,
-    /// Held while older entries are filled in or dropped, so that a fill never writes into a history that was replaced meanwhile.
+    /// Held while older entries are filled in or dropped, so that a refill never writes into a history that was
+    /// replaced meanwhile.
     older: Mutex<()>,
 }
 
@@ -177,7 +183,7 @@ struct Small {
 }
 
 impl FjallHistory {
-    /// Opens a history, or makes an empty one that covers what comes from index 1 on.
+    /// Opens a history. A new one is empty and covers the entries from index 1 on.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let (store, marks) = Store::open(path)?;
         Ok(Self {
@@ -191,18 +197,18 @@ impl FjallHistory {
         })
     }
 
-    /// The open store. The guard must be dropped before the store can be opened anew.
+    /// The open store. The guard must be dropped before the store can be reopened.
     fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, HistoryError> {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| HistoryError::Closed)
     }
 
-    /// Progress of a fill, as stored. `None`: there is none, or it was made for another oldest entry.
+    /// Stored progress of a refill. `None`: there is none, or it was made for another oldest entry.
     fn stored_filling(&self, store: &Store) -> Result<Option<Filling>, HistoryError> {
         let bytes = store.marks.get(FILLING).map_err(fail("filling"))?;
         Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
-    /// Drops the entries that were filled in below the oldest one, and starts the fill at index `from`.
+    /// Drops the entries that were filled in below the oldest one, and starts the refill at index `from`.
     fn fill_from(&self, filling: &mut Filling, from: u64) -> Result<(), HistoryError> {
         let _alone = self.older.lock();
         let store = self.store()?;
@@ -212,7 +218,8 @@ impl FjallHistory {
         store.marks.insert(FILLING, filling.to_bytes()).map_err(fail("filling"))
     }
 
-    /// Removes the marks of a lost history: no entry is missing that the log has. `oldest`: the history reaches back to this index now.
+    /// Removes the marks of a lost history: the history has all entries that the log has. With `oldest` it reaches
+    /// back to that index now.
     fn found(&self, store: &Store, oldest: Option<u64>) -> Result<(), HistoryError> {
         let mut write = store.db.batch();
         if let Some(oldest) = oldest {
@@ -225,7 +232,8 @@ impl FjallHistory {
         Ok(())
     }
 
-    /// Drops all entries. The history covers the entries from `first_index` on; `lost`: the log may have those before.
+    /// Drops all entries. The history covers the entries from `first_index` on; with `lost`, the log may have earlier
+    /// ones.
     fn begin_anew(&self, first_index: u64, lost: bool) -> Result<(), HistoryError> {
         let _alone = self.older.lock();
         *self.small.lock() = Small::default();
@@ -266,7 +274,8 @@ impl Refill for FjallHistory {
     }
 
     fn begin_restored(&self, filling: &mut Filling, index: u64) -> Result<(), RefillError> {
-        // A restore ends all streams, and the first stream after it begins behind its entry.
+        // A restore ends all streams. The first stream after it begins after the restore's entry, so that entry
+        // itself is left out.
         Ok(self.fill_from(filling, index + 1)?)
     }
 
@@ -274,7 +283,8 @@ impl Refill for FjallHistory {
         let batches = entries.iter().map(|entry| Arc::new(Batch::encode(entry.index, entry.kind, &entry.changes)));
         let batches: Vec<Arc<Batch>> = batches.filter(|batch| !batch.is_empty()).collect();
         let _alone = self.older.lock();
-        // Held throughout: a store that is opened anew may have lost entries that its progress does not tell of.
+        // The guard is held throughout: a store that is reopened meanwhile may have lost entries that the stored
+        // progress counts as written.
         let store = self.store()?;
         if self.stored_filling(&store)? != Some(*filling) {
             return Ok(false);
@@ -385,7 +395,7 @@ impl History for FjallHistory {
         if index <= self.oldest() {
             return Ok(());
         }
-        // First the mark: readers must not count on entries that are being dropped.
+        // The mark is written first: readers must not rely on entries that are being dropped.
         self.oldest.store(index, Ordering::Release);
         let store = self.store()?;
         store.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping old"))?;
@@ -394,14 +404,14 @@ impl History for FjallHistory {
 
     fn reopen(&self) -> Result<(), HistoryError> {
         let mut store = self.store.write();
-        // The old store holds the folder until it is dropped.
+        // The old store locks the folder until it is dropped.
         *store = None;
         let (opened, marks) = Store::open(&self.path)?;
-        // Small blocks on disk stay small: they are not joined any more.
+        // Small blocks on disk stay small: joining them would need their batches in memory.
         *self.small.lock() = Small::default();
         let oldest = self.oldest.fetch_max(marks.oldest, Ordering::AcqRel).max(marks.oldest);
         if oldest > marks.oldest {
-            // Older entries were dropped before, and the failed store has lost that.
+            // Older entries were dropped before the failure, and the failed store lost that mark.
             opened.marks.insert("oldest", oldest.to_be_bytes()).map_err(fail("dropping old"))?;
             opened.delete_range(&opened.blocks, Some(oldest))?;
         }

@@ -1,6 +1,8 @@
-//! A queue between one thread that must not wait and one that may: entries without events only move its mark and wake nobody.
+//! A queue from a thread that must not wait to one that may. Entries without events only advance the queue's index
+//! and wake no thread.
 //!
-//! The queue has no bound. It is fed by the log, which writes and syncs more bytes to the same disk than the reader of the queue does.
+//! The queue has no bound. The log feeds it, and writes and syncs more bytes to the same disk than the queue's reader
+//! does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +15,18 @@ use super::batch::Batch;
 
 /// One item of a queue.
 pub(super) enum Item {
-    /// Encode what this entry changed.
+    /// An entry whose changes are to be encoded.
     Entry {
-        /// Its index.
+        /// Index of the entry.
         index: u64,
-        /// Its kind.
+        /// Command kind of the entry.
         kind: Kind,
-        /// What it changed.
+        /// Changes of the entry.
         changes: Arc<Vec<Change>>,
     },
-    /// Write these events to the history.
+    /// Events to be written to the history.
     Batch(Arc<Batch>),
-    /// Begin the history anew after this index.
+    /// A reset: the history begins anew after this index.
     Reset {
         /// Index of the entry that replaced the state.
         index: u64,
@@ -36,7 +38,7 @@ struct Queue {
     items: Vec<Item>,
     /// Index of the newest entry, with or without events.
     through: u64,
-    /// The reader has taken items and is not done with them.
+    /// The reader has taken items and has not called [`Inbox::done`] yet.
     busy: bool,
     closed: bool,
 }
@@ -51,13 +53,13 @@ impl Inbox {
         Self { queue: Mutex::new(Queue { through, ..Queue::default() }), filled: Condvar::new() }
     }
 
-    /// An entry without events.
+    /// Passes an entry without events.
     pub(super) fn pass(&self, index: u64) {
         let mut queue = self.queue.lock();
         queue.through = queue.through.max(index);
     }
 
-    /// An entry with events.
+    /// Queues an entry with events.
     pub(super) fn push(&self, index: u64, item: Item) {
         let mut queue = self.queue.lock();
         queue.through = queue.through.max(index);
@@ -66,7 +68,8 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// All queued items; `None` when the queue is closed and empty. Waits for an item at most `wait_max`, then answers no items.
+    /// Takes all queued items; `None` when the queue is closed and empty. Waits at most `wait_max` for an item, then
+    /// returns an empty list.
     pub(super) fn take(&self, wait_max: Duration) -> Option<Vec<Item>> {
         let mut queue = self.queue.lock();
         while queue.items.is_empty() {
@@ -81,12 +84,12 @@ impl Inbox {
         Some(std::mem::take(&mut queue.items))
     }
 
-    /// The reader is done with what it took last.
+    /// Called by the reader when it has processed the items that it took last.
     pub(super) fn done(&self) {
         self.queue.lock().busy = false;
     }
 
-    /// Index of the newest entry, when nothing before it is still to be done.
+    /// Index of the newest entry; `None` while items are queued or being processed.
     pub(super) fn settled(&self) -> Option<u64> {
         let queue = self.queue.lock();
         (queue.items.is_empty() && !queue.busy).then_some(queue.through)

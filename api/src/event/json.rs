@@ -1,15 +1,15 @@
-//! Msgpack to JSON, byte by byte: events are kept as msgpack and become JSON only for those who ask for it, so that the two forms can
-//! never say different things. It knows the part of msgpack that a JSON tree needs; keys are texts.
+//! Msgpack to JSON, byte by byte. Events are kept as msgpack and converted for JSON subscribers only, so that the two
+//! forms cannot differ. The converter knows the part of msgpack that a JSON tree needs; keys are strings.
 
-/// Deeper trees than this are refused: nobody may spend our stack.
+/// Largest depth of a tree. Deeper trees are refused, because they would exhaust the stack.
 const DEPTH_MAX: usize = 192;
 
-/// What should be msgpack is not, or has no JSON form.
+/// Bytes that are not msgpack, or msgpack that has no JSON form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a tree of msgpack")]
 pub(super) struct NotATree;
 
-/// Appends the JSON of one msgpack value; gives what follows the value.
+/// Appends the JSON of one msgpack value to `out`; returns the bytes after the value.
 pub(super) fn from_msgpack<'a>(msgpack: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], NotATree> {
     let mut reader = Reader { rest: msgpack, out };
     reader.value(0)?;
@@ -101,7 +101,7 @@ impl<'a> Reader<'a, '_> {
                 self.map(length, depth)?;
             }
             0xe0..=0xff => self.json(&i64::from(i8::from_be_bytes([marker])))?,
-            // Bytes, extensions and the one marker that is never used: no event has them.
+            // Bytes, extensions and the marker that msgpack never uses: no event has them.
             0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return Err(NotATree),
         }
         Ok(())

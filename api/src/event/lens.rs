@@ -1,5 +1,5 @@
-//! The frames that one reader gets of entries: which of their events, in which format and dialect. Which entries are looked at, and when,
-//! is decided by the subscription.
+//! Filtering and encoding of entries for a subscriber: which events, in which format and dialect. The subscription
+//! decides which entries are read, and when.
 
 use std::sync::{Arc, Weak};
 
@@ -10,18 +10,18 @@ use super::block::Block;
 use super::filter::Interest;
 use super::history::HistoryError;
 
-/// The events that a reader wants, and their format and dialect.
+/// Wanted events, format and dialect of a subscription.
 #[derive(Debug)]
 pub(super) struct Lens {
     pub(super) interest: Interest,
     pub(super) format: Format,
     pub(super) dialect: Dialect,
     everything: bool,
-    /// Number of the lens. Readers with the same wishes share one lens.
+    /// Number of the lens. Subscribers with the same wishes share one lens.
     number: u64,
 }
 
-/// The lenses that are in use.
+/// All lenses in use.
 #[derive(Debug, Default)]
 pub(super) struct Lenses {
     known: Vec<Weak<Lens>>,
@@ -29,7 +29,7 @@ pub(super) struct Lenses {
 }
 
 impl Lenses {
-    /// The lens for these wishes.
+    /// The lens for a subscription, shared with equal subscriptions.
     pub(super) fn get(&mut self, interest: Interest, format: Format, dialect: Dialect) -> Arc<Lens> {
         self.known.retain(|lens| lens.strong_count() > 0);
         let same = |lens: &Arc<Lens>| lens.format == format && lens.dialect == dialect && lens.interest == interest;
@@ -44,21 +44,21 @@ impl Lenses {
     }
 }
 
-/// Frames of some entries for one reader.
+/// Frames of some entries for one subscriber.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     /// Frames, one after another.
     pub(super) frames: Bytes,
-    /// Index of the last entry that was looked at; 0 for none.
+    /// Index of the last entry that was read; 0 for none.
     pub(super) through: u64,
-    /// Index of the last frame; 0 for none.
+    /// Index of the last entry with a frame; 0 for none.
     pub(super) told: u64,
     /// Number of frames.
     pub(super) count: u64,
 }
 
 impl Lens {
-    /// The frames of an entry of the tail.
+    /// Passes the frames of an entry of the tail to `add`, one by one.
     fn frames(&self, batch: &Batch, add: impl FnMut(&Bytes)) -> bool {
         let whole = batch.whole(self.dialect);
         let batch = whole.as_deref().unwrap_or(batch);
@@ -72,7 +72,7 @@ impl Lens {
         !frames.is_empty()
     }
 
-    /// The frames of an entry, not shared with other readers.
+    /// Frames of an entry, not shared with other subscribers.
     fn own_frames(&self, batch: &Batch) -> Vec<Bytes> {
         let whole = batch.whole(self.dialect);
         let batch = whole.as_deref().unwrap_or(batch);
@@ -103,13 +103,13 @@ impl Lens {
         sight
     }
 
-    /// Frames of stored entries behind an index.
+    /// Frames of the entries after index `after` in stored blocks.
     pub(super) fn look_at_blocks(&self, blocks: &[Block], after: u64) -> Result<Sight, HistoryError> {
         let mut sight = Sight::default();
         let mut pile = Pile::default();
         let as_stored = self.everything && self.format == Format::Msgpack;
         for block in blocks {
-            // Frames that lie side by side and go out as they are.
+            // Range of adjacent frames that are sent unchanged.
             let mut run: Option<std::ops::Range<usize>> = None;
             for entry in block.after(after) {
                 let copied = as_stored
@@ -143,7 +143,7 @@ impl Lens {
     }
 }
 
-/// Frames that become one piece; a single one is shared and not copied.
+/// Collects frames into one piece. A single frame is shared instead of copied.
 #[derive(Default)]
 struct Pile {
     first: Bytes,

@@ -64,7 +64,7 @@ impl Default for MemoryHistory {
 }
 
 impl MemoryHistory {
-    /// Restarts the machine after a crash: the history has what was synced, or nothing when its folder is `gone`.
+    /// Simulates a crash and restart: the history keeps what was synced, or nothing when its folder is `gone`.
     pub fn restart(&self, gone: bool) {
         if gone {
             *self.synced.lock() = Kept::default();
@@ -195,8 +195,9 @@ impl Refill for MemoryHistory {
     }
 }
 
-/// The JSON frame of an entry in a stream of all events; `None` when the stream shows nothing of it. The frame is made from the changes
-/// alone, without the compact form of many dropped evaluations, so that streams can be checked against it.
+/// The JSON frame of an entry in a stream of all events; `None` when the stream shows no event of the entry. The
+/// frame is made from the changes alone, without the compact form of sweeps, so that streams can be checked against
+/// it.
 pub fn full_frame(index: u64, kind: Kind, changes: &[Change]) -> Option<Bytes> {
     let frames = Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
     (!frames.is_empty()).then(|| Bytes::from(frames.concat()))

@@ -1,17 +1,19 @@
-//! Whether a reader may go on. A token that expires or a changed policy ends its stream; the implementation of the trait decides.
+//! Permits of streams. An expired token or a changed policy ends its stream; the implementation of [`Permit`]
+//! decides.
 
 use std::sync::Arc;
 
 use super::subscription::Subscription;
 
-/// Asked before everything that a stream sends, and whenever the hub has news. It must not wait: what it looks at is in memory.
+/// Asked before every piece that a stream sends, and on every notification of the hub. It must not block: it reads
+/// memory only.
 pub trait Permit: Send + Sync + 'static {
-    /// Why the stream has to end, in the words that it ends with; `None`: it may go on.
+    /// Reason why the stream has to end, which is also the text of its last frame; `None` while it may go on.
     fn refusal(&self) -> Option<String>;
 }
 
 impl Subscription {
-    /// The same stream, as long as `permit` does not refuse it.
+    /// Ends the stream as soon as `permit` refuses it.
     pub fn permitted_by(mut self, permit: Arc<dyn Permit>) -> Self {
         self.permit = Some(permit);
         self

@@ -1,5 +1,6 @@
-//! The rows of a view as events of type `Snapshot`, in pieces, for streams that begin with the state. The view does not change, so all rows
-//! have one index however long the reader takes. The entries after it are read by the subscription.
+//! Rows of a view as events of type `Snapshot`, in pieces, for streams that begin with the state. The view does not
+//! change, so all rows have one index however long the subscriber takes. The subscription reads the entries after
+//! that index.
 
 use std::sync::Arc;
 
@@ -10,25 +11,25 @@ use super::batch::{Batch, Dialect, Format};
 use super::filter::Interest;
 use crate::wire::event;
 
-/// A piece is sent when it has so many bytes.
+/// Number of bytes at which a piece is sent.
 const PIECE_BYTES: usize = 32 * 1024;
-/// Rows looked at between two looks at the clock and the permit.
+/// Rows read between two checks of the clock and the permit.
 const ROWS_AT_ONCE: usize = 32;
 
-/// What is left of a snapshot.
+/// Rest of a snapshot that is still to be sent.
 pub(super) struct Snapshot {
     view: Arc<State>,
-    /// Tables that are still to be shown, the next one last.
+    /// Tables still to be sent, the next one last.
     tables: Vec<Table>,
-    /// The last row that was shown of the next table.
+    /// Row of the next table that was read last.
     after: Option<Change>,
 }
 
 /// A piece of a snapshot.
 pub(super) enum Piece {
-    /// Some rows, or none of those that were looked at.
+    /// A frame of the wanted rows; `None` when none of the rows that were read is wanted.
     Rows(Option<Bytes>),
-    /// There are no more.
+    /// The end of the snapshot.
     End,
 }
 
@@ -37,12 +38,12 @@ impl Snapshot {
         Self { view, tables: Table::ALL.iter().rev().copied().collect(), after: None }
     }
 
-    /// Index of all its rows.
+    /// Index of all rows.
     pub(super) fn index(&self) -> u64 {
         self.view.applied_index()
     }
 
-    /// The next rows that the reader wants to see, as one frame.
+    /// The next wanted rows, as one frame.
     pub(super) fn next(&mut self, interest: &Interest, format: Format, dialect: Dialect) -> Piece {
         let (mut events, mut bytes) = (Vec::new(), 0);
         let index = self.index();
@@ -51,7 +52,8 @@ impl Snapshot {
             if bytes >= PIECE_BYTES || looked >= ROWS_AT_ONCE {
                 break;
             }
-            // One by one once a piece is nearly full would be slower; a few rows more than asked for do no harm.
+            // Rows are read in small pages: paging by single rows near the bound would be slower, and a few rows
+            // above it do no harm.
             let rows = self.view.page(table, self.after.as_ref(), ROWS_AT_ONCE / 4);
             looked += rows.len().max(1);
             let shown = rows.iter().filter_map(event::snapshot).filter(|event| dialect.shows(event.audience));

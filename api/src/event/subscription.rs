@@ -1,7 +1,8 @@
-//! One reader of the event stream: where it stands, where it reads from, and the marks it is told.
+//! One subscriber of the event stream: its cursor, its source (tail or history) and the marks that it gets.
 //!
-//! A reader reads the tail, or the history while the tail no longer has its next entry. Nothing is skipped: entries that neither has any
-//! more are told as a gap. The frames of an entry are made in `lens`, the rows before the first entry in `snapshot`.
+//! A subscriber reads the tail, or the history while the tail no longer has its next entry. No entry is skipped
+//! silently: entries that neither has any more are reported as a gap. `lens` makes the frames of an entry, `snapshot`
+//! the rows before the first entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,47 +26,50 @@ use super::{EventHub, News, Shared};
 
 /// Time between two heartbeats of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(30);
-/// Longest time between two frames that tell a subscriber in our dialect how far the log is.
+/// Longest time between two checkpoint marks, which tell a subscriber in our dialects the index that its stream has
+/// reached.
 const CHECKPOINT: Duration = Duration::from_secs(10);
-/// Entries of the tail looked at between two looks at the clock and the permit.
+/// Entries of the tail read between two checks of the clock and the permit.
 const BATCHES_AT_ONCE: usize = 64;
-/// Bytes made ready at once: enough for one write of many small frames, and what a reader may hold while it does not read.
+/// Bytes prepared at once: enough for one write of many small frames, and the bound of what a stalled subscriber
+/// holds.
 const BYTES_AT_ONCE: usize = 32 * 1024;
-/// Rounds of a busy stream between two checks for shutdown: all streams share one lock for that.
+/// Rounds of a busy stream between two checks for shutdown: the check takes a lock that all streams share.
 const ROUNDS_BETWEEN_LOOKS: u32 = 16;
-/// How long a reader of the history waits when its writer is behind the tail.
+/// Wait of a subscriber for the history's writer when that has not written the entries yet that the tail dropped.
 const WRITER_WAIT: Duration = Duration::from_millis(5);
-/// Last frame of a stream that was not refused.
+/// Last frame of a stream that ends for another reason than a refusal.
 pub const CLOSED: &str = "subscription closed by server, client should resubscribe";
 
-/// Where a stream starts.
+/// Start position of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// As the reference reads `index`.
+    /// The position that the reference derives from the parameter `index`.
     Plain(u64),
-    /// With the first entry after this one.
+    /// The first entry after this index.
     After(u64),
-    /// With what comes next.
+    /// The next entry that is applied.
     Now,
 }
 
-/// A stream that is about to start.
+/// A stream that has not started yet.
 pub struct Subscription {
     hub: Arc<EventHub>,
     lens: Arc<Lens>,
-    /// Index of the last entry that was dealt with.
+    /// Index of the last entry that was processed.
     cursor: u64,
     news: watch::Receiver<News>,
     epoch: u64,
     snapshot: Option<Snapshot>,
     pub(super) permit: Option<Arc<dyn Permit>>,
-    /// Whether memory had dropped the next entry at the last look. True at first: beginning in the history is not falling behind.
+    /// Whether memory had dropped the next entry at the last read. True at first, so that a start in the history does
+    /// not count as falling behind.
     behind: bool,
-    /// Set when the connection finds that its client does not read.
+    /// Set by the connection when its client does not read.
     stalled: Option<Arc<AtomicBool>>,
-    /// Whether the reader has been told that it is at the end.
+    /// Whether the subscriber has got the caught-up mark.
     caught_up: bool,
-    /// The highest index that the reader has been told.
+    /// Highest index that the subscriber has been sent.
     told: u64,
     ended: bool,
 }
@@ -77,7 +81,7 @@ enum Next {
 }
 
 impl EventHub {
-    /// A new reader.
+    /// Creates a subscription.
     pub fn subscribe(self: &Arc<Self>, interest: Interest, format: Format, dialect: Dialect, start: Start) -> Subscription {
         let news = self.shared.news.subscribe();
         let epoch = news.borrow().epoch;
@@ -105,8 +109,8 @@ impl EventHub {
 }
 
 impl Subscription {
-    /// The same stream with the rows of a view before it; it goes on behind the view's index. Take the view after subscribing: if it is
-    /// replaced between the two, the stream knows and ends.
+    /// Prepends the rows of a view; the stream continues after the view's index. Take the view after subscribing: if
+    /// the state is replaced between the two, the stream notices it by its epoch and ends.
     pub fn beginning_with(mut self, view: Arc<State>) -> Self {
         let snapshot = Snapshot::new(view);
         self.cursor = snapshot.index();
@@ -114,7 +118,7 @@ impl Subscription {
         self
     }
 
-    /// The same stream, which tells the log where it stood when it is dropped while `stalled` is set.
+    /// Logs the cursor when the stream is dropped while `stalled` is set.
     pub fn watched_by(mut self, stalled: Arc<AtomicBool>) -> Self {
         self.stalled = Some(stalled);
         self
@@ -183,12 +187,12 @@ impl Subscription {
         self.permit.as_ref().and_then(|permit| permit.refusal())
     }
 
-    /// Index after which the reader may come back; 0 until its snapshot is whole.
+    /// Cursor with which the subscriber may resume; 0 until the snapshot is complete.
     fn cursor_of_reader(&self) -> u64 {
         if self.snapshot.is_some() { 0 } else { self.cursor }
     }
 
-    /// Moves the reader behind entries that are gone, and makes the mark that says so.
+    /// Moves the cursor past entries that are gone, and returns the gap mark; `None` when no entry is missing.
     fn gap(&mut self) -> Option<Bytes> {
         let oldest = self.oldest();
         if self.cursor + 1 >= oldest {
@@ -235,10 +239,11 @@ impl Subscription {
         }
     }
 
-    /// Nothing up to `settled` is left to be read.
+    /// Called when no entry up to `settled` is left to be read.
     fn caught_up(&mut self, settled: u64) -> Next {
         if settled < self.cursor {
-            // The reader comes from a server that is ahead of this one: what it has seen is still to come here.
+            // The subscriber comes from a server that is ahead of this one: this server has yet to apply the entries
+            // that it has seen.
             return Next::Waiting;
         }
         self.cursor = self.cursor.max(settled);
@@ -250,7 +255,8 @@ impl Subscription {
         Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "CaughtUp": true})))
     }
 
-    /// The mark that tells the reader how far it is; `None` if it was told that already. Everything up to its cursor was looked at.
+    /// The checkpoint mark of the cursor; `None` if the subscriber has been sent that index already. All entries up
+    /// to the cursor were processed.
     fn checkpoint(&mut self) -> Option<Bytes> {
         if !self.lens.dialect.has_marks() || self.snapshot.is_some() {
             return None;
@@ -283,13 +289,14 @@ impl Subscription {
         if let Some(gap) = self.gap() {
             return Next::Frames(gap);
         }
-        // Few readers read at once: the disk gains nothing from more, and each of them holds the bytes that it has read.
+        // Few subscribers read at once: more would not speed up the disk, and each of them holds the bytes that it
+        // has read.
         let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };
         let (cursor, lens) = (self.cursor, Arc::clone(&self.lens));
         let in_memory = history.is_in_memory();
         let read = move || {
             let _turn = turn;
-            // Taken before the scan, so that the scan sees everything up to here.
+            // Taken before the scan, so that the scan covers everything up to here.
             let through = history.last();
             let blocks = history.read(cursor, BYTES_AT_ONCE)?;
             let mut sight = lens.look_at_blocks(&blocks, cursor)?;
@@ -316,7 +323,7 @@ impl Subscription {
         }
     }
 
-    /// Counts the frames that the reader gets, and moves its cursor.
+    /// Counts the frames that the subscriber gets, and moves its cursor.
     fn seen(&mut self, sight: Sight) -> Bytes {
         self.cursor = self.cursor.max(sight.through);
         self.told = self.told.max(sight.told);

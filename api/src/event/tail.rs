@@ -1,4 +1,4 @@
-//! The newest events, in memory: bounded by entries and bytes, dropped from its old end.
+//! The newest events in memory: bounded by entries and bytes, dropped oldest first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use super::HubConfig;
 use super::batch::Batch;
 
-/// Number of the newest entries that keep frames which several readers share.
+/// Number of the newest entries whose filtered frames are kept for sharing between subscribers.
 const SHARED_BATCHES: usize = 64;
 
 pub(super) struct Tail {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
-    /// Everything after this index is here.
+    /// All entries after this index are in memory.
     complete_after: u64,
     last_index: u64,
 }
 
-/// What the tail has after an index.
+/// Result of a read of the tail.
 pub(super) enum Read {
     /// Batches, oldest first, at least one.
     Batches(Vec<Arc<Batch>>),
-    /// Nothing yet.
+    /// There is no later entry yet.
     Nothing,
-    /// The tail has dropped some of the entries.
+    /// The tail has dropped some of the wanted entries.
     Behind,
 }
 
@@ -40,7 +40,7 @@ impl Tail {
             older.forget_shared();
         }
         while self.batches.len() > config.tail_batches_max || self.bytes > config.tail_bytes_max {
-            // A single entry larger than the bound stays: somebody has to be able to read it.
+            // A single entry larger than the bound stays: subscribers have to be able to read it.
             if self.batches.len() == 1 {
                 break;
             }
@@ -51,7 +51,7 @@ impl Tail {
         }
     }
 
-    /// Forgets everything up to an index.
+    /// Drops everything up to an index.
     pub(super) fn clear(&mut self, index: u64) {
         *self = Self::new(index);
     }
@@ -64,7 +64,7 @@ impl Tail {
         self.complete_after
     }
 
-    /// The entries after `cursor`, at most so many.
+    /// Entries after `cursor`, at most `batches_max`.
     pub(super) fn after(&self, cursor: u64, batches_max: usize) -> Read {
         if cursor < self.complete_after {
             return Read::Behind;
@@ -74,11 +74,12 @@ impl Tail {
         if found.is_empty() { Read::Nothing } else { Read::Batches(found) }
     }
 
-    /// The cursor of a plain request: before the entry with this index or the next one, the newest when all are older, the oldest of
-    /// the last `frames` frames when the index is older than that.
+    /// The cursor of a plain stream with the parameter `index`. It lies before the entry at `index` or, if there is
+    /// none, before the next one; before the newest entry when all are older; before the oldest of the last `frames`
+    /// frames when `index` is older than that.
     pub(super) fn plain_start(&self, index: u64, frames: usize) -> u64 {
         let (mut seen, mut start) = (0, None);
-        // Entries that a plain request sees nothing of do not count.
+        // Entries without a frame in a plain stream do not count.
         for batch in self.batches.iter().rev() {
             let steps = batch.steps();
             if steps == 0 {

@@ -1,4 +1,4 @@
-//! Stories of the event hub: what readers get who come early, late, slowly, or after a restart.
+//! Stories of the event hub: subscribers that come early, late, slowly, or after a restart.
 
 mod broken;
 mod readers;
@@ -36,7 +36,7 @@ async fn settled(hub: &EventHub, index: u64) {
     }
 }
 
-/// Indexes and marks of a stream of ours, up to and with the mark that ends it.
+/// Indexes and marks of a stream in our dialect, up to and including the frame that contains `last`.
 async fn read_until(hub: &Arc<EventHub>, start: Start, last: &str) -> String {
     let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, start);
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
@@ -155,7 +155,7 @@ async fn entries_without_events_move_the_mark_of_the_history() {
 
 #[test]
 fn both_formats_hold_the_same_numbers() {
-    // Its last digit is lost by readers of decimals that are quick rather than exact.
+    // A quick decimal parser that is not exact loses the last digit of this number.
     let score = -0.388_217_496_636_581_95;
     let metrics = AllocMetric { allocation_time: Dur(7), scores: Some([("binpack".into(), score)].into()), ..AllocMetric::default() };
     let alloc = Allocation { id: AllocId::from_bytes([1; 16]), metrics: Some(Arc::new(metrics)), ..Allocation::default() };
@@ -166,7 +166,7 @@ fn both_formats_hold_the_same_numbers() {
     assert_eq!(json["Events"][0]["Payload"]["Allocation"]["Metrics"]["Scores"]["binpack"].as_f64(), Some(score));
 }
 
-/// A history that only counts: so quick that its writer looks at the mark all the time.
+/// A history that only counts. It is so quick that its writer reads the mark all the time.
 #[derive(Default)]
 struct Counted(Mutex<(u64, Vec<u64>)>);
 
@@ -211,7 +211,8 @@ fn the_history_misses_no_entry_however_its_writer_and_the_encoder_interleave() {
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn History>), 1).expect("starts");
     for index in 1..=ENTRIES {
         hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-        // Never far ahead: then the history's thread takes entries one by one, and looks at the mark between any two.
+        // The publisher never runs far ahead, so the history's thread takes entries one by one and reads the mark
+        // between any two.
         while hub.settled() + 2 < index {
             std::hint::spin_loop();
         }

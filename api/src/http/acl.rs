@@ -1,4 +1,5 @@
-//! ACL objects over HTTP: what all of their routes have in common. Each kind of object is in its file; who callers are is in `caller`.
+//! ACL objects over HTTP: parts that all of their routes share. Each kind of object has its file; `caller`
+//! authenticates callers.
 
 mod bodies;
 mod bootstrap;
@@ -31,15 +32,15 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     tokens::routes(mux);
 }
 
-/// What a caller without a management token sees of policies and roles: his own.
+/// Policies and roles that a caller may see: without a management token only its own.
 enum Own {
-    /// He has a management token.
+    /// The caller has a management token and sees all.
     All,
-    /// Only these.
+    /// The caller sees only these.
     Only {
-        /// Names, of those that exist and of those that do not.
+        /// Names of the token's policies, whether the policies exist or not.
         policies: BTreeSet<Str>,
-        /// Ids of roles that exist.
+        /// Ids of the token's existing roles.
         roles: BTreeSet<RoleId>,
     },
 }
@@ -51,7 +52,7 @@ impl Own {
             Identity::Anonymous => return Ok(Own::Only { policies: [Str::new_static(ANONYMOUS_POLICY)].into(), roles: BTreeSet::new() }),
             Identity::Token(token) if token.is_management() => return Ok(Own::All),
             Identity::Token(token) => token,
-            // What a task has is looked for as if its identity were the secret of a token.
+            // As in the reference, the identity of a task is looked up as if it were a secret id, which fails.
             Identity::Workload(_) => return Err(lookup_failed("index error: UUID must be 36 characters")),
             Identity::Node(_) => return Err(denied()),
         };
@@ -80,7 +81,7 @@ fn lookup_failed(why: impl std::fmt::Display) -> ApiError {
     ApiError::internal(format!("acl token lookup failed: {why}"))
 }
 
-/// The token whose secret a request shows. It is not asked what the token may, only whether it is one.
+/// The token whose secret the request carries; its rights are not checked.
 fn shown<S: Server>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, ApiError> {
     let text = call.token();
     if text.is_empty() {
@@ -92,7 +93,7 @@ fn shown<S: Server>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, ApiError> {
     Ok(Some(token))
 }
 
-/// Refuses a token past its time: it is nobody's any more, not even its owner's.
+/// Refuses an expired token: not even its owner may use it any more.
 fn unexpired<S: Server>(call: &Call<S>, token: &AclToken) -> Result<(), ApiError> {
     if token.is_expired(call.server.now()) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "ACL token expired"));
@@ -100,7 +101,7 @@ fn unexpired<S: Server>(call: &Call<S>, token: &AclToken) -> Result<(), ApiError
     Ok(())
 }
 
-/// The body as JSON. Error texts call the types of ACLs as Go does.
+/// Parses the body as JSON. Error texts name ACL types as Go does.
 async fn json<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
     let body = call.bytes().await?;
     if body.is_empty() {

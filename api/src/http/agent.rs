@@ -1,4 +1,4 @@
-//! What an agent says of itself and of the cluster: self, members, health, leader, peers, regions, metrics.
+//! Facts about the agent and the cluster: self, members, health, leader, peers, regions, metrics.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -43,11 +43,11 @@ struct Member {
 }
 
 impl Member {
-    /// This server, as the others see it.
+    /// This server, as other servers see it.
     fn this<S: Server>(server: &S) -> Self {
         let info = server.info();
         let known = server.members().into_iter().find(|member| member.own).map(Self::from);
-        // One that belongs to no cluster yet is known to nobody.
+        // A server without a cluster is not in the list of members.
         let alone = || Self::new(info.name.clone(), info.server_ip.clone(), info.serf_port, server.agent_self().tags, true);
         known.unwrap_or_else(alone)
     }
@@ -130,7 +130,7 @@ async fn health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let named = asked.len() == 1;
     for (name, part, missing) in [("client", &health.client, &no_client), ("server", &health.server, &no_server)] {
         let wanted = asked.is_empty() || asked.iter().any(|kind| kind == name);
-        // A part that does not run here is only told to somebody who asks for it by name.
+        // A part that does not run here is reported only when the request names it.
         match part.as_ref().or(named.then_some(missing)) {
             Some(part) if wanted => {
                 parts.insert(name, PartHealth { ok: part.ok, message: &part.message });
@@ -152,7 +152,8 @@ async fn servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&call.server.peer_addrs())
 }
 
-/// Where the node of this agent finds servers. The only one that it can reach so far is the one in this process.
+/// Accepts server addresses for this agent's node if all of them are servers of this cluster, and changes
+/// nothing. Other addresses are refused.
 async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.server.local_node().is_none() {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));

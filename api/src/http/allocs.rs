@@ -1,4 +1,4 @@
-//! Allocations: list, read, stop; and what their node is asked to do with them.
+//! Allocations: list, read, stop; restart and signal through their node.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::wire::alloc::{AllocFields, AllocStub, AllocView};
 use crate::wire::responses::{AllocStopResponse, WriteMeta};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
-/// Rows that become stubs.
+/// Rows of a list that answers show as stubs.
 pub(super) type StubList = Vec<Arc<Allocation>>;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -50,13 +50,13 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(resource_not_found()))));
 }
 
-/// The stubs of rows.
+/// Converts rows to stubs.
 pub(super) fn stubs(rows: &StubList, fields: AllocFields) -> Vec<AllocStub<'_>> {
     rows.iter().map(|alloc| AllocStub::new(alloc, fields)).collect()
 }
 
-/// The allocations of an evaluation or a deployment that the caller may read. Each is checked in its own namespace: the evaluation or
-/// deployment may be deleted, and then only the allocation names a namespace.
+/// Allocations of an evaluation or a deployment that the caller may read. Each is checked in its own namespace: the
+/// evaluation or deployment may be deleted already, and then only the allocation names a namespace.
 pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocation>>) -> StubList {
     rows.filter(|row| acl.namespace(&row.namespace, NamespaceCapability::ReadJob)).cloned().collect()
 }
@@ -64,12 +64,12 @@ pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocat
 fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
     let query = call.query();
     let resources = query.boolean("resources")?;
-    // As soon as resources are asked for, the other one is not looked at.
+    // `task_states` is ignored when `resources` is present.
     let task_states = if resources.is_some() { None } else { query.boolean("task_states")? };
     Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true), messages: true })
 }
 
-/// Fields of an allocation that are texts or integers.
+/// Names of the fields of an allocation that are strings or integers.
 const NAMES: PlainNames<'_> = PlainNames {
     texts: &[
         "ID",
@@ -87,10 +87,10 @@ const NAMES: PlainNames<'_> = PlainNames {
     integers: &["CreateIndex", "ModifyIndex", "AllocModifyIndex", "CreateTime", "ModifyTime"],
 };
 
-/// So many rows that an index leads to are put in order; of more of them it is cheaper to walk through all.
+/// Largest number of rows from an index that are sorted. Walking the whole table in order is cheaper for more rows.
 const ORDERED_MAX: usize = 20_000;
 
-/// The allocations of a list, in its order.
+/// Rows of a list, in its order.
 fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Item = Arc<Allocation>> + 'v>, ApiError> {
     if !params.prefix.is_empty() {
         let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
@@ -109,7 +109,8 @@ fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Ite
     })
 }
 
-/// The rows that an index leads to, of which the filter demands one; in no order. `None`: no index knows, or there are too many.
+/// Rows from an index that covers a condition of the filter, in no order. `None`: no index helps, or there are too
+/// many rows.
 fn narrowed(view: &State, params: &ReadParams, filter: &Filter) -> Option<StubList> {
     let demands = filter.demands(NAMES);
     let demand = |name: &str| demands.iter().find(|(field, literal)| *field == name && !literal.is_empty()).map(|(_, literal)| *literal);
@@ -118,7 +119,7 @@ fn narrowed(view: &State, params: &ReadParams, filter: &Filter) -> Option<StubLi
         let rows: StubList = rows.take(ORDERED_MAX + 1).cloned().collect();
         (rows.len() <= ORDERED_MAX).then_some(rows)
     };
-    // A text that is no id is nobody's.
+    // A text that is no id matches no row.
     macro_rules! by_id {
         ($name:literal, $of:expr) => {
             if let Some(text) = demand($name) {
@@ -172,7 +173,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let caller = call.caller()?;
     let shown = |alloc: &Allocation| caller.is_node() || caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
     match found.value {
-        // Clients know this refusal so, also where it is not the truth.
+        // Clients rely on this text, although the allocation exists.
         Some(alloc) if !shown(&alloc) => Err(ApiError::internal(format!("Unknown allocation \"{id}\""))),
         Some(alloc) => call.read(&Meta::at(found.index), &AllocView::new(&alloc)),
         None => Err(ApiError::missing("alloc not found", found.index)),
@@ -186,7 +187,7 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let query = call.query();
     let no_shutdown_delay = query.boolean("no_shutdown_delay").map_err(|error| {
-        // The reference's text has this stray byte.
+        // The reference's error text has this stray byte.
         ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"\u{1}", 1))
     })?;
     let id = alloc_id(call.id())?;
@@ -222,13 +223,13 @@ async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(raw_json(json))
 }
 
-/// Checks of services are not run yet: no allocation has any.
+/// Service checks are not run yet: no allocation has check results.
 async fn checks<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
     call.plain(&None::<()>)
 }
 
-/// Services that an allocation announces.
+/// Service registrations of an allocation.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(resource_not_found());
@@ -250,7 +251,7 @@ async fn restart<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request = if body.is_empty() {
         RestartRequest::default()
     } else {
-        // The reference reads this body into a type without a name.
+        // The reference reads this body into an unnamed type.
         let names = go_json::Names { root: Some("struct { TaskName string; AllTasks bool }"), ..go_json::Names::default() };
         go_json::from_slice_named(&body, names).map_err(|error| ApiError::internal(error.to_string()))?
     };
@@ -283,7 +284,8 @@ async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty())
 }
 
-/// The allocation of a request, and its node's agent, for a caller who has one of these capabilities in its namespace.
+/// The allocation of a request and its node's agent, for a caller with one of these capabilities in the allocation's
+/// namespace.
 pub(super) fn agent_of<S: Server>(
     call: &Call<S>,
     text: &str,

@@ -1,4 +1,5 @@
-//! Which server answers a route, and which this one request of it: the leader, or whoever is asked. Passing on is not here.
+//! Server that answers a route, and a single request to it: the leader, or the server that received the request.
+//! `forward` does the forwarding.
 
 use axum::http::Method;
 
@@ -7,16 +8,18 @@ use crate::http::params::{Query, parse_duration};
 use crate::http::past::{self, When};
 use crate::server::Server;
 
-/// Which server answers.
+/// Server that answers a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
-    /// The leader: it writes, and knows the newest state. Reads may ask for less.
+    /// The leader: it writes, and knows the newest state. Reads may ask for weaker consistency.
     Leader,
-    /// Whoever is asked: it is about that agent, or about a node that is reached from it, or the same everywhere.
+    /// The server that received the request: the route is about its agent, about a node that it reaches, or the same
+    /// on all servers.
     Asked,
 }
 
-/// Beginnings of the routes that whoever is asked answers. All others are the leader's, so that a new route is right before it is fast.
+/// Prefixes of the routes that the receiving server answers. All others default to the leader, so that a new route is
+/// correct before it is fast.
 const ASKED: [&str; 14] = [
     "/ui/",
     "/v1/agent/",
@@ -34,11 +37,11 @@ const ASKED: [&str; 14] = [
     "/v1/status/",
 ];
 
-/// The one route about agents that only the leader can answer: it changes who is a member.
+/// The only route below an excepted prefix that only the leader can answer: it changes the membership.
 const OF_LEADER: &str = "/v1/agent/force-leave";
 
 impl AnsweredBy {
-    /// Who answers a route with this root.
+    /// Server that answers a route with this root.
     pub(super) fn of(root: &str) -> Self {
         if root == OF_LEADER {
             return AnsweredBy::Leader;
@@ -46,7 +49,7 @@ impl AnsweredBy {
         if ASKED.iter().any(|beginning| root.starts_with(beginning)) { AnsweredBy::Asked } else { AnsweredBy::Leader }
     }
 
-    /// Who answers one request of such a route: a read may be content with what this server has.
+    /// Server that answers one request to such a route: a read may permit this server's state.
     pub(super) fn this_time<S: Server>(self, server: &S, method: &Method, path: &str, query: Query<'_>) -> Result<Self, ApiError> {
         if self == AnsweredBy::Asked || query.0.is_empty() || !is_read(method, path) {
             return Ok(self);
@@ -54,11 +57,12 @@ impl AnsweredBy {
         if query.flag("stale") {
             return Ok(if fresh_enough(server, query)? { AnsweredBy::Asked } else { AnsweredBy::Leader });
         }
-        // What is past here is the same everywhere. A faulty query is told of wherever it is answered.
+        // Entries that this server has applied are the same on all servers. A malformed query is reported by the
+        // leader.
         let view = server.view();
         let is_known = match past::asked(query) {
             Ok(Some(When::Index(index))) => index <= view.applied_index(),
-            // Entries with this very time may still come.
+            // More entries with exactly this time may still come.
             Ok(Some(When::Time(at))) => at < view.applied_at(),
             Ok(None) | Err(_) => false,
         };
@@ -66,12 +70,13 @@ impl AnsweredBy {
     }
 }
 
-/// Whether a request writes nothing.
+/// Whether a request only reads.
 pub(super) fn is_read(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD) || path.starts_with("/v1/search")
 }
 
-/// `max_stale`: how long ago a server may have heard of the leader that answers from what it has.
+/// Checks `max_stale`: the longest time since the last contact with the leader after which this server may still
+/// answer.
 fn fresh_enough<S: Server>(server: &S, query: Query<'_>) -> Result<bool, ApiError> {
     let text = query.text("max_stale");
     if text.is_empty() {

@@ -1,4 +1,5 @@
-//! `audit`: what was asked of the cluster, by whom, and what became of it, refused commands included. It is the log, read backwards.
+//! `audit`: requests to the cluster with their actors and outcomes, refused commands included. It reads the log,
+//! newest entry first.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
 use crate::touches::{Ending, EntryMark, Order};
 
-/// How many entries are read at a time.
+/// Number of entries that are read at once.
 const ENTRIES_AT_ONCE: u64 = 256;
-/// How many entries one request looks at. A filter that few pass ends its page there, and the next one goes on.
+/// Largest number of entries that one request examines. A page of a selective filter ends there, and the next page
+/// continues.
 const ENTRIES_MAX: u64 = 20_000;
-/// Of longer lists and texts a summary shows this much.
+/// Number of items that a summary shows of a longer list.
 const SHOWN_ITEMS: usize = 8;
 const SHOWN_CHARS: usize = 256;
 
@@ -40,22 +42,22 @@ struct AuditEntry {
     command: &'static str,
     actor: String,
     cause: Option<CauseView>,
-    /// Null: what became of it is not known any more.
+    /// Null: the outcome is not known any more.
     refused: Option<bool>,
-    /// What became of it: `done`, the text of the refusal, or which write it repeats.
+    /// Outcome: `done`, the text of the refusal, or the write that the entry repeats.
     result: Option<String>,
     request: Value,
 }
 
-/// What is wanted of the entries.
+/// Conditions on the wanted entries.
 struct Wanted {
     range: Range<u64>,
     since: Option<Time>,
     until: Option<Time>,
     filter: Option<Filter>,
-    /// Whether the filter looks at requests.
+    /// Whether the filter reads requests.
     needs_request: bool,
-    /// Whether requests are shown whole.
+    /// Whether requests are shown in full.
     full: bool,
 }
 
@@ -64,7 +66,7 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let newest = view.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let wanted = wanted(&call, past, newest)?;
-    // Only management tokens get here, and they are shown everything. The fields are the same as those of `history`.
+    // Only management tokens get here, and they see everything. The fields equal those of `history`.
     let shown = Shown::to(&call.caller()?);
     let complete_from = past.touches().oldest();
     let (rows, next) = read(past, &page, &wanted, &shown).await?;
@@ -105,7 +107,7 @@ fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wan
     })
 }
 
-/// The rows of a page, and the index at which the next one begins.
+/// Rows of a page, and the start index of the next page.
 async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted, shown: &Shown) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
     let mut left = match page.order {
         Order::NewestFirst => wanted.range.start..wanted.range.end.min(page.from.saturating_add(1)),
@@ -155,7 +157,7 @@ async fn with_marks(past: &dyn Past, range: Range<u64>, shown: &Shown) -> Result
     tokio::task::spawn_blocking(all).await.map_err(|error| PastError::Failed(error.to_string()))?
 }
 
-/// `None`: it is not wanted.
+/// The row of an entry; `None` when the entry does not match.
 fn row((command, mark, cause): Marked, wanted: &Wanted) -> Result<Option<AuditEntry>, ApiError> {
     let LoggedCommand { index, envelope } = command;
     let time = mark.as_ref().map_or(envelope.at, |mark| mark.at);
@@ -189,7 +191,7 @@ fn row((command, mark, cause): Marked, wanted: &Wanted) -> Result<Option<AuditEn
     Ok(Some(row))
 }
 
-/// A request without what is empty in it, long lists and texts cut.
+/// A request without empty fields, with long lists and strings cut.
 fn summary(value: Value) -> Value {
     match value {
         Value::String(text) if text.chars().count() > SHOWN_CHARS => {

@@ -1,4 +1,4 @@
-//! How the servers look after themselves: the configuration, and how well they are.
+//! Autopilot: its configuration, and the health of the servers.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,12 +21,12 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Put, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
     mux.add(Methods::Get, health, "", Capability::Operator(Access::Read), |call| Box::pin(read_health(call)));
     for path in [config, health] {
-        // Other methods are as good as other paths.
+        // Other methods are answered like unknown paths.
         mux.add(Methods::Any, path, "", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
     }
 }
 
-/// `AutopilotConfiguration` of the wire: the row with its durations as text.
+/// `AutopilotConfiguration` of the wire: the row with its durations as strings.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ConfigView {
@@ -65,7 +65,8 @@ async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&ConfigView::new(&config))
 }
 
-/// The durations of a configuration as they are sent. The reference reads them apart from the rest, and says so in its errors.
+/// Durations of a configuration in a request. The reference parses them apart from the other fields, which its errors
+/// show.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase", rename = "")]
 struct SpansRequest {
@@ -73,7 +74,7 @@ struct SpansRequest {
     server_stabilization_time: Str,
 }
 
-/// The rest of a configuration as it is sent.
+/// Other fields of a configuration in a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase", rename = ".Alias")]
 struct ConfigRequest {
@@ -85,10 +86,10 @@ struct ConfigRequest {
     enable_custom_upgrades: bool,
 }
 
-/// What Go calls the type that a configuration is read through.
+/// Go's name of the type that a configuration is parsed with.
 const GO_TYPE: &str = "struct { LastContactThreshold string; ServerStabilizationTime string; *api.Alias }";
 
-/// The configuration of a body; what it leaves out is zero, not as before.
+/// Parses a configuration. A missing field is zero, not the previous value.
 fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
     let bad = |error: String| ApiError::bad_request(format!("Error parsing autopilot config: {error}"));
     if body.is_empty() {
@@ -154,7 +155,7 @@ struct ServerHealth {
 impl ServerHealth {
     fn new(member: Member, health: &MemberHealth) -> Self {
         ServerHealth {
-            // Finer than that is nobody's business.
+            // Rounded to milliseconds.
             last_contact: Dur::from_millis(i64::try_from(health.last_contact.as_millis()).unwrap_or(i64::MAX)).to_string(),
             serf_status: if member.alive { "alive" } else { "failed" },
             leader: member.leader,
@@ -171,7 +172,8 @@ impl ServerHealth {
     }
 }
 
-/// 429 with the same body when not all is well: a monitor needs the code alone.
+/// Health of the cluster. The status is 429 with the same body when a server is unhealthy, so that a monitor needs
+/// only the status.
 async fn read_health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     let health = call.server.cluster_health();

@@ -1,4 +1,4 @@
-//! Blocking queries: a read that waits until its index is above the asked one, its time is up, or the server goes down.
+//! Blocking queries: a read waits until its index exceeds the given one, its time is up, or the server shuts down.
 
 use std::time::Duration;
 
@@ -11,16 +11,17 @@ use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
 
-/// What a query has found, and at which index.
+/// Result of a query, and its index.
 #[derive(Debug, Clone)]
 pub struct At<T> {
-    /// The index that the next blocking query waits for.
+    /// Index for the next blocking query.
     pub index: u64,
-    /// What was found.
+    /// Result of the query.
     pub value: T,
 }
 
-/// Runs `query` on the newest view, which is as current as the request wants it to be before any handler runs, and again after changes of `keys` while its index is not above the asked one.
+/// Runs `query` on the newest view, and again after changes of `keys` while its index does not exceed the given one.
+/// The view is as current as the request demands: that was ensured before any handler ran.
 pub async fn run<S, T, Q>(call: &Call<S>, params: &ReadParams, keys: &[WatchKey], query: Q) -> Result<At<T>, ApiError>
 where
     S: Server,
@@ -38,7 +39,7 @@ where
     let deadline = tokio::time::sleep(with_jitter(params.wait));
     tokio::pin!(deadline);
     loop {
-        // The watcher is registered, so a change after this view leaves a permit behind.
+        // The watcher was registered before: a change after this view leaves a permit, so no wake-up is lost.
         let found = query(&server.view())?;
         if found.index > params.min_index {
             return Ok(found);
@@ -54,7 +55,7 @@ where
     }
 }
 
-/// Up to a sixteenth more, so that many clients do not come back at the same moment.
+/// Adds up to a sixteenth, so that many clients do not return at the same moment.
 fn with_jitter(wait: Duration) -> Duration {
     let extra_ms = u64::try_from(wait.as_millis() / 16).unwrap_or(0);
     wait + Duration::from_millis(if extra_ms == 0 { 0 } else { rand::rng().random_range(0..extra_ms) })

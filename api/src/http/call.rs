@@ -1,4 +1,4 @@
-//! One request as a handler sees it, and the answers it can give. Routing, compression and CORS are around it.
+//! One request as a handler sees it, and its possible responses. Routing, compression and CORS are layers around it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
 use crate::wire::responses::QueryMeta;
 
-/// Largest body of a request, in bytes. Snapshot archives have their own bound.
+/// Largest request body, in bytes. Snapshot archives have a bound of their own.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Longest text of an error, in bytes. Texts quote what was sent, and that may be anything.
+/// Longest error text, in bytes. Texts quote requests, so their length is not ours to choose.
 pub const ERROR_BYTES_MAX: usize = 4096;
 
 /// One request.
@@ -42,33 +42,34 @@ pub struct Call<S> {
     pub method: Method,
     /// Decoded path.
     pub path: String,
-    /// Where the id is in the path.
+    /// Range of the id in `path`.
     pub id: Range<usize>,
-    /// The query text, still encoded.
+    /// Query string, still encoded.
     pub query: String,
     /// Headers.
     pub headers: HeaderMap,
-    /// What the request showed, and who that is.
+    /// Token of the request, and the caller that it authenticates.
     pub credentials: Credentials,
-    /// The body, unread. The lock is never contended: it makes a call shareable between threads.
+    /// The unread body. The lock is never contended; it makes a call shareable between threads.
     pub body: Mutex<Body>,
-    /// The caller's wish that a retried request runs once.
+    /// Idempotency key, with which a retried request runs once.
     pub once: Option<Once>,
-    /// The key of a server that passed the request on, for retries of its own.
+    /// Idempotency key of a server that forwarded the request, for its own retries.
     pub(crate) forward_key: Option<Str>,
-    /// The past state that is asked, if one is.
+    /// The past state that the request asks for, if it asks for one.
     pub past: Option<Arc<PastView>>,
-    /// Tells that the caller's connection was given up.
+    /// Set when the connection is closed because its client does not read.
     pub(crate) stalled: Option<Stalled>,
-    /// Where it comes from. `None`: from inside.
+    /// Address of the caller. `None`: the request was made inside this process.
     pub(crate) peer: Option<Peer>,
-    /// What the connection becomes when it is to be more than HTTP; `None` where it cannot be.
+    /// Pending upgrade of the connection, for websockets; `None` when the connection cannot be upgraded.
     pub(crate) upgrade: Option<hyper::upgrade::OnUpgrade>,
-    /// What the rate counters count it as. `None`: they leave the route out, or the request was counted before.
+    /// Label of the request in the rate counters. `None`: its route is not counted, or the request was counted
+    /// before.
     pub(crate) rate: Option<Rate>,
 }
 
-/// Where an answer's page goes on, and what its index is.
+/// Index of an answer, and the start of the next page.
 #[derive(Debug, Clone, Default)]
 pub struct Meta {
     /// `X-Nomad-Index`.
@@ -78,45 +79,46 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// An index and no further page.
+    /// An index without a next page.
     pub fn at(index: u64) -> Self {
         Self { index, next_token: None }
     }
 
-    /// An index and where the next page starts.
+    /// An index and the start of the next page.
     pub fn page(index: u64, next_token: Option<String>) -> Self {
         Self { index, next_token }
     }
 }
 
 impl<S: Server> Call<S> {
-    /// The id in the path.
+    /// Id in the path.
     pub fn id(&self) -> &str {
         &self.path[self.id.clone()]
     }
 
-    /// The query.
+    /// Query of the request.
     pub fn query(&self) -> Query<'_> {
         Query(&self.query)
     }
 
-    /// The parameters of a read.
+    /// Parses the parameters of a read.
     pub fn read_params(&self) -> Result<ReadParams, ApiError> {
         ReadParams::parse(self.query(), &self.server.info().region)
     }
 
-    /// The namespace of a write, once its region is known to be this one.
+    /// Namespace of a write. Refuses another region.
     pub fn write_namespace(&self) -> Result<Str, ApiError> {
         check_region(self.query(), &self.server.info().region)?;
         Ok(namespace(self.query()))
     }
 
-    /// The state that a read is about: the newest, or the past one that was asked for.
+    /// State of a read: the newest, or the past one that was asked for.
     pub fn view(&self) -> Arc<State> {
         self.past_view().unwrap_or_else(|| self.server.view())
     }
 
-    /// The same when everything that was acknowledged before is in it, unless the caller takes older answers.
+    /// Same as [`Self::view`]; unless the caller permits stale answers, the state holds everything that was
+    /// acknowledged before.
     pub async fn fresh_view(&self, params: &ReadParams) -> Result<Arc<State>, ApiError> {
         if !params.stale {
             self.server.read_barrier().await?;
@@ -124,39 +126,39 @@ impl<S: Server> Call<S> {
         Ok(self.view())
     }
 
-    /// What an answer says of itself in its body.
+    /// Metadata in the body of an answer.
     pub fn query_meta(&self, index: u64) -> QueryMeta {
         let contact = self.server.contact();
         let last_contact = i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX);
         QueryMeta { index, last_contact, known_leader: contact.known_leader, ..QueryMeta::default() }
     }
 
-    /// The past state that was asked for.
+    /// The past state that was asked for, if one was.
     pub fn past_view(&self) -> Option<Arc<State>> {
         self.past.as_ref().map(|past| past.state())
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     pub async fn bytes(&mut self) -> Result<Bytes, ApiError> {
         self.bytes_of(BODY_BYTES_MAX).await
     }
 
-    /// The whole body, which may have at most so many bytes.
+    /// Reads the whole body, at most `bytes_max` bytes.
     pub async fn bytes_of(&mut self, bytes_max: usize) -> Result<Bytes, ApiError> {
         read_body(self.take_body(), bytes_max).await
     }
 
-    /// The body, unread; the call has none any more.
+    /// Takes the unread body. The call has an empty body afterwards.
     pub fn take_body(&mut self) -> Body {
         std::mem::replace(self.body.get_mut(), Body::empty())
     }
 
-    /// The body as JSON, read as Go reads it. An absent one is refused.
+    /// Parses the body as JSON, as Go does. An empty body is refused.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, ApiError> {
         self.json_named(go_json::Names::default()).await
     }
 
-    /// The same with Go's names of the types in error texts.
+    /// Same as [`Self::json`], with Go's names of the types in error texts.
     pub async fn json_named<T: DeserializeOwned>(&mut self, names: go_json::Names<'_>) -> Result<T, ApiError> {
         let body = self.bytes().await?;
         if body.is_empty() {
@@ -165,17 +167,17 @@ impl<S: Server> Call<S> {
         go_json::from_slice_named(&body, names).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 
-    /// Writes a command to the log. With an idempotency key of the caller a retried request runs once.
+    /// Writes a command to the log. With a caller's idempotency key, a retried request runs once.
     pub async fn propose(&self, command: impl Into<Command>) -> Result<Written, ApiError> {
         let idempotency = self.once.as_ref().map(Once::next);
-        // On a route for everybody it does not matter that a token is none.
+        // A route for all callers ignores an invalid token.
         let actor = self.authenticated().map_or(Actor::Anonymous, |caller| caller.actor());
         let proposal = Proposal { actor, cause: None, idempotency, command: command.into() };
         Ok(self.server.propose(proposal).await?)
     }
 
-    /// Answers a write that has nothing to write. The answer is stored under the caller's idempotency key, if there is one, so that a retry
-    /// gets it whatever the state is by then. The answer must hold no secret.
+    /// Answers a write that has nothing to do. The answer is stored under the caller's idempotency key, if there is
+    /// one, so that a retry gets the same answer whatever the state is by then. The answer must hold no secret.
     pub async fn nothing_to_write<T: Serialize>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
         let response = self.written(index, value)?;
         if !self.keeps_answers() {
@@ -185,19 +187,19 @@ impl<S: Server> Call<S> {
         let body = read_body(body, BODY_BYTES_MAX).await?;
         let answer = KeepAnswer { index: Some(index), body: Str::from(String::from_utf8_lossy(&body).into_owned()) };
         match self.propose(answer).await?.outcome {
-            // Another copy of the request came at the same time and was applied first.
+            // Another copy of the request arrived at the same time and was applied first.
             Outcome::Answered(first) => Ok(once::kept(&first)),
             _ => Ok(Response::from_parts(head, Body::from(body))),
         }
     }
 
-    /// Whether the answer of this request is stored for retries.
+    /// Whether the answer to this request is stored for retries.
     fn keeps_answers(&self) -> bool {
         self.once.as_ref().is_some_and(Once::is_of_caller)
     }
 
-    /// Answers a write that has no body and whose commands do not carry the caller's idempotency key. The key is stored now: a later retry
-    /// gets the same answer and does nothing.
+    /// Answers a write that has no body and whose commands do not carry the caller's idempotency key. The key is
+    /// stored now: a later retry gets the same answer and does nothing.
     pub async fn done(&self) -> Result<Response, ApiError> {
         if self.keeps_answers() {
             self.propose(KeepAnswer::default()).await?;
@@ -205,7 +207,8 @@ impl<S: Server> Call<S> {
         Ok(empty())
     }
 
-    /// The state in which to look up what the write at `index` made: the newest state, or for a repeated write the state at `index`.
+    /// State for looking up the result of the write at `index`: the newest state, or for a repeated write the state
+    /// at `index`.
     pub async fn view_after(&self, index: u64) -> Arc<State> {
         if self.once.is_some()
             && self.past.is_some()
@@ -217,13 +220,13 @@ impl<S: Server> Call<S> {
         self.server.view()
     }
 
-    /// A new id. With an idempotency key every retry makes the same ids, so that the answers are the same. Secrets are made by
-    /// [`Server::fresh_uuid`] instead, which cannot be repeated.
+    /// A new id. With an idempotency key, every retry makes the same ids and therefore gets the same answer. Secrets
+    /// come from [`Server::fresh_uuid`] instead, which cannot be reproduced.
     pub fn fresh_uuid(&self) -> Uuid {
         self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
     }
 
-    /// A JSON answer with the headers of a read.
+    /// A JSON response with the headers of a read.
     pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
         if let Some(error) = stale_error(self.query()) {
             let json = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
@@ -237,14 +240,14 @@ impl<S: Server> Call<S> {
         Ok(response)
     }
 
-    /// A JSON answer with the header of a write.
+    /// A JSON response with the header of a write.
     pub fn written<T: Serialize + ?Sized>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
         let mut response = self.plain(value)?;
         set_index(&mut response, index);
         Ok(response)
     }
 
-    /// A JSON answer without headers of ours.
+    /// A JSON response without further headers.
     pub fn plain<T: Serialize + ?Sized>(&self, value: &T) -> Result<Response, ApiError> {
         let fail = |error: serde_json::Error| ApiError::internal(format!("encoding the answer: {error}"));
         let pretty = self.query().get("pretty").is_some_and(|value| value != "0");
@@ -283,19 +286,19 @@ pub fn set_index(response: &mut Response, index: u64) {
     response.headers_mut().insert("x-nomad-index", HeaderValue::from(index));
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub fn empty() -> Response {
     Response::new(Body::empty())
 }
 
-/// An answer without a body and with the header of a write.
+/// A response without a body, with the header of a write.
 pub fn empty_written(index: u64) -> Response {
     let mut response = empty();
     set_index(&mut response, index);
     response
 }
 
-/// An error's answer: the bare text, cut off where it gets too long.
+/// The response to an error: the plain text, cut to [`ERROR_BYTES_MAX`].
 pub fn error_response<S: Server>(server: &S, error: ApiError) -> Response {
     let mut text = error.text.into_owned();
     if text.len() > ERROR_BYTES_MAX {
@@ -312,7 +315,7 @@ pub fn error_response<S: Server>(server: &S, error: ApiError) -> Response {
     response
 }
 
-/// A whole body of at most so many bytes.
+/// Reads a whole body of at most `bytes_max` bytes.
 pub async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
     let limited = http_body_util::Limited::new(body, bytes_max);
     match limited.collect().await {

@@ -1,5 +1,5 @@
-//! Compressed answers: whole bodies, which keep their length, and streams, each piece of which is flushed so that it arrives when it is
-//! written.
+//! Compressed responses. Small whole bodies keep a known length. Every piece of a stream is flushed, so that it
+//! arrives when it is written.
 
 mod tiny;
 
@@ -15,13 +15,13 @@ use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
 use hyper::body::Frame;
 
-/// Whole bodies of at most so many bytes are compressed at once. Larger ones are compressed as they are sent.
+/// Largest body in bytes that is compressed at once. Larger ones are compressed while they are sent.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
 
-/// How an answer is to be encoded.
+/// Encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     Identity,
     /// gzip.
     Gzip,
@@ -29,7 +29,7 @@ pub enum Encoding {
     Deflate,
 }
 
-/// The first of the two encodings that the client lists, in exactly these words.
+/// The first of the two encodings that the client lists in exactly these words.
 pub fn wanted(headers: &HeaderMap) -> Encoding {
     if headers.contains_key(header::UPGRADE) {
         return Encoding::Identity;
@@ -47,7 +47,7 @@ pub fn wanted(headers: &HeaderMap) -> Encoding {
     Encoding::Identity
 }
 
-/// The answer in this encoding.
+/// Encodes the response.
 pub fn apply(mut response: Response, encoding: Encoding) -> Response {
     response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     let word = match encoding {
@@ -71,7 +71,7 @@ fn compressed(mut body: Body, encoding: Encoding) -> Body {
         return Body::new(Compressed { inner: body, encoder: Some(encoder) });
     };
     let mut whole = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
-    // What is there already is taken; nobody is waited for.
+    // Only takes frames that are ready; never waits.
     let mut now = Context::from_waker(Waker::noop());
     loop {
         match Pin::new(&mut body).poll_frame(&mut now) {
@@ -115,7 +115,7 @@ impl Encoder {
         }
     }
 
-    /// Takes what the next piece begins with.
+    /// Compresses data of a piece without flushing.
     fn put(&mut self, data: &[u8]) -> std::io::Result<()> {
         match self {
             Encoder::Gzip(encoder) => encoder.write_all(data),
@@ -152,10 +152,10 @@ impl Encoder {
     }
 }
 
-/// A body whose pieces are compressed as they come.
+/// A body whose pieces are compressed as they arrive.
 struct Compressed {
     inner: Body,
-    /// Gone when the last piece has been written.
+    /// `None` once the last piece has been written.
     encoder: Option<Encoder>,
 }
 
@@ -168,7 +168,7 @@ impl HttpBody for Compressed {
             if self.encoder.is_none() {
                 return Poll::Ready(None);
             }
-            // A body of unknown length is a stream: its readers wait for each piece.
+            // A body of unknown length is a stream: its readers wait for each piece, so each is flushed.
             let flush = self.inner.size_hint().exact().is_none();
             let piece = match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -178,7 +178,7 @@ impl HttpBody for Compressed {
                         let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
                         encoder.write(&data, flush)
                     }
-                    // Trailers: the wire has none.
+                    // Trailers are dropped: the wire has none.
                     Err(_) => continue,
                 },
                 Poll::Ready(None) => match self.encoder.take() {

@@ -1,10 +1,10 @@
-//! Cross-origin requests: a few routes let every origin in, the others say nothing about it.
+//! Cross-origin requests: a few routes permit all origins, the others send no CORS headers.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 
-/// The methods that other origins may use on this path; `None` where nothing is said.
+/// Methods that other origins may use on this path; `None` for a path without CORS.
 pub fn methods(path: &str) -> Option<&'static [Method]> {
     const READ: &[Method] = &[Method::HEAD, Method::GET];
     const VARIABLE: &[Method] = &[Method::HEAD, Method::GET, Method::PUT, Method::DELETE];
@@ -20,7 +20,7 @@ pub fn methods(path: &str) -> Option<&'static [Method]> {
     }
 }
 
-/// The answer to a preflight request; `None` when it is not one.
+/// Response to a preflight request; `None` when the request is not one.
 pub fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap) -> Option<Response> {
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
     if method != Method::OPTIONS || !headers.contains_key(header::ORIGIN) {
@@ -43,7 +43,7 @@ pub fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap) -> Op
     Some(response)
 }
 
-/// Adds what an answer says about other origins.
+/// Adds the CORS headers to a response.
 pub fn decorate(has_origin: bool, response: &mut Response) {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("Origin"));

@@ -1,4 +1,5 @@
-//! CSI volumes: list, read, register, deregister, detach. Plugins are in `plugins`; what needs a plugin's controller is in `provider`.
+//! CSI volumes: list, read, register, deregister, detach. Plugins are in `plugins`, operations of a plugin's
+//! controller in `provider`.
 
 mod plugins;
 mod provider;
@@ -24,14 +25,14 @@ use crate::watch::WatchKey;
 use crate::wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
 use songline_lang::acl::{Access, NamespaceCapability};
 
-/// Each of them lets volumes be listed.
+/// Capabilities each of which permits to list volumes.
 const LIST: &[NamespaceCapability] = &[
     NamespaceCapability::CsiListVolume,
     NamespaceCapability::CsiReadVolume,
     NamespaceCapability::CsiMountVolume,
     NamespaceCapability::ListJobs,
 ];
-/// Each of them lets a volume be seen.
+/// Capabilities each of which permits to read a volume.
 const READ: &[NamespaceCapability] =
     &[NamespaceCapability::CsiReadVolume, NamespaceCapability::CsiMountVolume, NamespaceCapability::ReadJob];
 
@@ -79,7 +80,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
 }
 
-/// What a list answers that asks for no CSI: without a type nothing, of another type not even a list.
+/// Answer to a list of another type than `csi`: an empty list when no type is given, an empty body for another type.
+/// `None`: the type is `csi`.
 fn other_type<S: Server>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
     Ok(match call.query().get("type").as_deref() {
         Some("csi") => None,
@@ -88,10 +90,10 @@ fn other_type<S: Server>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
     })
 }
 
-/// The rows of a list, by namespace and id. An empty `plugin` or `node` is any.
+/// Rows of a list, ordered by namespace and id. An empty `plugin` or `node` matches all.
 fn selected(view: &State, params: &ReadParams, plugin: &str, node: &str) -> Vec<Arc<CsiVolume>> {
     let rows: Vec<Arc<CsiVolume>> = if !node.is_empty() {
-        // What is no id is no node's.
+        // A text that is no id matches no node.
         node.parse::<NodeId>().map(|node| view.csi_volumes_of_node(node)).unwrap_or_default()
     } else if !plugin.is_empty() {
         view.csi_volumes_of_plugin(plugin).cloned().collect()
@@ -140,7 +142,7 @@ async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     Ok(written_with_meta(written.index))
 }
 
-/// The volumes of a request's body, with their namespaces.
+/// The volumes in a request's body, with their namespaces.
 async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<Vec<CsiVolume>, ApiError> {
     let request: CsiVolumeRegisterRequest = call.json_named(Names { root: Some(name), ..Names::default() }).await?;
     let namespace = write_namespace(call, &request.namespace)?;
@@ -148,26 +150,26 @@ async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<
         return Err(ApiError::internal("missing volume definition"));
     }
     let volumes: Vec<CsiVolume> = request.volumes.into_iter().map(|volume| volume.into_volume(&namespace)).collect();
-    // Each in its own namespace, whatever that of the request is.
+    // Each volume is checked in its own namespace, not in that of the request.
     volumes.iter().try_for_each(|volume| require_write(call, &volume.namespace))?;
     Ok(volumes)
 }
 
-/// Refuses a caller who may not write volumes of a namespace, or not see plugins.
+/// Refuses a caller that may not write volumes in a namespace, or not read plugins.
 fn require_write<S: Server>(call: &Call<S>, namespace: &str) -> Result<(), ApiError> {
     call.require_in(namespace, &[NamespaceCapability::CsiWriteVolume])?;
     call.require(|acl| acl.plugin(Access::Read))
 }
 
-/// The namespace of a write: the body's counts when the query names none.
+/// Namespace of a write: that of the body if the query names none.
 fn write_namespace<S: Server>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiError> {
     let namespace = call.write_namespace()?;
     let in_query = !call.query().text("namespace").is_empty();
     Ok(if in_query || of_body.is_empty() { namespace } else { of_body.clone() })
 }
 
-/// Refuses a volume that lacks something, or whose plugin can not answer for it. Answers the plugin. A controller is not asked about the
-/// volume: one that it does not confirm is registered all the same.
+/// Refuses an incomplete volume, or one whose plugin cannot serve it. Returns the plugin. The controller is not asked
+/// about the volume: a volume that the controller would not confirm is registered nevertheless.
 fn admit<'a>(view: &'a State, volume: &CsiVolume) -> Result<&'a CsiPlugin, ApiError> {
     volume.validate().map_err(|invalid| ApiError::internal(invalid.to_string()))?;
     let Some(plugin) = view.csi_plugin(&volume.plugin_id) else {
@@ -192,8 +194,8 @@ async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(written_with_meta(written.index))
 }
 
-/// Gives back every claim that the volume has from a node. Nodes mount nothing yet, so nothing outside is left to be undone first and the
-/// claims go to their last step at once.
+/// Releases all claims of a node on the volume. Nodes do not mount volumes yet, so nothing has to be unmounted first
+/// and the claims go to their last step at once.
 async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let node = call.query().text("node").into_owned();
@@ -222,7 +224,7 @@ async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(written_with_meta(written.index))
 }
 
-/// A path that ends like a verb, with a method that this verb does not have.
+/// Answers a path that ends in a verb with a method that the verb does not have.
 async fn unknown_verb<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     volume_id(&call)?;
     match call.method {
@@ -231,7 +233,7 @@ async fn unknown_verb<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// The id in the path: one word without slashes.
+/// The id in the path, which must not contain a slash.
 fn volume_id<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
     if call.id().contains('/') {
         return Err(not_a_resource());
@@ -243,7 +245,7 @@ fn not_a_resource() -> ApiError {
     ApiError::not_found("resource not found")
 }
 
-/// An empty answer of a write that carries the headers of a read, with nothing filled in: clients know it so.
+/// An empty response to a write that carries empty headers of a read: clients rely on them.
 fn written_with_meta(index: u64) -> Response {
     let mut response = empty_written(index);
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! Deployments: list, read, fail, pause, promote, health by hand. Promoting by themselves is the leader's.
+//! Deployments: list, read, fail, pause, promote, set health. Automatic promotion is the leader's.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = deployment_id(call.id())?;
     let found = blocking::run(&call, &params, &[WatchKey::Deployment(id)], |view| {
-        // Of a namespace that is not the caller's, it is not there.
+        // A deployment in a namespace that the caller may not read is answered like a missing one.
         let caller = call.caller()?;
         let shown = |row: &&Arc<Deployment>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
         let row = view.deployment(id).filter(shown).cloned();
@@ -196,7 +196,7 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
     call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), reverted_job_version))
 }
 
-/// Deployments over several regions do not exist here, so there is nothing to unblock.
+/// Multi-region deployments do not exist here, so there is nothing to unblock.
 async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentUnblockRequest = call.json().await?;
@@ -232,7 +232,7 @@ fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A deployment that still goes on, for a caller who may change it.
+/// The active deployment `id`, for a caller that may change it.
 fn active<'a, S: Server>(
     call: &Call<S>,
     view: &'a State,
@@ -248,15 +248,15 @@ fn status(deployment_id: DeploymentId, status: DeploymentStatus, description: St
     DeploymentStatusUpdate { deployment_id, status, status_description: description.into() }
 }
 
-/// What a failed deployment goes back to.
+/// Target of a failed deployment's rollback.
 enum Rollback {
-    /// This older version.
+    /// An older version of the job.
     To(Arc<Job>),
-    /// Nothing: the stable version asks for what there is.
+    /// No rollback: the specification of the stable version equals the current one.
     Same(u64),
 }
 
-/// The newest stable version, when one of the groups in question wants to go back.
+/// The newest stable version, when one of the `in_question` groups has `auto_revert`.
 fn rollback(view: &State, deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> Option<Rollback> {
     let wanted = deployment.task_groups.iter().flatten().any(|(name, group)| group.auto_revert && in_question(name));
     let current = view.job(&deployment.namespace, &deployment.job_id).filter(|_| wanted)?;

@@ -26,13 +26,14 @@ use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
 use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
-/// As many ids fit into 256 KiB.
+/// Largest number of ids in a deletion: as many as fit into 256 KiB.
 const DELETE_IDS_MAX: usize = 7281;
 
-/// What the entry that opens a deletion does of it. Small deletions end with it; the rest is done in slices of measured size.
+/// Slice of a deletion that its first entry does. A small deletion ends with it; the rest is done in slices of
+/// measured size.
 const FIRST_SLICE: Slice = Slice::of_rows(256);
 
-/// To walk through more rows than these takes so long that other requests must not wait behind it.
+/// Number of rows above which a walk runs off the worker thread, because other requests must not wait for it.
 const WALKED_AT_ONCE: usize = 20_000;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -47,7 +48,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(read(call)));
 }
 
-/// The evaluations whose ids begin so.
+/// Evaluations whose ids have the wanted prefix.
 fn rows_with_prefix<'v>(view: &'v State, params: &ReadParams) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
     let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
     Ok(view.evals_with_prefix(&prefix))
@@ -70,7 +71,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
 }
 
-/// What a list is asked for, and by whom.
+/// Conditions of a list, and the rights of its caller.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     params: &'a ReadParams,
@@ -165,7 +166,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// Everything that can be reached from an evaluation by its links.
+/// All evaluations that are reachable from an evaluation by its links.
 fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
     let links = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval].into_iter().flatten().collect::<Vec<_>>();
     let mut seen = BTreeSet::from([eval.id]);
@@ -228,14 +229,14 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let work = work::ended(&*call.server, WorkId(opened.index)).await?;
     match &work.ended {
         Some(ended) if !ended.refused.is_empty() => Err(ApiError::internal(ended.refused.to_string())),
-        // The reference writes nothing when nothing matches, and has no index to tell.
+        // The reference writes nothing when nothing matches, and then has no index to report.
         Some(_) if work.deleted == 0 => call.written(0, &EvalDeleteResponse { count: 0, index: 0 }),
         Some(ended) => call.written(ended.index, &EvalDeleteResponse { count: work.deleted, index: ended.index }),
         None => Err(ApiError::internal("the work has not ended")),
     }
 }
 
-/// The ids of evaluations that exist and may go. One that does not fails all.
+/// Ids of evaluations that exist and may be deleted. One other id fails the request.
 fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
     let mut evals = Vec::with_capacity(asked.len());
     for text in asked {

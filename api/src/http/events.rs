@@ -1,4 +1,4 @@
-//! The event stream as a request: which dialect, which format, from where. What streams is in `event`.
+//! The event stream as a request: dialect, format and start position. The stream itself is in `event`.
 
 mod permit;
 
@@ -41,7 +41,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let interest = interest.with_expression(wish.expression);
     let caller = call.caller()?;
     let (interest, permit) = if call.server.info().acl.enabled {
-        // Callers without a token of their own do not subscribe, whatever others let everybody do.
+        // A caller without an ACL token may not subscribe, whatever the anonymous policy permits.
         let may = caller.token().is_some() && interest.is_permitted(caller.acl());
         if !may {
             return Err(ApiError::internal("Permission denied"));
@@ -64,7 +64,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let frames = subscription.into_stream(call.server.shutdown().clone());
     if !refusal.is_empty() {
-        // The reference refuses such parameters, and then streams all the same.
+        // The reference writes the error for such parameters, and then streams nevertheless.
         let refusal = tokio_stream::once(Ok(Bytes::from(refusal)));
         let mut response = Response::new(Body::from_stream(refusal.chain(frames)));
         *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -80,7 +80,7 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// `None`: a negative one.
+/// The index of a plain request; `None` for a negative one.
 fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     if text.is_empty() {
         return Ok(Some(0));
@@ -91,7 +91,7 @@ fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// What is said about parameters that all reads have and that a stream has no use for. Empty: nothing is wrong with them.
+/// Errors in parameters that all reads have and that a stream does not use. Empty: there is no error.
 fn refusal(query: Query<'_>, index: Option<u64>) -> String {
     let mut said = stale_error(query).unwrap_or_default();
     let wait = query.text("wait");
@@ -103,7 +103,7 @@ fn refusal(query: Query<'_>, index: Option<u64>) -> String {
     said
 }
 
-/// What a request asks for beyond topics: any parameter of ours asks for our dialect.
+/// Parameters beside topics. Each parameter of ours selects our dialect.
 struct Wish {
     dialect: Dialect,
     start: Start,
@@ -112,7 +112,7 @@ struct Wish {
 }
 
 impl Wish {
-    /// `index` is the plain parameter, 0 when it is absent.
+    /// Parses the parameters. `index` is the plain parameter, 0 when it is absent.
     fn parse(query: Query<'_>, index: u64) -> Result<Self, ApiError> {
         let full = flag(query, "full")?;
         let snapshot = flag(query, "snapshot")?;
@@ -133,7 +133,7 @@ impl Wish {
             Some("now") => true,
             Some(other) => return Err(ApiError::bad_request(format!("Expect `now` for `from` query string parameter, got {other}"))),
         };
-        // `from=now` says of a snapshot what is true of it anyway.
+        // `from=now` adds nothing to a snapshot, so it does not conflict with one.
         let starts = [("after_index", after.is_some()), ("from", now && !snapshot), ("snapshot", snapshot), ("index", index > 0)];
         let mut given = starts.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
         let ours = full || snapshot || expression.is_some() || after.is_some() || now;
@@ -146,9 +146,9 @@ impl Wish {
             (true, true) => Dialect::Full,
         };
         let start = match (after, now) {
-            // The highest index is nobody's, and one more is counted from it.
+            // No entry has the highest index; one less leaves room for the stream to add one.
             (Some(after), _) => Start::After(after.min(u64::MAX - 1)),
-            // A snapshot says itself where it ends.
+            // A snapshot determines where its stream continues.
             (None, true) => Start::Now,
             (None, false) if ours && index > 0 => Start::After(index - 1),
             (None, false) => Start::Plain(index),
@@ -157,7 +157,7 @@ impl Wish {
     }
 }
 
-/// A parameter of ours that is on or off.
+/// A boolean parameter of ours.
 fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
     match query.get(name).as_deref() {
         None => Ok(false),
@@ -171,7 +171,7 @@ fn format<S: Server>(call: &Call<S>) -> Result<Format, ApiError> {
     match call.query().get("format").as_deref() {
         Some("msgpack") => return Ok(Format::Msgpack),
         Some("json") => return Ok(Format::Json),
-        // The reference does not look at it.
+        // The reference ignores other values.
         Some(_) | None => {}
     }
     let accepts = call.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());

@@ -1,5 +1,5 @@
-//! Commands in running tasks over a websocket: what is refused before the upgrade, and what after it, by a close frame.
-//! The conversation is in [`session`]; what runs is the node agent's business.
+//! Commands in running tasks over a websocket: refusals before the upgrade, and refusals after it as close frames.
+//! [`session`] has the conversation; the node agent runs the command.
 
 mod frame;
 mod session;
@@ -24,26 +24,28 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::server::Server;
 
-/// Bytes of one message of a caller.
+/// Largest message of a caller, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Bytes that a session's connection buffers each way.
+/// Buffer of a session's connection in each direction, in bytes.
 const BUFFER_BYTES: usize = 8 << 10;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    // Refusals come after the upgrade, as close frames: `permitted` says which.
+    // Rights are refused after the upgrade, as close frames: see `permitted`.
     mux.add(Methods::Any, "/v1/client/allocation/", "{}/exec", Capability::Anyone, |call| Box::pin(exec(call)));
 }
 
-/// Drivers whose tasks see a file system of their own. Any other shows them the node's.
+/// Drivers that give a task a file system of its own. All others show it the node's.
 const ISOLATING: [&str; 5] = ["exec", "docker", "java", "podman", "qemu"];
 
-/// Whether a task's driver keeps it apart from the node, so that a command in it has not the node's rights. What is not known is.
+/// Whether a task's driver isolates it from the node, so that a command in the task does not have the node's rights.
+/// An unknown task counts as isolated.
 pub fn is_kept_apart(alloc: &Allocation, task: &str) -> bool {
     alloc.group().and_then(|group| group.task(task)).is_none_or(|task| ISOLATING.contains(&&*task.driver))
 }
 
-/// Whether the caller may run commands in this task: `alloc-exec`, and `alloc-node-exec` where the task's driver shows it the node's own file
-/// system. The secret is the one of the handshake message, where one was sent; otherwise the request's own counts.
+/// Whether the caller may run commands in this task: it needs `alloc-exec`, and `alloc-node-exec` when the driver
+/// shows the task the node's own file system. `secret` is that of the handshake message, if one was sent; otherwise
+/// the request's token counts.
 fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
     let secret = secret.unwrap_or_else(|| call.token());
     let caller = call.authenticate(secret);
@@ -70,7 +72,7 @@ async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 fn command(text: &str) -> Result<Vec<String>, ApiError> {
     go_json::from_slice(text.as_bytes()).map_err(|error| {
         let why = match error {
-            // A text of its own, not a body: Go has other words for this.
+            // The text is a parameter, not a body: Go has another error text for it.
             go_json::Error::Eof | go_json::Error::UnexpectedEof => "unexpected end of JSON input".to_owned(),
             go_json::Error::Syntax(_) | go_json::Error::Type { .. } | go_json::Error::Custom(_) => error.to_string(),
         };
@@ -78,7 +80,7 @@ fn command(text: &str) -> Result<Vec<String>, ApiError> {
     })
 }
 
-/// The upgrade of the connection, if the request asks for one as it should.
+/// The upgrade of the connection. Refuses a request that is no valid upgrade.
 async fn upgrade<S: Server>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiError> {
     if let Some((code, why)) = fault(&call.method, &call.headers) {
         let word = code.canonical_reason().unwrap_or_default();
@@ -97,7 +99,7 @@ async fn upgrade<S: Server>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiE
     Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX))
 }
 
-/// What is wrong with a request for an upgrade, in the words of the reference's library.
+/// Defect of an upgrade request, in the words of the reference's library.
 fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
     let has = |name: header::HeaderName, word: &str| {
         let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
@@ -119,7 +121,7 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
     if !has(header::SEC_WEBSOCKET_VERSION, "13") {
         return Some((StatusCode::BAD_REQUEST, "unsupported version: 13 not found in 'Sec-Websocket-Version' header"));
     }
-    // A page of another site must not have its visitor's browser do this.
+    // A page of another site must not open such a session through its visitor's browser.
     let foreign = text(header::ORIGIN).is_some_and(|origin| {
         let host = origin.split_once("://").map_or(origin, |(_, rest)| rest).split('/').next().unwrap_or_default();
         !text(header::HOST).is_some_and(|own| own.eq_ignore_ascii_case(host))
@@ -135,7 +137,7 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
     None
 }
 
-/// Everything after the upgrade.
+/// Runs the session after the upgrade.
 async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
     match begin(&call, command, tty, &mut socket).await {
         Ok(Begun { session, alloc, task, secret }) => {
@@ -146,7 +148,7 @@ async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut
     }
 }
 
-/// A session, and by what right.
+/// A session, and the facts that its permission depends on.
 struct Begun {
     session: ExecSession,
     alloc: Arc<Allocation>,

@@ -1,5 +1,5 @@
-//! `explain/allocation/ID`: what made an allocation, what moved it and what stopped it, as steps and as sentences.
-//! Finding the steps is in `chain`, putting them into words in `words`.
+//! `explain/allocation/ID`: causes of an allocation's placement, changes and stop, as steps and as sentences. `chain`
+//! finds the steps, `words` writes the sentences.
 
 mod chain;
 mod words;
@@ -42,10 +42,10 @@ struct Explanation<'a> {
     node_name: &'a str,
     desired_status: AllocDesiredStatus,
     client_status: AllocClientStatus,
-    /// Index and time of the state that this is about.
+    /// Index and time of the explained state.
     index: u64,
     time: Time,
-    /// How it is, in one sentence.
+    /// State of the allocation in one sentence.
     summary: String,
     steps: Vec<Step>,
     /// The steps in words, with their times.
@@ -60,7 +60,7 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let shown = Shown::to(&call.caller()?);
     let chain = Chain::new(past, Arc::clone(&view), shown.clone());
     let row = chain.allocation(id).await?;
-    // Who may read one namespace is not told of another one's allocations.
+    // A caller that may read one namespace gets no explanation of another namespace's allocations.
     let in_sight = |row: &Arc<Allocation>| params.in_namespace(&row.namespace) && shown.jobs_in(&row.namespace);
     let Some(row) = row.filter(in_sight) else {
         return Err(ApiError::missing("alloc not found", index));

@@ -1,7 +1,8 @@
-//! Requests that the leader has to answer: here when it is this server, by passing them on when it is another, in a moment when it is nobody.
+//! Requests for the leader: handled here when this server leads, forwarded when another server leads, and held for a
+//! moment when there is no leader.
 //!
-//! The leader authenticates and judges, on its own view. What is not known to have been answered is asked again, of whoever leads by then:
-//! reads freely, writes under a key with which they run once. How requests travel is the shell's.
+//! The leader authenticates and checks a request on its own view. A request without an answer is sent again to the
+//! then leader: reads freely, writes under an idempotency key with which they run once. The shell has the transport.
 
 use std::time::Duration;
 
@@ -22,43 +23,44 @@ use crate::http::passed::{self, PassedOn};
 use crate::http::{Api, Target, answered_by, once};
 use crate::server::{Leader, PassFailure, Server};
 
-/// How long a request waits for somebody who leads.
+/// Longest time that a request waits for a leader.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long at least and at most until the leader is asked again, when nobody says that it is another.
+/// Range of the random interval between attempts to reach a leader, in milliseconds. A change of the leader ends the
+/// wait earlier.
 const POLL_MS: std::ops::Range<u64> = 20..80;
-/// How long the leader may take for an answer that waits for nothing.
+/// Timeout of the leader's answer to a request that waits for nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Largest body that is kept to be sent again, in bytes. A larger one, or one of unknown length, is sent once.
+/// Largest body that is buffered for retries, in bytes. A larger one, or one of unknown length, is sent once.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 
-/// An answer, and whose it is.
+/// A response, and the server that made it.
 pub(super) enum Answered {
-    /// This server's.
+    /// This server's response.
     Own(Result<Response, ApiError>),
-    /// Another server's: it goes to the caller as it is.
+    /// Another server's response, which goes to the caller unchanged.
     Passed(Response),
 }
 
-/// A request, as long as it may have to be sent.
+/// A request that may have to be sent again.
 struct Whole {
     parts: Parts,
     body: Held,
 }
 
 enum Held {
-    /// Read, to be sent as often as is needed.
+    /// Buffered, so that it can be sent again.
     Kept(Bytes),
     /// Not read yet.
     Unread(Body),
-    /// Sent, and not to be had again.
+    /// Sent and not buffered.
     Gone,
 }
 
-/// How long a request has been without somebody who answers it.
+/// Time that a request has spent without a leader's answer.
 #[derive(Default)]
 struct Hold {
     until: Option<Instant>,
-    /// What may have become of it meanwhile.
+    /// Possible fate of the request in earlier attempts.
     fate: Option<Leaderless>,
 }
 
@@ -80,7 +82,8 @@ impl<S: Server> Api<S> {
                         Err(error) if error.leaderless.is_some() => hold.begin(None),
                         Err(error) => return Answered::Own(Err(error)),
                         Ok(()) => {
-                            // A caller's key makes a write one that can be asked again elsewhere; a read is that anyhow.
+                            // A write with the caller's key may be sent to another leader, and so may a read: both
+                            // need their body buffered.
                             if (is_read || of_caller)
                                 && let Err(error) = whole.keep().await
                             {
@@ -88,7 +91,8 @@ impl<S: Server> Api<S> {
                             }
                             let again = whole.is_kept();
                             let Some((mut parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
-                            // A leader before this one may have written it under the key that it was passed on with.
+                            // An earlier leader may have written it under the key with which it was forwarded, so the
+                            // same key is used here.
                             if key.is_some() {
                                 parts.extensions.insert(PassedOn { key: key.clone(), ..passed.clone() });
                             }
@@ -159,7 +163,7 @@ impl<S: Server> Api<S> {
         }
     }
 
-    /// Whether this server, which leads, may answer: a read after a look at whether it still leads.
+    /// Whether this leader may answer. A read first confirms that the server still leads.
     async fn ready(&self, parts: &Parts, is_read: bool) -> Result<(), ApiError> {
         if !is_read {
             self.server.ready_to_lead().await?;
@@ -173,7 +177,7 @@ impl<S: Server> Api<S> {
 }
 
 impl Whole {
-    /// Reads a body that is short enough to be sent again.
+    /// Buffers a body that is short enough for retries.
     async fn keep(&mut self) -> Result<(), ApiError> {
         match std::mem::replace(&mut self.body, Held::Gone) {
             Held::Unread(body) if body.size_hint().upper().is_some_and(|bytes| bytes <= KEPT_BYTES_MAX) => {
@@ -192,7 +196,7 @@ impl Whole {
         !matches!(self.body, Held::Gone)
     }
 
-    /// The request, to be sent. `None`: it has been, and cannot be again.
+    /// The request to send. `None`: it has been sent and was not buffered.
     fn take(&mut self) -> Option<(Parts, Body)> {
         let body = match std::mem::replace(&mut self.body, Held::Gone) {
             Held::Kept(bytes) => {
@@ -208,7 +212,7 @@ impl Whole {
         Some((self.parts.clone(), body))
     }
 
-    /// A request that was not sent after all.
+    /// Takes back a request that was not sent.
     fn back(&mut self, request: Request) {
         if !self.is_kept() {
             let (parts, body) = request.into_parts();
@@ -220,13 +224,13 @@ impl Whole {
 impl Hold {
     fn begin(&mut self, fate: Option<Leaderless>) {
         self.until.get_or_insert_with(|| Instant::now() + HOLD);
-        // What may have happened once may have happened, whatever came after.
+        // A write that may have happened in one attempt stays possible, whatever came after.
         if self.fate != Some(Leaderless::Unknown) {
             self.fate = fate.or(self.fate);
         }
     }
 
-    /// Waits a moment, or until `leader` is another. `false`: it has waited long enough.
+    /// Waits for a moment, or until the leader is another one than `leader`. False: the time for waiting is up.
     async fn wait<S: Server>(&self, server: &S, leader: &Leader) -> bool {
         let until = self.until.unwrap_or_else(Instant::now);
         if Instant::now() >= until {
@@ -240,13 +244,13 @@ impl Hold {
         }
     }
 
-    /// What the caller of a write is told.
+    /// The error for the caller.
     fn failure(&self) -> ApiError {
         no_leader(self.fate.unwrap_or(Leaderless::Nothing))
     }
 }
 
-/// Who is told this in answer to a write knows whether it may have happened.
+/// The error of a write tells whether the write may have happened.
 fn no_leader(fate: Leaderless) -> ApiError {
     let text = match fate {
         Leaderless::Nothing => "No cluster leader",
@@ -255,7 +259,7 @@ fn no_leader(fate: Leaderless) -> ApiError {
     ApiError { leaderless: Some(fate), ..ApiError::internal(text) }
 }
 
-/// Nobody leads, and this server may be why.
+/// Adds this server's disk failure to an error that is caused by the lack of a leader: it may be the reason.
 fn with_trouble<S: Server>(server: &S, error: ApiError) -> ApiError {
     match server.disk_trouble().filter(|_| error.leaderless == Some(Leaderless::Nothing)) {
         Some(why) => ApiError { text: why.into(), ..error },
@@ -263,20 +267,20 @@ fn with_trouble<S: Server>(server: &S, error: ApiError) -> ApiError {
     }
 }
 
-/// How long an answer is waited for. A leader whose words come through and who does not hear this server is never replaced; asking it again
-/// makes a new connection, which tells.
+/// Timeout of the leader's answer. A leader whose messages arrive here while it does not receive ours is never
+/// replaced by an election. A retry makes a new connection, which shows whether the leader still receives.
 fn patience(parts: &Parts, path: &str) -> Duration {
     let takes_its_time = path.starts_with("/v1/system/") || path.starts_with("/v1/operator/snapshot");
     let waits = Query(parts.uri.query().unwrap_or_default()).get("index").is_some_and(|index| !index.is_empty() && index != "0");
     if takes_its_time || waits { WAIT_MAX + WAIT_MAX / 16 + ANSWER_WITHIN } else { ANSWER_WITHIN }
 }
 
-/// Returns when another than `known` leads, or nobody has for too long: whoever waits for an answer of `known` may wait for ever. The answer
-/// is since when it is not known to lead.
+/// Returns when another server than `known` leads, or when there has been no leader for [`HOLD`]: an answer of
+/// `known` may never come then. Returns the time at which `known` was found not to lead any more.
 async fn replaced<S: Server>(server: &S, known: &Leader) -> Instant {
     server.leader_other_than(known).await;
     let since = Instant::now();
-    // While there is an election its answer may still come. Running out of time is as good as a new leader here.
+    // The answer may still come during an election. A timeout here has the same effect as a new leader.
     let _ = tokio::time::timeout(HOLD, server.leader_other_than(&Leader::Nobody)).await;
     since
 }

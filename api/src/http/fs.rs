@@ -1,4 +1,4 @@
-//! Files and logs of allocations, read through their node's agent, and what a node is asked as a whole.
+//! Files and logs of allocations, read through their node's agent, and requests about a whole node.
 
 #[cfg(test)]
 mod tests;
@@ -29,9 +29,9 @@ use crate::http::params::{parse_bool, parse_int, quote};
 use crate::server::Server;
 use songline_lang::acl::{Access, NamespaceCapability};
 
-/// A stream of frames says that it lives so often.
+/// Interval of the heartbeats in a stream of frames.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often a stream checks whether its caller still has the right to read it.
+/// Interval of the checks whether a stream's caller still has the right to read it.
 const RECHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -53,7 +53,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node(Access::Write), |call| Box::pin(collect(call)));
 }
 
-/// The allocation of the path and its agent, for a caller who may see its files, or whatever else is enough.
+/// The allocation of the path and its agent, for a caller with `read-fs` or a capability of `or`.
 fn agent<S: Server>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(AllocId, Arc<S::Node>), ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
@@ -95,8 +95,8 @@ async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     raw_file(&call, offset, u64::try_from(limit?).unwrap_or(0)).await
 }
 
-/// An allocation that cannot be looked up is told with status 200 on these two routes: clients know it so. What is wrong with the file, or
-/// with the caller's rights, has its own status.
+/// Answers a failed look-up of an allocation with status 200, as clients of these two routes expect. Errors of the
+/// file and missing rights have their own status.
 fn shown_as_content(error: ApiError) -> Response {
     let mut response = Response::new(Body::from(error.text.into_owned()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -118,12 +118,12 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
         return Err(before_the_start(offset));
     }
     let mut frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
-    // The first piece tells whether there is anything, and what it looks like.
+    // The first piece tells whether the file is empty, and its content type.
     let first = match frames.recv().await {
         Some(frame) => frame?.data,
         None => Bytes::new(),
     };
-    // What a file begins with says nothing of a part from its middle.
+    // The content type of a file says nothing about a part from its middle.
     let media = media_type(if offset == 0 { &info.content_type } else { "" }, &first);
     let is_empty = first.is_empty();
     let body = async_stream::stream! {
@@ -152,7 +152,7 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     Ok(response)
 }
 
-/// What a browser is told: the kind of the file where it is known, but never one in which it would run anything.
+/// Content type for a browser: that of the file if known, but never one that makes the browser run scripts.
 fn media_type(kind: &str, head: &[u8]) -> String {
     if ["text/html", "text/xhtml"].iter().any(|page| kind.starts_with(page)) {
         return "text/plain".to_owned();
@@ -182,12 +182,12 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(frames_response(frames, "text/plain; charset=utf-8", false, shutdown, still_may(call, id, &[])))
 }
 
-/// Reading does not begin before a file does.
+/// Error of an offset before the start of a file.
 fn before_the_start(offset: i64) -> ApiError {
     ApiError::internal(format!("can't seek to offset {offset}: invalid argument"))
 }
 
-/// A file that is not there is the caller's mistake on this route.
+/// Makes a missing file the caller's mistake (400), as this route does.
 fn as_bad_request(error: RpcError) -> ApiError {
     match error {
         RpcError::Coded { code: 404, text } if !text.starts_with("Unknown allocation") => ApiError::bad_request(text),
@@ -218,7 +218,7 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("must provide log type (stdout/stderr)"));
     }
     let (offset, origin) = (offset(&call)?, origin(&call)?);
-    // Logs are refused within their stream, whose headers are not a refusal's.
+    // The reference reports missing rights to logs from within the stream, so the status is 500 instead of 403.
     let (id, agent) = agent(&call, &[NamespaceCapability::ReadLogs]).map_err(|error| match error.code {
         StatusCode::FORBIDDEN => ApiError::internal(error.text),
         _ => error,
@@ -235,10 +235,10 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(frames_response(frames, media, plain, shutdown, still_may(call, id, &[NamespaceCapability::ReadLogs])))
 }
 
-/// Makes the check whether the caller still has `read-fs`, or a capability of `or`, in the namespace of the allocation: a stream outlives
-/// tokens and policies.
+/// Returns the check whether the caller still has `read-fs`, or a capability of `or`, in the allocation's namespace:
+/// a stream outlives tokens and policies.
 fn still_may<S: Server>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) -> impl Fn() -> bool + Send + 'static {
-    // The allocation may be dropped meanwhile, but its namespace does not change.
+    // The allocation may be dropped while the stream runs, but its namespace does not change.
     let namespace = call.server.view().alloc(id).map(|alloc| alloc.namespace.clone()).unwrap_or_default();
     let enough = [&[NamespaceCapability::ReadFs], or].concat();
     move || call.recheck().and_then(|()| call.require_in(&namespace, &enough)).is_ok()
@@ -279,7 +279,7 @@ fn is_zero(number: &i64) -> bool {
 
 fn encode(frame: &StreamFrame) -> Bytes {
     let data = (!frame.data.is_empty()).then(|| STANDARD.encode(&frame.data));
-    // The wire counts what is in the frame, too.
+    // On the wire, the offset lies after the data of the frame.
     let offset = frame.offset + i64::try_from(frame.data.len()).unwrap_or(i64::MAX);
     let view = FrameView { data, file: &frame.file, offset, file_event: &frame.file_event };
     Bytes::from(serde_json::to_vec(&view).expect("texts and numbers are JSON"))
@@ -314,7 +314,7 @@ fn frame_stream(
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                // The check comes before the frames: a busy file always has another frame.
+                // The check is polled before the frames: a busy file always has another frame ready.
                 _ = asked.tick() => if !still_may() {
                     break;
                 },
@@ -337,12 +337,12 @@ fn frame_stream(
     }
 }
 
-/// The agent of the node that is asked for, or of the one in this process.
+/// The agent of the node in `node_id`, or of the node in this process.
 fn node_agent<S: Server>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
     agent_of_node(call, &call.query().text("node_id"), unknown)
 }
 
-/// The agent of the node with this id, or, when that is empty, of the one in this process.
+/// The agent of the node with this id, or, for an empty id, of the node in this process.
 pub(super) fn agent_of_node<S: Server>(call: &Call<S>, text: &str, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
     let id = match text {
         "" => call.server.local_node().ok_or_else(|| ApiError::bad_request("No local Node and node_id not provided"))?,

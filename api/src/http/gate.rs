@@ -1,4 +1,5 @@
-//! The gate before every handler: does the caller have what the route names? What only an object tells, its handler asks for.
+//! Access check before every handler: does the caller have the route's capability? A capability that depends on an
+//! object is checked by the handler.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::http::params::namespace;
 use crate::http::rates;
 use crate::server::Server;
 
-/// What a request showed, and who that is. A query that waits asks again.
+/// Token of a request, and the caller that it authenticates. A waiting query authenticates again.
 #[derive(Clone)]
 pub struct Credentials {
     callers: Arc<Callers>,
@@ -23,16 +24,16 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Nobody has been asked yet who he is.
+    /// Credentials before authentication.
     pub(super) fn new(callers: Arc<Callers>, capability: Capability) -> Self {
         Self { callers, capability, caller: Arc::new(Mutex::new(Err(AuthError::Unknown))) }
     }
 }
 
-/// Routes of the agent that say what they were doing when they could not make out a token.
+/// Routes of the agent whose errors say that resolving the token failed.
 const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
 
-/// Lets a request through to its handler, or refuses it.
+/// Authenticates the caller, then lets the request through or refuses it.
 pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
     rates::count(call, &caller);
@@ -60,7 +61,7 @@ fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result
     if caller_may(call, capability, &caller)? { Ok(()) } else { Err(denied()) }
 }
 
-/// Whether the request alone says that the caller may, or leaves it to the handler.
+/// Whether the caller has the capability, as far as the request alone tells. True when the handler has to check.
 fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller) -> Result<bool, ApiError> {
     let acl = caller.acl();
     let asked = |capabilities: &[NamespaceCapability]| any_of(acl, &namespace(call.query()), capabilities);
@@ -73,14 +74,14 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
         | Capability::ObjectStream(_)
         | Capability::Variables(_)
         | Capability::Topics => true,
-        // An agent knows tokens and tasks; the secret of a node is neither.
+        // The agent accepts tokens and workload identities; the secret of a node is neither.
         Capability::Agent(_) | Capability::AgentNamespace(_) if caller.is_node() => return Err(token_not_found()),
         Capability::Agent(access) | Capability::Servers(access) => acl.agent(access),
         Capability::AgentNamespace(capabilities) | Capability::Namespace(capabilities) => asked(capabilities),
         Capability::OrNode(other) => caller.is_node() || caller_may(call, *other, caller)?,
         Capability::OrWorkload(other) => caller.is_workload() || caller_may(call, *other, caller)?,
         Capability::Node(access) => acl.node(access),
-        // A pool that is written may be named in the body alone.
+        // The body alone may name the pool of a write; then the handler checks it.
         Capability::NodePool(capability) => call.id().is_empty() || acl.node_pool(call.id(), capability),
         Capability::Plugin(access) => acl.plugin(access),
         Capability::Operator(access) => acl.operator(access),
@@ -88,60 +89,60 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
     })
 }
 
-/// Whether one of these is allowed in a namespace.
+/// Whether one of these capabilities is granted in a namespace.
 pub(super) fn any_of(acl: &Acl, namespace: &str, capabilities: &[NamespaceCapability]) -> bool {
     capabilities.iter().any(|capability| acl.namespace(namespace, *capability))
 }
 
 impl Credentials {
-    /// When the token expires that the request was let in with.
+    /// Expiration of the token with which the request was admitted.
     pub(super) fn expires(&self) -> Option<Time> {
         self.caller.lock().as_ref().ok().and_then(|caller| caller.token()?.expiration_time)
     }
 
-    /// Who a token is now.
+    /// Authenticates a token now.
     pub(super) fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
         self.callers.authenticate(server, token)
     }
 }
 
 impl<S: Server> Call<S> {
-    /// Who asks; a token that is none is refused.
+    /// The caller. An invalid token is refused.
     pub fn caller(&self) -> Result<Caller, ApiError> {
         self.authenticated().map_err(|_| denied())
     }
 
-    /// Who asks, or why that is not known: for the few routes that tell.
+    /// The caller, or the authentication failure, for the few routes that report it.
     pub fn authenticated(&self) -> Result<Caller, AuthError> {
         self.credentials.caller.lock().clone()
     }
 
-    /// Who another token is that came with the request.
+    /// Authenticates another token that came with the request.
     pub fn authenticate(&self, token: &str) -> Result<Caller, AuthError> {
         self.credentials.authenticate(&*self.server, token)
     }
 
-    /// The token that the request showed; empty when there is none.
+    /// The request's token; empty when there is none.
     pub fn token(&self) -> &str {
         token_of(&self.headers)
     }
 
-    /// The same, to be passed on.
+    /// The request's token, for calls on the caller's behalf.
     pub fn secret(&self) -> Secret {
         Secret::new(self.token())
     }
 
-    /// Refuses a caller for whom `may` is not true.
+    /// Refuses a caller unless `may` accepts its rights.
     pub fn require(&self, may: impl FnOnce(&Acl) -> bool) -> Result<(), ApiError> {
         if may(self.caller()?.acl()) { Ok(()) } else { Err(denied()) }
     }
 
-    /// Refuses a caller who has none of these capabilities in a namespace.
+    /// Refuses a caller that has none of these capabilities in a namespace.
     pub fn require_in(&self, namespace: &str, capabilities: &[NamespaceCapability]) -> Result<(), ApiError> {
         self.require(|acl| any_of(acl, namespace, capabilities))
     }
 
-    /// Asks again who waits here, and whether he still may.
+    /// Authenticates and checks the caller of a waiting request again.
     pub(super) fn recheck(&self) -> Result<(), ApiError> {
         admit(self, self.authenticate(self.token()))
     }

@@ -1,4 +1,5 @@
-//! `history/KIND/ID`: every change of one object, with who made it and why. What changed is in `touches`, the rest in the log.
+//! `history/KIND/ID`: all changes of one object, with actor and cause. The changed fields come from `touches`, the
+//! rest from the log.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::server::Server;
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
 
-/// Changes of a page that does not say how many it wants, and of the largest page.
+/// Default number of changes per page; the constant below it bounds the page.
 const PER_PAGE: usize = 100;
 const PER_PAGE_MAX: usize = 1000;
 
@@ -36,7 +37,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     });
 }
 
-/// What led to an entry.
+/// Cause of an entry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct CauseView {
@@ -45,7 +46,8 @@ pub(super) struct CauseView {
 }
 
 impl CauseView {
-    /// The view of a cause. Whoever wrote it knew the index; its kind is known better by the record. Reads files.
+    /// The view of a cause. The record knows the kind better than the cause's writer, which knew only the index.
+    /// Reads files.
     pub(super) fn new(touches: &Touches, cause: Cause, shown: &Shown) -> Result<Self, PastError> {
         let mark = touches.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
         let kind = mark.map(|mark| mark.kind).or_else(|| Kind::from_number(cause.kind));
@@ -65,18 +67,18 @@ struct ChangeView {
     diff: Vec<FieldChange>,
 }
 
-/// The parameters of a list that is read by index.
+/// Parameters of a list that is ordered by index.
 pub(super) struct IndexPage {
-    /// Newest first, unless it says otherwise.
+    /// Newest first by default.
     pub(super) order: Order,
-    /// How many rows.
+    /// Number of rows.
     pub(super) per_page: usize,
-    /// Where it begins.
+    /// Start index.
     pub(super) from: u64,
 }
 
 impl IndexPage {
-    /// Reads them. `newest` is the index of the state.
+    /// Parses the parameters. `newest` is the index of the state.
     pub(super) fn of<S: Server>(call: &Call<S>, newest: u64) -> Result<Self, ApiError> {
         let query = call.query();
         let order = match &*query.text("order") {
@@ -99,7 +101,7 @@ impl IndexPage {
     }
 }
 
-/// Reads the record on a thread that may wait for files.
+/// Reads the record on a thread that may block on files.
 pub(super) async fn touches_of(
     past: &dyn Past,
     object: Object,
@@ -113,7 +115,7 @@ pub(super) async fn touches_of(
     read.map_err(|error| PastError::Failed(error.to_string()))
 }
 
-/// The command of one entry, and its time as apply took it. `None`: the log does not have it any more.
+/// The command of one entry, and the time at which it was applied. `None`: the entry is no longer in the log.
 pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(LoggedCommand, Time)>, PastError> {
     if index < past.oldest_entry() {
         return Ok(None);
@@ -133,7 +135,7 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;
     let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
-    // Who may read one namespace is not told of another one's objects.
+    // A caller that may read one namespace does not see another namespace's objects.
     let shown = Shown::to(&call.caller()?);
     let in_sight = |namespace: &str| namespace.is_empty() || params.in_namespace(namespace) && shown.jobs_in(namespace);
     touches.retain(|touch| touch.index <= newest && in_sight(&touch.namespace));
@@ -185,7 +187,7 @@ fn object<S: Server>(call: &Call<S>, kind: ObjectKind) -> Result<Object, ApiErro
     }
 }
 
-/// An id in the form that the record has.
+/// Parses a whole id into the record's form.
 pub(super) fn whole_id(text: &str) -> Result<uuid::Uuid, ApiError> {
     let id = crate::http::ids::exact(text).map_err(ApiError::bad_request)?;
     id.ok_or_else(|| ApiError::bad_request(format!("{} is no id", quote(text))))

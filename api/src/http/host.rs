@@ -1,4 +1,5 @@
-//! What machine an agent runs on, for those who look for faults. Only where debugging is on: it shows the environment.
+//! Facts about the machine of an agent, for debugging. Without ACLs it needs `enable_debug`: the answer shows the
+//! environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +19,9 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 use songline_lang::acl::Access;
 
-/// What stands for a value that nobody should see.
+/// Replacement for secret values.
 const REDACTED: &str = "<redacted>";
-/// Words in the names of variables that hold secrets.
+/// Words in the names of environment variables that hold secrets.
 const SECRET_WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -49,7 +50,7 @@ struct DiskUsage {
     used_mb: u64,
 }
 
-/// `HostDataResponse` of the wire: who was asked for stands beside the data.
+/// `HostDataResponse` of the wire: the data, and the id of the requested agent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct HostDataResponse<T> {
@@ -58,16 +59,16 @@ struct HostDataResponse<T> {
     host_data: T,
 }
 
-/// Whose machine, profile or log is asked for.
+/// Target of a request for a machine, profile or log.
 pub(super) enum Asked {
-    /// This agent's. Whoever named it is told who answers.
+    /// This agent; with the id by which the request named it, which the answer repeats.
     Own(Option<String>),
-    /// That of a node elsewhere.
+    /// The agent of another node.
     Node(NodeId),
 }
 
 async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    // Where callers show tokens, the token decides.
+    // With ACLs enabled, the token decides.
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "Permission denied"));
     }
@@ -83,17 +84,18 @@ async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// What machine this is.
+/// Facts about this machine.
 pub(crate) async fn data() -> Result<HostData, ApiError> {
     tokio::task::spawn_blocking(look).await.map_err(|error| ApiError::internal(error.to_string()))
 }
 
-/// The agent of a node elsewhere, asked in the caller's name.
+/// Client of another node's agent, which is called on the caller's behalf.
 pub(super) fn agent_of<S: Server>(call: &Call<S>, node: NodeId) -> Result<Arc<S::Node>, ApiError> {
     call.server.node_agent(node, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))
 }
 
-/// Whom a request asks for by name: who runs in this process, or a node. Of other servers nobody but themselves can be asked.
+/// Target that a request names: the agent in this process, or a node. Other servers answer only requests that are
+/// sent to them directly.
 pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Asked, ApiError> {
     let (node, server) = (call.query().text("node_id"), call.query().text("server_id"));
     match (node.is_empty(), server.is_empty()) {
@@ -135,7 +137,7 @@ fn look() -> HostData {
     }
 }
 
-/// What cannot be read is empty: the rest is worth showing all the same.
+/// A file's text; empty when the file cannot be read, because the other facts are worth showing nevertheless.
 fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
@@ -151,7 +153,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// The interfaces of the machine.
+/// Network interfaces of the machine.
 fn network(dir: &Path) -> Vec<BTreeMap<&'static str, String>> {
     let mut names: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
     names.sort();
@@ -168,7 +170,7 @@ fn network(dir: &Path) -> Vec<BTreeMap<&'static str, String>> {
     names.iter().map(interface).collect()
 }
 
-/// How full the file systems are that lie on devices, by where they are mounted.
+/// Usage of the file systems on devices, by mount point.
 fn disks(mounts: &str) -> BTreeMap<String, DiskUsage> {
     let on_devices = mounts.lines().filter_map(|line| {
         let mut fields = line.split_ascii_whitespace();

@@ -1,9 +1,9 @@
-//! Ids as they stand in paths and parameters, and what is said about texts that are none.
+//! Ids in paths and parameters, and the reference's errors for malformed ones.
 
 use songline_projections::IdPrefix;
 use uuid::Uuid;
 
-/// A whole id. `Ok(None)`: formed like one, but not 16 bytes, so nothing has it.
+/// A whole id. `Ok(None)`: the text has the length of an id but not 16 bytes of digits, so no object has it.
 pub fn exact(text: &str) -> Result<Option<Uuid>, String> {
     if text.len() != 36 {
         return Err("UUID must be 36 characters".to_owned());
@@ -12,7 +12,7 @@ pub fn exact(text: &str) -> Result<Option<Uuid>, String> {
     Ok(Uuid::try_parse(&digits).ok())
 }
 
-/// The beginning of an id.
+/// A prefix of an id.
 pub fn prefix(text: &str) -> Result<IdPrefix, String> {
     if text.len() > 36 {
         return Err(format!("Invalid UUID length. UUID have 36 characters; got {}", text.len()));
@@ -21,7 +21,7 @@ pub fn prefix(text: &str) -> Result<IdPrefix, String> {
     IdPrefix::parse(&digits).map_err(|error| error.to_string())
 }
 
-/// The hexadecimal digits of a text with hyphens.
+/// The hexadecimal digits of a text without its hyphens.
 fn digits(text: &str) -> Result<String, String> {
     let hyphens = text.matches('-').count();
     if hyphens > 4 {
@@ -31,7 +31,7 @@ fn digits(text: &str) -> Result<String, String> {
     if !digits.len().is_multiple_of(2) {
         return Err("Input (without hyphens) must be even length".to_owned());
     }
-    // Go looks at bytes, and shows the one that is wrong as if it were a character.
+    // Go checks single bytes, and shows the invalid byte as if it were a character.
     match digits.bytes().find(|byte| !byte.is_ascii_hexdigit()) {
         Some(byte) => Err(format!("Invalid UUID: encoding/hex: invalid byte: U+{byte:04X} {:?}", byte as char)),
         None => Ok(digits),

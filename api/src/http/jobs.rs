@@ -1,4 +1,4 @@
-//! Jobs: lists and reads. What changes jobs is in the files below `jobs/`.
+//! Jobs: lists and reads. Writes of jobs are in the files below `jobs/`.
 
 mod admission;
 mod dispatch;
@@ -30,7 +30,7 @@ use songline_lang::acl::NamespaceCapability;
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let (read_job, submit) =
         (Capability::Namespace(&[NamespaceCapability::ReadJob]), Capability::Namespace(&[NamespaceCapability::SubmitJob]));
-    // A job says itself which namespace it is in.
+    // The namespace is in the job, so the handler checks the capability.
     let submit_own = Capability::Object(&[NamespaceCapability::SubmitJob]);
     let root = "/v1/job/";
     mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| Box::pin(list(call)));
@@ -91,7 +91,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     list_where(&call, &params, |_| true).await
 }
 
-/// The list of those jobs that are wanted.
+/// List of the jobs that `wanted` accepts.
 pub(super) async fn list_where<S: Server>(
     call: &Call<S>,
     params: &ReadParams,
@@ -124,7 +124,7 @@ fn rows(view: &State, params: &ReadParams) -> Vec<Arc<Job>> {
     view.jobs_with_prefix(&params.namespace, &params.prefix).cloned().collect()
 }
 
-/// The job that a read is about. `*` names no namespace here, and no job is in it.
+/// Key of the job that a read is about. `*` is no namespace here, so no job has such a key.
 fn key<S: Server>(call: &Call<S>, params: &ReadParams) -> JobKey {
     JobKey::new(params.namespace.as_str(), call.id())
 }
@@ -144,9 +144,9 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// Whether rows of an earlier job of the same id are wanted too.
+/// Whether rows of an earlier job with the same id are wanted, too.
 fn all<S: Server>(call: &Call<S>) -> bool {
-    // What is no boolean is not looked at.
+    // Other texts than booleans are ignored.
     parse_bool(&call.query().text("all")).unwrap_or(false)
 }
 
@@ -254,14 +254,14 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// Services that a job's allocations announce.
+/// Service registrations of a job's allocations.
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     super::services::of_job(&call, &params, &key).await
 }
 
-/// The namespace of a write about a job: the query's, else the body's, else the job's own, else `default`.
+/// Namespace of a write to a job: that of the query, else of the body, else of the job, else `default`.
 fn write_namespace<S: Server>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
     let asked = call.query().text("namespace");
     [&*asked, in_body, in_job.map_or("", Str::as_str)]

@@ -1,4 +1,4 @@
-//! The public keys of workload identities, for those who check such an identity without asking a server about each.
+//! Public keys of workload identities, with which third parties verify identities without asking a server.
 
 use axum::response::Response;
 use base64::Engine;
@@ -16,13 +16,13 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/jwks.json", "", Capability::Anyone, |call| Box::pin(keys(call)));
 }
 
-/// A set of keys of RFC 7517.
+/// Key set of RFC 7517.
 #[derive(Serialize)]
 struct KeySet {
     keys: Vec<Key>,
 }
 
-/// An Ed25519 key as RFC 8037 has it.
+/// Ed25519 key of RFC 8037.
 #[derive(Serialize)]
 struct Key {
     #[serde(rename = "use")]
@@ -39,7 +39,7 @@ async fn keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let x = URL_SAFE_NO_PAD.encode(public);
         Key { usage: "sig", kty: "OKP", kid, crv: "Ed25519", alg: "EdDSA", x }
     };
-    // Of retired keys as well: what they have signed still counts.
+    // Retired keys are included: identities that they have signed remain valid.
     let ids: Vec<RootKeyId> = call.view().root_keys().map(|row| row.meta.key_id).collect();
     let keyring = call.server.keyring();
     let keys = ids.into_iter().map(|id| Ok(key((id, keyring.public_key(id)?)))).collect::<Result<_, ApiError>>()?;

@@ -46,10 +46,10 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn rotate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    // Nothing in the body counts but for a retry under the same key.
+    // The body has no meaning, but a retry under an idempotency key must repeat it.
     call.bytes().await?;
     let command = call.server.keyring().fresh_key(call.query().has("full"))?;
-    // The answer shows the key as it was proposed: without indexes.
+    // The answer shows the key as proposed, without indexes.
     let meta = command.meta.clone();
     let written = call.propose(command).await?;
     call.written(written.index, &RotateResponse { key: &meta, index: written.index })
@@ -60,7 +60,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::internal("root key ID is required"));
     }
-    // What is no id names no key, and a key that is not there is gone as was wanted.
+    // A text that is no id names no key, and deleting a missing key succeeds.
     let known = call.id().parse::<RootKeyId>().ok().filter(|id| call.view().root_key(*id).is_some());
     let Some(key_id) = known else {
         return call.nothing_to_write(0, &WriteMeta { index: 0 }).await;

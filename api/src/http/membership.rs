@@ -1,6 +1,6 @@
-//! Membership among servers: joining, forcing a failed one out, the keys of gossip.
+//! Membership of servers: joining, removing a failed server, gossip keys.
 //!
-//! Servers greet each other and do not gossip, so there is no keyring of gossip.
+//! Servers exchange greetings instead of gossip, so there is no gossip keyring.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::server::Server;
 use songline_lang::acl::Access;
 use songline_model::Blob;
 
-/// How long one address is tried.
+/// Timeout for one address.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -42,7 +42,7 @@ struct JoinResponse {
     error: String,
 }
 
-/// What goes wrong is told in an answer that is none of an error's.
+/// Joins the servers of the given addresses. A failure is reported in the body of a successful response.
 async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let addresses: Vec<String> = call.query().all("address").map(|address| address.into_owned()).collect();
     if addresses.is_empty() {
@@ -54,13 +54,13 @@ async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             errors.push(format!("Failed to join {address}: {why}"));
         }
     }
-    // Some of them are enough.
+    // One joined address is enough for success.
     let num_joined = addresses.len() - errors.len();
     let error = if num_joined > 0 { String::new() } else { multi_error(&errors) };
     call.plain(&JoinResponse { num_joined, error })
 }
 
-/// Why nobody can be joined there.
+/// Joins the server at one address; the error says why it cannot be joined.
 async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
     let error = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await {
         Ok(Ok(_)) => return server.join(address).await,
@@ -86,7 +86,7 @@ fn with_port(address: &str, port: u16) -> String {
     }
 }
 
-/// A server that does not answer is taken out at once; one that lives stays. Others are not known.
+/// Removes a server that does not answer; a live server stays. Unknown names are ignored.
 async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     if query.text("node").is_empty() {
@@ -104,7 +104,7 @@ async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty())
 }
 
-/// What an agent says that has no keyring.
+/// Error of an agent without a gossip keyring.
 fn no_keyring() -> ApiError {
     ApiError::internal("1/1 nodes reported failure")
 }

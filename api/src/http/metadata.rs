@@ -1,4 +1,4 @@
-//! Meta of a node that is read and set while it runs. Keeping it is the node's own.
+//! Dynamic metadata of a node: read and set while the node runs. The node stores it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What an allocation leaves to the one that follows it on another node: its data as a tar, for whoever has the token of that move.
+//! Migration of ephemeral disks: the data of an allocation as a tar, for its successor on another node, which has the
+//! migrate token.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -21,7 +22,7 @@ async fn snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let node = call.server.local_node().ok_or_else(|| ApiError::bad_request("node is not running a Nomad Client"))?;
     let missing = || ApiError::not_found("allocation not found");
     if call.server.info().acl.enabled {
-        // Whether there is such an allocation is nobody's business who has no token for it.
+        // A caller without the token must not learn whether the allocation exists.
         let id = alloc_id(call.id()).map_err(|_| denied())?;
         let view = call.server.view();
         let row = view.node(node).ok_or_else(denied)?;

@@ -1,4 +1,4 @@
-//! The agent's own log as a stream: frames of JSON, or the bare lines.
+//! Log stream of the agent: JSON frames, or plain lines.
 
 use std::time::Duration;
 
@@ -27,15 +27,15 @@ use crate::http::params::{parse_bool, quote};
 use crate::monitor::{Heard, Lines, Monitor, level_named};
 use crate::server::Server;
 
-/// A stream of frames says that it lives so often.
+/// Interval of the heartbeats in a stream of frames.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How long lines are gathered for one frame.
+/// Time for which lines are collected into one frame.
 const WINDOW: Duration = Duration::from_millis(200);
-/// A frame with so many bytes of lines waits no longer.
+/// Number of bytes at which a frame is sent at once.
 const FRAME_BYTES: usize = 1024;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    // The handler asks for `agent:read` itself: what is wrong with a request is told before.
+    // The handler checks `agent:read` itself: errors in the request are reported before missing rights.
     mux.add(Methods::Any, "/v1/agent/monitor", "", Capability::AgentLate(Access::Read), |call| Box::pin(monitor(call)));
 }
 
@@ -58,14 +58,14 @@ async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let of_node = !query.text("node_id").is_empty();
     let told = |error: ApiError| match error.code {
         StatusCode::BAD_REQUEST => error,
-        // The one who is asked tells why, and the code that it would have answered with.
+        // For another node, the error has the status that the node would have answered with, in its text.
         code if of_node => ApiError::internal(format!("RPC Error:: {},{}", code.as_u16(), error.text)),
         _ => ApiError::bad_request(error.text),
     };
     let asked = asked_for(&call).map_err(told)?;
     match call.authenticated() {
         Ok(caller) if caller.acl().agent(Access::Read) => {}
-        // The stream has begun when it is known that there is nobody of that secret.
+        // The reference finds an unknown secret only after the stream has begun, so the answer is an empty success.
         Err(AuthError::Unknown) => return Ok(empty()),
         Ok(_) | Err(_) => return Err(denied()),
     }
@@ -91,7 +91,7 @@ fn streamed(body: Body, media: &'static str) -> Response {
     response
 }
 
-/// What a node elsewhere tells.
+/// Stream of another node's frames.
 fn relayed(frames: mpsc::Receiver<Result<StreamFrame, RpcError>>, plain: bool) -> Response {
     let frames = ReceiverStream::new(frames).map(move |frame| match frame {
         Ok(frame) if plain => Ok(frame.data),
@@ -101,7 +101,7 @@ fn relayed(frames: mpsc::Receiver<Result<StreamFrame, RpcError>>, plain: bool) -
     streamed(Body::from_stream(frames), if plain { "text/plain" } else { "application/json" })
 }
 
-/// How lines are shown.
+/// Returns the formatter of lines.
 pub(crate) fn shown(json: bool, with_place: bool) -> impl Fn(Heard) -> String + Send + 'static {
     move |heard| match heard {
         Heard::Line(line) if json => line.json(with_place),
@@ -129,7 +129,7 @@ fn bare(
     }
 }
 
-/// The lines in frames; an empty one says that the stream lives.
+/// Collects lines into frames; an empty frame is a heartbeat.
 pub(crate) fn framed(
     mut lines: Lines,
     show: impl Fn(Heard) -> String + Send + 'static,
@@ -161,7 +161,7 @@ pub(crate) fn framed(
     }
 }
 
-/// The lines that were gathered, as one frame.
+/// Takes the collected lines as one frame.
 fn frame(gathered: &mut String) -> StreamFrame {
     StreamFrame { data: std::mem::take(gathered).into(), file_event: Str::new_static("log"), ..StreamFrame::default() }
 }

@@ -1,5 +1,5 @@
-//! Which handler a path belongs to, with the manners of Go's `ServeMux`: exact patterns, subtrees, redirects, decoded paths.
-//! What a handler does is in the noun's file.
+//! Router of paths to handlers with the behaviour of Go's `ServeMux`: exact patterns, subtrees, redirects, decoded
+//! paths. The file of each noun has its handlers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,44 +15,44 @@ use crate::http::answered_by::AnsweredBy;
 use crate::http::call::Call;
 use crate::http::rates::Route;
 
-/// What a request needs. The gate checks it before the handler runs, as far as the request alone tells.
+/// Rights that a route requires. The gate checks them before the handler runs, as far as the request alone tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
-    /// Anybody, also with a token that is none.
+    /// None: every caller, even with an invalid token.
     Anyone,
-    /// Whoever has the secret that the request is about; the handler looks at it.
+    /// Possession of the secret that the request is about; the handler checks it.
     Possession,
-    /// Whatever each row's own rule says: the answer is filtered, for a caller who is known.
+    /// Rights to each row: the answer is filtered for an authenticated caller.
     Filtered,
     /// One of these in the request's namespace.
     Namespace(&'static [NamespaceCapability]),
-    /// One of these in the namespace of the object that is asked for; the handler asks.
+    /// One of these in the namespace of the requested object; the handler checks it.
     Object(&'static [NamespaceCapability]),
-    /// The same for a stream, whose refusal comes when its headers are sent.
+    /// Same as [`Self::Object`] for a stream, which reports a refusal after its headers are sent.
     ObjectStream(&'static [NamespaceCapability]),
-    /// One of these in the request's namespace, asked by the agent itself.
+    /// One of these in the request's namespace; unknown tokens are refused as the agent does.
     AgentNamespace(&'static [NamespaceCapability]),
-    /// This, or the secret of a node.
+    /// This capability, or the secret of a node.
     OrNode(&'static Capability),
-    /// This, or the identity of a workload.
+    /// This capability, or a workload identity.
     OrWorkload(&'static Capability),
-    /// Of nodes.
+    /// Access to nodes.
     Node(Access),
-    /// Of the node pool in the path.
+    /// Access to the node pool in the path.
     NodePool(NodePoolCapability),
-    /// Of CSI plugins.
+    /// Access to CSI plugins.
     Plugin(Access),
-    /// Of agents, asked by the agent itself.
+    /// Access to agents; unknown tokens are refused as the agent does.
     Agent(Access),
-    /// Of agents, asked by the handler: other faults of a request are told first.
+    /// Access to agents; the handler checks it, because other errors of the request are reported first.
     AgentLate(Access),
-    /// Of agents, asked by the servers.
+    /// Access to agents; unknown tokens are refused as servers do.
     Servers(Access),
-    /// Of operators.
+    /// Access to operator routes.
     Operator(Access),
-    /// Of the variable's path; the handler asks.
+    /// Access to the variable's path; the handler checks it.
     Variables(VariableCapability),
-    /// What the topics asked for need; the handler asks.
+    /// Rights to the subscribed topics; the handler checks them.
     Topics,
     /// A management token.
     Management,
@@ -85,12 +85,12 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Which methods a handler takes.
+/// Methods that a handler accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Methods {
     /// `GET`.
     Get,
-    /// `PUT` or `POST`: the wire makes no difference.
+    /// `PUT` or `POST`: the wire treats both alike.
     Write,
     /// `PUT` only.
     Put,
@@ -98,12 +98,12 @@ pub enum Methods {
     Post,
     /// `DELETE`.
     Delete,
-    /// Any word at all.
+    /// Every method.
     Any,
 }
 
 impl Methods {
-    /// Whether a method is one of these.
+    /// Whether the set has this method.
     pub fn takes(self, method: &Method) -> bool {
         match self {
             Methods::Get => method == Method::GET,
@@ -115,7 +115,7 @@ impl Methods {
         }
     }
 
-    /// As the list of routes has them.
+    /// The set in the notation of the list of routes.
     pub fn as_str(self) -> &'static str {
         match self {
             Methods::Get => "GET",
@@ -128,21 +128,21 @@ impl Methods {
     }
 }
 
-/// A request's answer, some time.
+/// Future of a response.
 pub type Answer = BoxFuture<'static, Result<Response, ApiError>>;
-/// What answers a request.
+/// Function that answers a request.
 pub type Handler<S> = fn(Call<S>) -> Answer;
 
-/// How the rest of a path below a pattern is read.
+/// Pattern for the rest of a path below a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// The pattern is the whole path.
+    /// The root is the whole path.
     Whole,
-    /// `{}` and this: all before the suffix is the id, slashes included.
+    /// `{}` and this suffix: everything before the suffix is the id, slashes included.
     Suffix(&'static str),
-    /// This and `{}`.
+    /// This prefix and `{}`.
     Prefix(&'static str),
-    /// `{}`.
+    /// `{}`: the whole rest is the id.
     Rest,
 }
 
@@ -155,44 +155,44 @@ struct Arm<S> {
     route: Route,
 }
 
-/// A route, for those who list them.
+/// A route in the list of routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// Its path, with `{}` for what is read out of it.
+    /// Path, with `{}` for its variable part.
     pub path: String,
-    /// Its methods.
+    /// Methods of the route.
     pub methods: Methods,
-    /// What a caller needs.
+    /// Rights that the route requires.
     pub capability: Capability,
-    /// Which server answers.
+    /// Server that answers the route.
     pub answered_by: AnsweredBy,
 }
 
 /// All routes of a server.
 pub struct Mux<S> {
     exact: BTreeMap<&'static str, Vec<Arm<S>>>,
-    /// By length, longest first.
+    /// Ordered by length of the root, longest first.
     subtrees: Vec<(&'static str, Vec<Arm<S>>)>,
 }
 
-/// What a path leads to.
+/// Result of routing a path.
 pub enum Found<S> {
-    /// This handler; the range of the decoded path is the id in it.
+    /// A handler.
     Handler {
-        /// What answers.
+        /// Handler of the route.
         handler: Handler<S>,
-        /// Where the id is.
+        /// Range of the id in the decoded path.
         id: std::ops::Range<usize>,
-        /// What it needs.
+        /// Rights that the route requires.
         capability: Capability,
-        /// Which server answers.
+        /// Server that answers the route.
         answered_by: AnsweredBy,
-        /// Name of the route in measurements.
+        /// Name of the route in metrics.
         route: Route,
     },
-    /// The route exists, the method does not.
+    /// The route exists, but not with this method.
     WrongMethod,
-    /// Go there instead.
+    /// Redirect to this path.
     Redirect(String),
     /// No route.
     Nothing,
@@ -205,8 +205,8 @@ impl<S> Default for Mux<S> {
 }
 
 impl<S> Mux<S> {
-    /// Adds a route: `root` without a slash at its end is exact and has no `tail`, with one it is a subtree whose rest is read as `tail`:
-    /// `{}`, `{}/suffix` or `prefix/{}`.
+    /// Adds a route. A `root` without a slash at its end is an exact path and has no `tail`. With one it is a
+    /// subtree, and `tail` is the pattern for the rest: `{}`, `{}/suffix` or `prefix/{}`.
     pub fn add(&mut self, methods: Methods, root: &'static str, tail: &'static str, capability: Capability, handler: Handler<S>) {
         let shape = match tail {
             "" => Shape::Whole,
@@ -232,7 +232,7 @@ impl<S> Mux<S> {
         }
     }
 
-    /// Where a decoded path leads.
+    /// Routes a decoded path.
     pub fn find(&self, method: &Method, path: &str, query: &str) -> Found<S> {
         if let Some(arms) = self.exact.get(path) {
             return pick(arms, method, "", path.len());
@@ -254,7 +254,7 @@ impl<S> Mux<S> {
         }
     }
 
-    /// Every route, in the order of their paths; of one path in the order in which they are tried.
+    /// Every route, ordered by path; routes of one path in the order in which they are tried.
     pub fn routes(&self) -> Vec<RouteInfo> {
         let mut out: Vec<RouteInfo> = Vec::new();
         let exact = self.exact.values();
@@ -277,7 +277,8 @@ impl<S> Mux<S> {
     }
 }
 
-/// The first arm whose shape fits decides the route; its method then has to fit, too.
+/// The first arm whose pattern matches decides; if its method does not match, later arms with the same pattern are
+/// tried.
 fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found<S> {
     let fit = |shape: Shape| match shape {
         Shape::Whole => Some(0..0),
@@ -321,7 +322,7 @@ fn clean(path: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A decoded path as it stands in a URL.
+/// Encodes a path for a URL.
 fn escape(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for &byte in path.as_bytes() {
@@ -334,7 +335,7 @@ fn escape(path: &str) -> String {
     out
 }
 
-/// Decodes the `%` escapes of a path; `None` when one is broken. What is not UTF-8 is replaced.
+/// Decodes the `%` escapes of a path; `None` when one is malformed. Invalid UTF-8 is replaced.
 pub fn unescape(path: &str) -> Option<Cow<'_, str>> {
     if !path.contains('%') {
         return Some(Cow::Borrowed(path));

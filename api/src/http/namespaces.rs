@@ -1,4 +1,4 @@
-//! Namespaces: list, read, create, delete. Their writes go to the authoritative region whatever the request says.
+//! Namespaces: list, read, create, delete. Writes go to the authoritative region whatever region the request names.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", call.server.info().region);
         return Err(ApiError::internal(multi_error(&[text])));
     }
-    // Not deleted, and yet a success: clients know it so.
+    // The namespace is not deleted, and yet the reference reports success: clients rely on it.
     if call.view().csi_volumes_in(&name).next().is_some() {
         return Ok(empty_written(call.view().applied_index()));
     }
@@ -111,7 +111,7 @@ fn has_live_job(view: &State, namespace: &str) -> bool {
     view.jobs_in(namespace).any(|job| job.status != JobStatus::Dead)
 }
 
-/// Refuses what no namespace may be.
+/// Refuses an invalid namespace.
 fn admit(namespace: &Namespace) -> Result<(), ApiError> {
     let name = &namespace.name;
     let mut errors = Vec::new();
@@ -131,7 +131,7 @@ fn admit(namespace: &Namespace) -> Result<(), ApiError> {
     Err(ApiError::internal(format!("Invalid namespace {:?}: {}", name.as_str(), multi_error(&errors))))
 }
 
-/// BLAKE2b-256 of all texts, run together.
+/// BLAKE2b-256 of all strings, concatenated.
 fn hash(namespace: &Namespace) -> Vec<u8> {
     let mut hasher = Blake2b::<blake2::digest::consts::U32>::new();
     hasher.update(namespace.name.as_bytes());

@@ -1,4 +1,4 @@
-//! Nodes: list and read, what runs on them, drain, eligibility, purge.
+//! Nodes: list and read, allocations on them, drain, eligibility, purge.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
 }
 
-/// What a list of nodes is to show.
+/// Optional fields of a list of nodes.
 pub(super) fn list_fields<S: Server>(call: &Call<S>) -> Result<NodeFields, ApiError> {
     let read = |name: &str| {
         let found = call.query().boolean(name);
@@ -75,7 +75,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    // Whatever is no id has no allocations.
+    // A text that is no id has no allocations.
     let id = ids::exact(call.id()).ok().flatten().map(NodeId::from).unwrap_or_default();
     let found = blocking::run(&call, &params, &[WatchKey::NodeAllocs(id)], |view| {
         let caller = call.caller()?;
@@ -211,7 +211,7 @@ async fn purge<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 fn node_id(text: &str) -> Result<NodeId, ApiError> {
-    // What is formed like an id but is none names no node.
+    // A malformed id of the right length names no node.
     Ok(ids::exact(text).map_err(|error| lookup_failed(&error))?.map(NodeId::from).unwrap_or_default())
 }
 
@@ -235,7 +235,7 @@ fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) 
     songline_projections::node_evals(view, node, index, call.server.now(), || EvalId::from(call.fresh_uuid()))
 }
 
-/// Writes evaluations, if there are any: their ids and their index.
+/// Writes evaluations, if there are any. Returns their ids and their index.
 async fn write_evals<S: Server>(call: &Call<S>, evals: Vec<Evaluation>) -> Result<(Option<Vec<EvalId>>, u64), ApiError> {
     if evals.is_empty() {
         return Ok((None, 0));

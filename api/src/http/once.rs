@@ -1,4 +1,4 @@
-//! Idempotency keys: what a caller sends so that a retried write runs once. Whether it ran before is decided by apply.
+//! Idempotency keys, with which callers make a retried write run once. Apply decides whether a key was used before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,24 +23,25 @@ use crate::server::Server;
 /// The header that carries the key.
 pub(super) const HEADER: &str = "idempotency-key";
 
-/// The one write whose body is read by its handler: it has a bound of its own.
+/// The only write whose body is read by its handler, because the body has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
 
-/// Routes on which a caller's key is ignored. They run once without a key, and answer a secret to a caller who shows no token. A key is no
-/// secret: whoever knows it must not get that answer again.
+/// Routes on which a caller's key is ignored. They run once without a key, and answer with a secret to a caller
+/// without a token. A key is no secret, so knowing it must not suffice for that answer.
 const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exchange"];
 
-/// Answers a request. A write whose key ran before gets its first answer.
+/// Runs the handler. A write whose key was used before gets its first answer.
 ///
-/// Today a repeated write may be refused or have nothing to do: the job is gone, the expected index has passed. Then the handler runs again
-/// on the state before the first run, and apply, which knows the key, answers as it did then. With a caller's own key this is done at once:
-/// an answer from today's state may only look like the first one.
+/// On the newest state a repeated write may be refused or have nothing to do: the job is gone, the expected index has
+/// passed. Then the handler runs again on the state before the first run, and apply, which knows the key, repeats its
+/// first answer. A write with a caller's own key is run on that old state at once: an answer from the newest state
+/// might only look like the first one.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
-    // Before all else: what ran under a key is told only to whom may do it now.
+    // Checked first: the answer stored under a key is only for callers that may do the write now.
     gate::check(&call)?;
     let once = of_caller(&call).or_else(|| call.forward_key.take().map(Once::forwarded));
     let Some(mut once) = once.filter(|_| call.method != Method::GET) else { return past::run(handler, call).await };
-    // A server's key has no body to be compared, so it needs none while nothing ran under it.
+    // The key of a server covers no body, so the body is not read unless the key was used before.
     let first_time = || once.forwarded && call.server.view().remembered(&once.key, call.server.now()).is_none();
     if call.path == ARCHIVES || first_time() {
         call.once = Some(once);
@@ -74,12 +75,12 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     }
     match before().await {
         view @ Some(_) => handler(again(&call, &once, &body, view)).await,
-        // Too long ago: what the request comes to today is all that can be said.
+        // The old state is not retained any more: the answer from the newest state is the best one.
         None => answer,
     }
 }
 
-/// The response of a stored answer.
+/// Converts a stored answer to a response.
 pub(super) fn kept(answer: &KeepAnswer) -> Response {
     let mut response = Response::new(Body::from(answer.body.to_string()));
     if !answer.body.is_empty() {
@@ -93,13 +94,14 @@ pub(super) fn kept(answer: &KeepAnswer) -> Response {
 
 /// The key that the caller sent. `None` also on the routes that ignore it.
 fn of_caller<S: Server>(call: &Call<S>) -> Option<Once> {
-    // A key belongs to its sender: another caller who sends it with the same request does not get the answer of the first one.
+    // The hash covers the sender's token: another caller with the same key and request does not get the first
+    // caller's answer.
     let sender = if call.server.info().acl.enabled { call.token() } else { "" };
     let once = Once::of([call.method.as_str(), &call.path, &call.query], sender, &call.headers)?;
     (!ONCE_ANYHOW.contains(&call.path.as_str())).then_some(once)
 }
 
-/// The same request anew.
+/// A copy of the request with unused ids and commands.
 fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView>>) -> Call<S> {
     Call {
         server: Arc::clone(&call.server),
@@ -120,19 +122,20 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
     }
 }
 
-/// One request's key, what came with it, and how many commands and ids it has used.
+/// Idempotency key of one request, the hash of the request, and the number of commands and ids that the request has
+/// used.
 #[derive(Debug)]
 pub struct Once {
     key: Str,
     hasher: blake3::Hasher,
     commands: Arc<AtomicU64>,
     ids: AtomicU64,
-    /// Whether a server made it, for one request that it passes on. It never comes with another body.
+    /// Whether a server made the key, for one request that it forwards. Such a key never comes with another body.
     forwarded: bool,
 }
 
 impl Once {
-    /// The key of a request, if it has one. `parts` are method, path and query; `sender` is the token of the caller.
+    /// The key of a request, if it has one. `parts` are method, path and query; `sender` is the caller's token.
     fn of(parts: [&str; 3], sender: &str, headers: &HeaderMap) -> Option<Self> {
         let key = headers.get(HEADER)?.to_str().ok().filter(|key| !key.is_empty())?;
         let mut hasher = blake3::Hasher::new();
@@ -143,19 +146,19 @@ impl Once {
         Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: false })
     }
 
-    /// The key of a server that passed a request on.
+    /// The key of a server that forwarded a request.
     pub fn forwarded(key: Str) -> Self {
         Self { key, hasher: blake3::Hasher::new(), commands: Arc::default(), ids: AtomicU64::new(0), forwarded: true }
     }
 
-    /// The body counts, too: another one under the same key is another write.
+    /// Adds the body to the hash: another body under the same key is another write.
     pub fn hash_body(&mut self, body: &[u8]) {
         if !self.forwarded {
             self.hasher.update(body);
         }
     }
 
-    /// The same key and body, and nothing used yet.
+    /// The same key and hash, with no command or id used.
     fn anew(&self) -> Self {
         let (key, hasher) = (self.key.clone(), self.hasher.clone());
         Self { key, hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: self.forwarded }
@@ -165,20 +168,20 @@ impl Once {
         if self.forwarded { [0; 16] } else { first_16(self.hasher.finalize()) }
     }
 
-    /// The key of the request's next command. A request that needs several gives each its own.
+    /// Key of the request's next command. Each further command of a request gets a key of its own.
     pub fn next(&self) -> Idempotency {
         let nth = self.commands.fetch_add(1, Ordering::Relaxed);
         let key = if nth == 0 { self.key.clone() } else { Str::from(format!("{}#{nth}", self.key)) };
         Idempotency { key, body_hash: self.hash(), forwarded: self.forwarded }
     }
 
-    /// Whether it is the key of a caller, not that of a server.
+    /// Whether the key comes from the caller, not from a server.
     pub(super) fn is_of_caller(&self) -> bool {
         !self.forwarded
     }
 
-    /// The request's next id. It is derived from the key, so that a retry makes the same one. Never a secret: whoever knows key and request
-    /// can derive it, too.
+    /// The request's next id. It is derived from the key, so that a retry makes the same ids. It must not be used as
+    /// a secret: it can be derived from key and request.
     pub fn fresh_uuid(&self) -> Uuid {
         let nth = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut hasher = self.hasher.clone();

@@ -1,4 +1,4 @@
-//! `openapi.json`: what this interface is, made of the routes that there are.
+//! `openapi.json`: description of this interface, generated from the routes.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 
-/// It does not change while the process runs: the routes are those of the program.
+/// Generated once: the routes do not change while the process runs.
 static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

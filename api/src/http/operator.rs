@@ -1,4 +1,4 @@
-//! Operators' routes: scheduler configuration, snapshots, garbage, what other editions have.
+//! Operator routes: scheduler configuration, snapshots, garbage collection, features of other editions.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -24,9 +24,9 @@ use crate::server::Server;
 use crate::wire::responses::QueryMeta;
 use songline_lang::acl::Access;
 
-/// Largest snapshot archive, in bytes. It goes to a file, never into memory as a whole.
+/// Largest snapshot archive, in bytes. An archive is spooled to a file and never held in memory as a whole.
 const ARCHIVE_BYTES_MAX: u64 = 64 << 30;
-/// An archive is sent in pieces of this size.
+/// Size in bytes of the pieces in which an archive is sent.
 const SPOOL_PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -74,7 +74,7 @@ async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(index), &ConfigResponse { scheduler_config: config, meta: call.query_meta(index) })
 }
 
-/// `SchedulerConfiguration` of the wire as it is sent: the algorithm is any word.
+/// `SchedulerConfiguration` in a request: the algorithm is any string.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase", rename = "SchedulerConfiguration")]
 struct ConfigRequest {
@@ -137,7 +137,7 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Also ours: `dry_run=true` verifies the archive, answers what is in it and changes nothing.
+/// Restores an archive. Ours only: `dry_run=true` verifies the archive, answers with its content and changes nothing.
 async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let dry_run = call.query().boolean("dry_run")?.unwrap_or(false);
@@ -151,7 +151,7 @@ async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if dry_run { call.plain(&report) } else { Ok(empty()) }
 }
 
-/// Takes a body into a file. Answers it, and the BLAKE3 of what came.
+/// Spools a body to a file. Returns the file and the BLAKE3 hash of the body.
 async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8; 32]), ApiError> {
     let failed = |error: std::io::Error| ApiError::internal(format!("failed to restore from snapshot: taking the archive: {error}"));
     let mut file = File::from_std(server.spool().map_err(failed)?);
@@ -172,7 +172,8 @@ async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8;
 
 async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    // Each collection writes other commands, so none of them carries the key. It is stored when all of them are done.
+    // Each collection writes other commands, so none of them carries the key. The key is stored when all of them are
+    // done.
     call.server.force_gc(call.caller()?.actor()).await?;
     call.done().await
 }

@@ -1,4 +1,4 @@
-//! Lists: filter, order and pages. What the rows are is the noun's business.
+//! Lists: filter, order and pages. The file of each noun has its rows.
 
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -10,7 +10,8 @@ use songline_lang::bexpr::{EvalError, Filter};
 use crate::error::ApiError;
 use crate::http::params::ReadParams;
 
-/// What names an element of a list. The reference compares the texts; comparing the parts keeps `9.x` before `10.x` and takes the same texts.
+/// Position of an element in a list. The reference compares tokens as strings; comparing the parts sorts `9.x` before
+/// `10.x` and accepts the same tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Token {
     /// An id or a name.
@@ -22,7 +23,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// As the header shows it.
+    /// The token as shown in the header.
     fn text(&self) -> String {
         match self {
             Token::Text(text) => text.clone(),
@@ -31,7 +32,7 @@ impl Token {
         }
     }
 
-    /// Where this element is relative to a token that a client sent.
+    /// Order of this element relative to a token that a client sent.
     fn compare(&self, sent: &str) -> Ordering {
         match (self, sent.split_once('.')) {
             (Token::Indexed(index, id), Some((sent_index, sent_id))) if sent_index.parse::<u64>().is_ok() => {
@@ -49,13 +50,14 @@ impl Token {
 /// One page.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// Its rows.
+    /// Rows of the page.
     pub rows: Vec<T>,
-    /// The first element of the next page.
+    /// Token of the next page's first element; `None` on the last page.
     pub next_token: Option<String>,
 }
 
-/// Takes a page out of `rows`, which come in the list's order. `keep` is the list's own test; the filter is tested on the row as stored.
+/// Takes a page of `rows`, which come in the list's order. `keep` is the list's own condition; the filter applies to
+/// the stored row.
 pub fn page<R: Serialize>(
     params: &ReadParams,
     rows: impl Iterator<Item = Arc<R>>,
@@ -92,12 +94,13 @@ pub fn page<R: Serialize>(
     Ok(out)
 }
 
-/// Create index of the first row of a page of a list by create index and id. `None`: the page is the first, or its token names no index.
+/// Create index of a page's first row, in a list ordered by create index and id. `None`: the page is the first, or
+/// its token names no index.
 pub fn first_index(params: &ReadParams) -> Option<u64> {
     params.next_token.split_once('.')?.0.parse().ok()
 }
 
-/// Whether an element of a list by create index and id lies before the page.
+/// Whether an element of a list ordered by create index and id lies before the page.
 pub fn is_before(params: &ReadParams, index: u64, id: impl Display) -> bool {
     if params.next_token.is_empty() || first_index(params).is_some_and(|first| first != index && (first < index) != params.reverse) {
         return false;
@@ -106,7 +109,7 @@ pub fn is_before(params: &ReadParams, index: u64, id: impl Display) -> bool {
     place == if params.reverse { Ordering::Greater } else { Ordering::Less }
 }
 
-/// How many rows a page takes at most, with the one that tells that there is another page.
+/// Largest number of rows that a page reads: its size plus one, which shows whether there is a next page.
 pub fn rows_max(params: &ReadParams) -> usize {
     match usize::try_from(params.per_page) {
         Ok(0) => usize::MAX,
@@ -115,7 +118,7 @@ pub fn rows_max(params: &ReadParams) -> usize {
     }
 }
 
-/// The page of the first [`rows_max`] rows from its beginning on.
+/// Makes the page of its first [`rows_max`] rows.
 pub fn cut<R>(params: &ReadParams, mut rows: Vec<Arc<R>>, token: impl Fn(&R) -> Token) -> Page<Arc<R>> {
     let kept = rows_max(params) - 1;
     let next_token = rows.get(kept).map(|row| token(row).text());
@@ -123,12 +126,12 @@ pub fn cut<R>(params: &ReadParams, mut rows: Vec<Arc<R>>, token: impl Fn(&R) -> 
     Page { rows, next_token }
 }
 
-/// What is said when the filter cannot be tested on a row.
+/// Error of a filter that cannot be evaluated on a row.
 pub fn read_failed(error: &EvalError) -> ApiError {
     ApiError::bad_request(format!("failed to read result page: {error}"))
 }
 
-/// The filter of a list.
+/// Parses the filter of a list; `None` for an empty one.
 pub fn parse_filter(text: &str) -> Result<Option<Filter>, ApiError> {
     if text.is_empty() {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! The parameters that most routes share, read from the query text in the reference's order. Parameters of one route are read there.
+//! Parameters that most routes share, parsed in the reference's order. Handlers parse the parameters of single
+//! routes.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use songline_model::{DEFAULT_NAMESPACE, Str};
 
 use crate::error::ApiError;
 
-/// Longest time a blocking query waits, and the time it waits unless it says otherwise.
+/// Largest and default wait of a blocking query.
 pub const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// A query text. It is decoded where it is asked: most requests have none.
+/// A query string. It is decoded on access: most requests have none.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a>(pub &'a str);
 
@@ -20,7 +21,7 @@ impl<'a> Query<'a> {
         self.all(name).next()
     }
 
-    /// The first value, empty when there is none.
+    /// The first value of a parameter, empty when there is none.
     pub fn text(self, name: &str) -> Cow<'a, str> {
         self.get(name).unwrap_or_default()
     }
@@ -30,12 +31,12 @@ impl<'a> Query<'a> {
         self.pairs().filter(move |(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Whether the parameter is there, with or without a value.
+    /// Whether the parameter is present, with or without a value.
     pub fn has(self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// A boolean as Go reads it; absent or empty is `None`.
+    /// Parses a boolean as Go does; `None` when it is absent or empty.
     pub fn boolean(self, name: &str) -> Result<Option<bool>, ApiError> {
         let text = self.text(name);
         if text.is_empty() {
@@ -49,7 +50,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// A word that counts without a value, too, such as `stale`.
+    /// Parses a flag such as `stale`, which is also set without a value.
     pub fn flag(self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value.is_empty() || parse_bool(&value) == Some(true))
     }
@@ -70,7 +71,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
     super::mux::unescape(text)
 }
 
-/// A boolean as Go's `strconv.ParseBool` reads it.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -84,31 +85,31 @@ pub fn quote(text: &str) -> String {
     format!("{text:?}")
 }
 
-/// The parameters of a read.
+/// Parameters of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadParams {
-    /// Namespace; `*` is all of them where a list knows it.
+    /// Namespace; `*` stands for all of them in lists that support it.
     pub namespace: Str,
-    /// Whether any server may answer from what it has.
+    /// Whether any server may answer with its own state.
     pub stale: bool,
-    /// What ids have to start with.
+    /// Prefix of the wanted ids.
     pub prefix: String,
-    /// Rows a page; 0 is no paging.
+    /// Rows per page; 0 for no paging.
     pub per_page: i32,
-    /// Where the page starts.
+    /// Token of the page's first element; empty for the first page.
     pub next_token: String,
     /// A filter expression.
     pub filter: String,
-    /// Whether the order is turned round.
+    /// Whether the order is reversed.
     pub reverse: bool,
-    /// How long to wait.
+    /// Longest wait of a blocking query.
     pub wait: Duration,
-    /// Answer when the index is above this one; 0 does not wait.
+    /// The query waits until the index exceeds this one; 0 does not wait.
     pub min_index: u64,
 }
 
 impl ReadParams {
-    /// Reads them; `region` is this server's.
+    /// Parses the parameters. Refuses another region than `region`, which is this server's.
     pub fn parse(query: Query<'_>, region: &str) -> Result<Self, ApiError> {
         let mut out = ReadParams {
             namespace: Str::new_static(DEFAULT_NAMESPACE),
@@ -146,24 +147,24 @@ impl ReadParams {
         Ok(out)
     }
 
-    /// Whether every namespace is meant.
+    /// Whether the read is about all namespaces.
     pub fn all_namespaces(&self) -> bool {
         self.namespace == "*"
     }
 
-    /// Whether a row of this namespace is meant.
+    /// Whether the read is about rows of this namespace.
     pub fn in_namespace(&self, namespace: &str) -> bool {
         self.all_namespaces() || self.namespace == namespace
     }
 }
 
-/// What is said about a `stale` that is no boolean. The reference says it, and then answers the query all the same.
+/// Error of a `stale` that is no boolean. The reference writes it, and then answers the query nevertheless.
 pub fn stale_error(query: Query<'_>) -> Option<String> {
     let stale = query.get("stale").filter(|stale| !stale.is_empty() && parse_bool(stale).is_none())?;
     Some(format!("Expect `true` or `false` for `stale` query string parameter, got {stale}"))
 }
 
-/// Refuses a request for a region that nobody here knows.
+/// Refuses a request for another region than this server's.
 pub fn check_region(query: Query<'_>, region: &str) -> Result<(), ApiError> {
     match query.get("region") {
         Some(asked) if !asked.is_empty() && asked != region => Err(ApiError::internal("No path to region")),
@@ -171,7 +172,7 @@ pub fn check_region(query: Query<'_>, region: &str) -> Result<(), ApiError> {
     }
 }
 
-/// The namespace of the query, `default` unless it says otherwise.
+/// Namespace of the query, by default `default`.
 pub fn namespace(query: Query<'_>) -> Str {
     match query.get("namespace") {
         Some(name) if !name.is_empty() => Str::new(name),
@@ -179,19 +180,19 @@ pub fn namespace(query: Query<'_>) -> Str {
     }
 }
 
-/// A span as Go's `time.ParseDuration` reads it, in nanoseconds.
+/// Parses a duration as Go's `time.ParseDuration` does, in nanoseconds.
 pub fn parse_duration(text: &str) -> Option<i64> {
     songline_lang::duration::parse(text).ok()
 }
 
-/// The index that a compare-and-set of a configuration expects. A parameter without a value is no number.
+/// Index that a compare-and-set of a configuration expects. A parameter without a value is an error.
 pub fn cas(query: Query<'_>) -> Result<Option<u64>, ApiError> {
     let text = query.get("cas");
     let number = text.map(|text| parse_uint(&text)).transpose();
     number.map_err(|error| ApiError::bad_request(format!("Error parsing cas value: {error}")))
 }
 
-/// An unsigned number as Go's `strconv.ParseUint` reads it, or what that says.
+/// Parses an unsigned number as Go's `strconv.ParseUint` does; the error is Go's text.
 pub fn parse_uint(text: &str) -> Result<u64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number).ok_or_else(|| {
@@ -200,7 +201,7 @@ pub fn parse_uint(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A signed number as Go's `strconv.ParseInt` reads it, or what that says.
+/// Parses a signed number as Go's `strconv.ParseInt` does; the error is Go's text.
 pub fn parse_int(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Headers that servers add to requests which they pass on. They are believed only on connections whose other end has proved to be a
-//! server.
+//! Headers that servers add to requests which they forward. They are trusted only on connections whose other end has
+//! proved to be a server.
 
 use std::net::IpAddr;
 
@@ -8,29 +8,30 @@ use songline_model::Str;
 
 use crate::error::Leaderless;
 
-/// On a request: a server passed it on, to whom it takes for the leader.
+/// Request header: a server forwarded the request to the server that it takes for the leader.
 const HOP: HeaderName = HeaderName::from_static("x-songline-hop");
-/// On a request: the key of the one who passed it on.
+/// Request header: idempotency key of the forwarding server.
 const KEY: HeaderName = HeaderName::from_static("x-songline-key");
-/// On a request: the address that it came from.
+/// Request header: address of the caller.
 const FROM: HeaderName = HeaderName::from_static("x-songline-from");
-/// On an answer: it was for want of a leader, and whether something may have been written.
+/// Response header: the request failed for want of a leader; the value says whether it may have been written.
 const LEADERLESS: HeaderName = HeaderName::from_static("x-songline-leaderless");
 
-/// Where a request came from, at first.
+/// Address of the original caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// A request that another server passed on.
+/// Facts about request forwarding.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PassedOn {
-    /// Whether it was a server that knew who leads. Then it is not passed on again: two servers may think of each other that they lead.
+    /// Whether a server forwarded the request. Then it is not forwarded again: otherwise two servers that take each
+    /// other for the leader would loop.
     pub(crate) by_server: bool,
-    /// Key of a write, for retries by the server that passed it on.
+    /// Idempotency key of a write, for retries by the forwarding server.
     pub(crate) key: Option<Str>,
 }
 
-/// Takes the headers of another server out of a request; `from` is that server's own address.
+/// Removes the headers of another server from a request and parses them. `from` is that server's own address.
 pub(crate) fn take(headers: &mut HeaderMap, from: IpAddr) -> (PassedOn, Peer) {
     let text = |value: Option<HeaderValue>| value.and_then(|value| value.to_str().ok().map(str::to_owned));
     let by_server = headers.remove(HOP).is_some();
@@ -39,7 +40,7 @@ pub(crate) fn take(headers: &mut HeaderMap, from: IpAddr) -> (PassedOn, Peer) {
     (PassedOn { by_server, key }, Peer(from))
 }
 
-/// Tells the leader what it should know, and nothing that a caller has made up.
+/// Sets the headers for the leader, and removes those that the caller made up.
 pub(crate) fn put(headers: &mut HeaderMap, from: Option<Peer>, key: Option<&Str>) {
     let set = |headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>| match value {
         Some(value) => drop(headers.insert(name, value)),
@@ -50,7 +51,7 @@ pub(crate) fn put(headers: &mut HeaderMap, from: Option<Peer>, key: Option<&Str>
     set(headers, FROM, from.and_then(|Peer(from)| HeaderValue::from_str(&from.to_string()).ok()));
 }
 
-/// Tells the one who passed a request on that another leader may be asked.
+/// Tells the forwarding server that another leader may be tried.
 pub(crate) fn tell(headers: &mut HeaderMap, leaderless: Leaderless) {
     let word = match leaderless {
         Leaderless::Nothing => "nothing",
@@ -59,7 +60,7 @@ pub(crate) fn tell(headers: &mut HeaderMap, leaderless: Leaderless) {
     headers.insert(LEADERLESS, HeaderValue::from_static(word));
 }
 
-/// Whether another leader may be asked; the header goes.
+/// Removes the header from the response. `Some`: another leader may be tried.
 pub(crate) fn told(headers: &mut HeaderMap) -> Option<Leaderless> {
     let word = headers.remove(LEADERLESS)?;
     Some(if word == "nothing" { Leaderless::Nothing } else { Leaderless::Unknown })

@@ -1,6 +1,6 @@
-//! `at_index` and `at_time`: a read of the state as it was. Handlers do not know of it: they read the view of their call.
+//! `at_index` and `at_time`: reads of a past state. Handlers need not know: they read the view of their call.
 //!
-//! Whoever answers without having looked at that view would answer about the present, so such an answer is not given.
+//! A handler that has not read that view would answer about the present, so its answer is discarded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,18 +18,18 @@ use crate::http::params::{Query, ReadParams, quote};
 use crate::past::{Past, PastError};
 use crate::server::Server;
 
-/// How long the record of what entries did may take to catch up with the state.
+/// Longest wait for the record of touches to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
-/// Header with the index from which on an answer is complete.
+/// Response header with the index from which on the answer is complete.
 const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
-/// A number of at most so many is seconds since 1970, a larger one nanoseconds.
+/// Largest number that is taken as seconds since 1970. Larger ones are nanoseconds.
 const SECONDS_MAX: u64 = 99_999_999_999;
 
-/// Routes that are about this agent, a node or the log, not about the state.
+/// Routes about this agent, a node or the log, which are not reads of the state.
 const NOT_OF_THE_STATE: [&str; 8] =
     ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/metrics", "/v1/operator/raft/", "/v1/operator/snapshot", "/v1/status/", "/v1/system/"];
 
-/// A past state, and whether anybody has looked at it.
+/// A past state, and whether the handler has read it.
 #[derive(Debug)]
 pub struct PastView {
     state: Arc<State>,
@@ -37,26 +37,26 @@ pub struct PastView {
 }
 
 impl PastView {
-    /// A view that nobody has looked at.
+    /// A view that has not been read.
     pub(super) fn new(state: Arc<State>) -> Self {
         Self { state, seen: AtomicBool::new(false) }
     }
 
-    /// The state.
+    /// The state. Marks it as read.
     pub fn state(&self) -> Arc<State> {
         self.seen.store(true, Ordering::Relaxed);
         Arc::clone(&self.state)
     }
 }
 
-/// Which past state is meant.
+/// Past state that a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Index(u64),
     Time(Time),
 }
 
-/// Answers a request, about the past if it asks for it.
+/// Runs the handler, on a past state if the query names one.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     let Some(when) = asked(call.query())? else { return handler(call).await };
     let is_read = call.method == Method::GET || call.path.starts_with("/v1/search");
@@ -82,7 +82,7 @@ fn not_a_read() -> ApiError {
     ApiError::bad_request("at_index and at_time are for reads of the state, and this request is none")
 }
 
-/// The past state that a query names.
+/// Past state that a query names.
 pub(super) fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
     if query.0.is_empty() {
         return Ok(None);
@@ -98,9 +98,9 @@ pub(super) fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
     }
 }
 
-/// A point in time as RFC 3339, or as seconds or nanoseconds since 1970.
+/// Parses a time: RFC 3339, or seconds or nanoseconds since 1970.
 pub(super) fn parse_time(name: &str, text: &str) -> Result<Time, ApiError> {
-    // A plus sign that was not escaped has become a space.
+    // An unescaped plus sign was decoded as a space.
     let time = match text.parse::<u64>() {
         Ok(secs) if secs <= SECONDS_MAX => i64::try_from(secs).ok().map(Time::from_secs),
         Ok(nanos) => i64::try_from(nanos).ok().map(Time::from_nanos),
@@ -114,12 +114,13 @@ pub(super) fn parse_time(name: &str, text: &str) -> Result<Time, ApiError> {
     })
 }
 
-/// The server's past, or what is said when it has none.
+/// The server's past. Refuses the request when the server keeps none.
 pub(super) fn past_of<S: Server>(server: &S) -> Result<&dyn Past, ApiError> {
     server.past().ok_or_else(|| ApiError::not_built("history on this server"))
 }
 
-/// What is known of the past, and the view that it reaches: the newest that the caller wants, or the one of the past that it asks about.
+/// The server's past, with a view that its record covers: the newest view that the caller wants, or the past one that
+/// the request names.
 pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadParams) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
     let past = past_of(&*call.server)?;
     if !params.stale && call.past.is_none() {
@@ -130,14 +131,14 @@ pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadPara
     Ok((past, view))
 }
 
-/// Sets the header with the index from which on an answer is complete. While the record is being refilled, older entries are not in the
-/// answer.
+/// Sets the header with the index from which on an answer is complete. While the record is being refilled, answers
+/// lack older entries.
 pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response {
     response.headers_mut().insert(COMPLETE_FROM, HeaderValue::from(index));
     response
 }
 
-/// Waits until the record of what entries did has come as far as the state.
+/// Waits until the record of touches covers `index`.
 async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
     if past.touches().reach(index, RECORD_WAIT).await {
         return Ok(());

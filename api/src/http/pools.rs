@@ -1,4 +1,4 @@
-//! Node pools: list, read, create, delete, and who is in them.
+//! Node pools: list, read, create, delete, and lists of their nodes and jobs.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     jobs::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await
 }
 
-/// Refuses what no node pool may be.
+/// Refuses an invalid node pool.
 fn admit(pool: &NodePool) -> Result<(), ApiError> {
     let name = &pool.name;
     let mut errors = Vec::new();
@@ -165,7 +165,7 @@ fn admit(pool: &NodePool) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// BLAKE2b-256 of all texts, run together.
+/// BLAKE2b-256 of all strings, concatenated.
 fn hash(pool: &NodePool) -> Vec<u8> {
     let mut hasher = Blake2b::<blake2::digest::consts::U32>::new();
     hasher.update(pool.name.as_bytes());

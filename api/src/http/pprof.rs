@@ -1,4 +1,5 @@
-//! Profiles of the agent's process. What a program without a runtime of Go's kind has to show: its command line and its threads.
+//! Profiles of the agent's process: its command line and its threads. The process has no Go runtime, so other
+//! profiles do not exist.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,19 +17,20 @@ use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 
-/// Profiles of the reference that are not offered here: they are of its runtime, or would need a profiler inside this process.
+/// Profiles of the reference that are not offered: they are about Go's runtime, or would need a profiler in this
+/// process.
 const NOT_OFFERED: [&str; 6] = ["profile", "trace", "heap", "allocs", "block", "mutex"];
 
-/// Headers of every profile that is offered here.
+/// Headers of every offered profile.
 pub(crate) const HEADERS: [(&str, &str); 2] = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/pprof/", "{}", Capability::Servers(Access::Write), |call| Box::pin(asked(call)));
 }
 
-/// A profile of the agent that is asked for.
+/// Answers with a profile of the requested agent.
 async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    // Where callers show tokens, the token decides.
+    // With ACLs enabled, the token decides.
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(denied());
     }
@@ -49,7 +51,7 @@ async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// A profile of this process by its name.
+/// A profile of this process by name.
 pub(crate) async fn profile(name: &str) -> Result<String, ApiError> {
     match name {
         "cmdline" => {
@@ -71,7 +73,7 @@ pub(crate) async fn profile(name: &str) -> Result<String, ApiError> {
 fn answer<'h>(content: impl Into<Body>, headers: impl IntoIterator<Item = (&'h str, &'h str)>) -> Response {
     let mut response = Response::new(content.into());
     for (name, value) in headers {
-        // What a node says that is none of a header is left out.
+        // Malformed headers of a node are left out.
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             response.headers_mut().insert(name, value);
         }
@@ -79,7 +81,7 @@ fn answer<'h>(content: impl Into<Body>, headers: impl IntoIterator<Item = (&'h s
     response
 }
 
-/// The threads of this process: name, state, and processor time in ticks of a hundredth of a second.
+/// Threads of this process: name, state, and processor time in ticks of 10 milliseconds.
 fn threads() -> String {
     let mut rows: Vec<(u64, String, String, u64)> = Vec::new();
     for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Who takes part in the log's replication, taking a server out of it, and having another lead.
+//! Raft: voters of the log's replication, removal of a server, transfer of leadership.
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::server::{Member, Server};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/operator/raft/";
-    // What follows the word does not count.
+    // The rest of the path after the word is ignored.
     mux.add(Methods::Any, root, "configuration{}", Capability::Management, |call| Box::pin(configuration(call)));
     mux.add(Methods::Any, root, "peer{}", Capability::Management, |call| Box::pin(remove_peer(call)));
     mux.add(Methods::Any, root, "transfer-leadership{}", Capability::Management, |call| Box::pin(transfer_leadership(call)));
@@ -28,7 +28,7 @@ fn no_such_method() -> ApiError {
 #[serde(rename_all = "PascalCase")]
 struct ConfigurationResponse {
     servers: Vec<RaftServer>,
-    /// The reference never fills it.
+    /// Always 0, as in the reference.
     index: u64,
 }
 
@@ -49,7 +49,7 @@ impl From<Member> for RaftServer {
     fn from(mut member: Member) -> Self {
         RaftServer {
             id: member.id,
-            // Nobody has told who is at this address.
+            // The server at this address has not told its name yet.
             node: if member.name.is_empty() { "(unknown)".to_owned() } else { member.name },
             leader: member.leader,
             address: member.address,
@@ -94,7 +94,8 @@ fn named<S: Server>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
     found.ok_or_else(|| ApiError::internal(format!("{word} {} was not found in the Raft configuration", quote(&asked))))
 }
 
-/// Without a name it is left to the leader who is next; later versions of the reference ask for one.
+/// Transfers leadership. Without a name, the leader chooses the successor; later versions of the reference require a
+/// name.
 async fn transfer_leadership<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.method != Method::PUT && call.method != Method::POST {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));

@@ -1,4 +1,4 @@
-//! The call of the reference's servers that a request stands for, and the label of its caller: what the rate counters tell apart.
+//! Labels of the rate counters: the reference's RPC that a request stands for, and its caller.
 
 mod table;
 
@@ -37,27 +37,27 @@ impl fmt::Display for RateOp {
     }
 }
 
-/// The call of the reference that a request stands for.
+/// RPC of the reference that a request stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Endpoint as the reference names it, such as `job`.
     pub endpoint: &'static str,
     /// Operation of the call.
     pub op: RateOp,
-    /// Name of the timer of the call after `nomad.nomad.`, such as `job.get_job`; empty when it has none.
+    /// Name of the RPC's timer after `nomad.nomad.`, such as `job.get_job`; empty when it has none.
     pub timer: &'static str,
 }
 
-/// A route as measurements name it.
+/// Labels of a route in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// Beginning of the path.
     pub root: &'static str,
-    /// Rest of the path, with `{}` for the part that is read out of it.
+    /// Rest of the path, with `{}` for its variable part.
     pub tail: &'static str,
-    /// Methods, as the list of routes writes them.
+    /// Methods, in the notation of the list of routes.
     pub methods: &'static str,
-    /// What the rate counters count it as. `None`: they leave it out.
+    /// Label in the rate counters. `None`: the route is not counted.
     pub rate: Option<Rate>,
 }
 
@@ -75,7 +75,7 @@ impl Route {
     }
 }
 
-/// Marks a request that the node RPC makes in the name of its caller, and has counted already.
+/// Marks a request that the node RPC makes on behalf of its caller and has counted already.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted;
 

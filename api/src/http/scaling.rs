@@ -1,4 +1,4 @@
-//! Scaling policies: the list and one of them. They are made and dropped with the jobs that they are part of.
+//! Scaling policies: list and read. They are written and dropped with the jobs that contain them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<'a> PolicyStub<'a> {
     }
 }
 
-/// Who sees jobs sees their policies, too.
+/// Whether the caller sees a job's policies: with the capability, or with the right to list and read jobs.
 fn may(acl: &Acl, namespace: &str, capability: NamespaceCapability) -> bool {
     let sees_jobs = acl.namespace(namespace, NamespaceCapability::ListJobs) && acl.namespace(namespace, NamespaceCapability::ReadJob);
     acl.namespace(namespace, capability) || sees_jobs
@@ -73,7 +73,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs)
 }
 
-/// A prefix of ids wins over job and type, and over all namespaces no job is looked for.
+/// Rows of the list. A prefix of ids takes precedence over job and type; a job is ignored when all namespaces are
+/// listed.
 fn rows(view: &State, params: &ReadParams, job: &str, kind: &str) -> Vec<Arc<ScalingPolicy>> {
     let in_namespace = |row: &&Arc<ScalingPolicy>| params.in_namespace(&row.target_key().job.namespace);
     if !params.prefix.is_empty() {
@@ -90,7 +91,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     call.require(|acl| may(acl, &params.namespace, NamespaceCapability::ReadScalingPolicy))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
-        // Of a namespace that is not the caller's, it is not there.
+        // A policy in a namespace that the caller may not read is answered like a missing one.
         let caller = call.caller()?;
         let shown = |row: &&Arc<ScalingPolicy>| may(caller.acl(), &row.target_key().job.namespace, NamespaceCapability::ReadScalingPolicy);
         let row = view.scaling_policy(call.id()).filter(shown).cloned();

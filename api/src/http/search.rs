@@ -1,4 +1,4 @@
-//! Search for ids by prefix, in several kinds of objects at once. `fuzzy` searches in names, `clock` bounds the time.
+//! Search for ids by prefix in several kinds of objects at once. `fuzzy` searches in names, `clock` bounds the time.
 
 mod clock;
 mod fuzzy;
@@ -24,7 +24,8 @@ use crate::wire::responses::QueryMeta;
 
 use clock::Clock;
 
-/// Ids of one context in an answer. Only the time of `Clock` bounds how many rows are looked at.
+/// Largest number of ids per context in an answer. The number of rows that are read is bounded only by the time of
+/// `Clock`.
 const MATCHES_MAX: usize = 20;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -49,7 +50,7 @@ enum Context {
 }
 
 impl Context {
-    /// In the order of the error text.
+    /// All contexts, in the order of the error text.
     const ALL: [Context; 11] = [
         Context::Allocs,
         Context::Jobs,
@@ -80,7 +81,7 @@ impl Context {
         }
     }
 
-    /// Table whose index an answer carries for this kind, if any.
+    /// Table whose index the answer carries for this kind, if any.
     fn table(self) -> Option<Table> {
         match self {
             Context::Allocs => Some(Table::Allocs),
@@ -90,14 +91,14 @@ impl Context {
             Context::Evals => Some(Table::Evals),
             Context::Deployment => Some(Table::Deployment),
             Context::Namespaces => Some(Table::Namespaces),
-            // The tables of these kinds have other names, so answers carry no index of them.
+            // The tables of these kinds have other names than the kinds, so answers carry no index of them.
             Context::Plugins | Context::Volumes => None,
             Context::Vars => Some(Table::Variables),
             Context::ScalingPolicy => Some(Table::ScalingPolicy),
         }
     }
 
-    /// The contexts that a word of a request means.
+    /// Contexts that a request names.
     fn parse(word: &str) -> Result<Vec<Context>, ApiError> {
         if word == "all" {
             return Ok(Context::ALL.to_vec());
@@ -112,10 +113,10 @@ impl Context {
 }
 
 impl Context {
-    /// The contexts that a word of a request means and that the caller may search. One that is asked for by name is refused; of `all` it is
-    /// left out.
+    /// Contexts that a request names and that the caller may search. A forbidden context is refused when it is named,
+    /// and left out of `all`.
     fn permitted(word: &str, acl: &Acl, params: &ReadParams) -> Result<Vec<Context>, ApiError> {
-        // A context of another edition: a caller without the right for it is not told that it does not exist here.
+        // A context of another edition: a caller without the right to it does not learn that it does not exist here.
         if word == "quotas" && !acl.quota(Access::Read) {
             return Err(denied());
         }
@@ -140,11 +141,11 @@ impl Context {
     }
 }
 
-/// Capabilities of which each lets a caller find volumes.
+/// Capabilities each of which permits to find volumes.
 const SEES_VOLUMES: &[NamespaceCapability] =
     &[NamespaceCapability::CsiListVolume, NamespaceCapability::CsiReadVolume, NamespaceCapability::ListJobs, NamespaceCapability::ReadJob];
 
-/// The part of the state that a search looks at: what the request asks for and its caller may see.
+/// The part of the state that a search covers: objects that the request asks for and the caller may see.
 #[derive(Clone, Copy)]
 struct Sight<'a> {
     view: &'a State,
@@ -153,12 +154,12 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// Whether rows of a namespace are seen by whoever has one of these in it.
+    /// Whether the search covers rows of a namespace, for a caller with one of these capabilities in it.
     fn sees(&self, namespace: &str, capabilities: &[NamespaceCapability]) -> bool {
         self.params.in_namespace(namespace) && gate::any_of(self.acl, namespace, capabilities)
     }
 
-    /// Whether the caller sees jobs of a namespace, and their evaluations, allocations and deployments.
+    /// Whether the search covers jobs of a namespace, and their evaluations, allocations and deployments.
     fn sees_jobs(&self, namespace: &str) -> bool {
         self.sees(namespace, &[NamespaceCapability::ReadJob])
     }
@@ -199,7 +200,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
             let Some((found, truncated)) = by_prefix(sight, *context, wanted, &mut clock) else {
                 continue;
             };
-            // No match is null on the wire.
+            // An empty list is null on the wire.
             matches.insert(context.as_str(), Some(found).filter(|found| !found.is_empty()));
             truncations.insert(context.as_str(), truncated);
         }
@@ -207,7 +208,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     respond(&call, &view, &contexts, matches, truncations)
 }
 
-/// The parameters of the query. The body's namespace counts when the query names none.
+/// Parameters of the search. The body's namespace counts when the query names none.
 fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiError> {
     let mut params = call.read_params()?;
     if call.query().text("namespace").is_empty() && !namespace.is_empty() {
@@ -216,12 +217,13 @@ fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiE
     Ok(params)
 }
 
-/// The prefixes that an id must have.
+/// Prefixes that an id must have.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'a> {
-    /// The prefix of the ids in the answer.
+    /// Prefix of the ids in the answer.
     begins: &'a str,
-    /// The prefix with which the reference walks its index. A context of UUIDs is in the answer only if this is a prefix of UUIDs.
+    /// Prefix with which the reference scans its index. A context with UUIDs is in the answer only if this is a
+    /// prefix of UUIDs.
     scanned: &'a str,
 }
 
@@ -242,8 +244,8 @@ impl Uuids {
     }
 }
 
-/// The prefix without the last digit of an odd number of digits. An index of the reference has whole bytes, so only this part of a prefix
-/// must be hexadecimal.
+/// The prefix without the last digit of an odd number of digits. The reference's index is keyed by whole bytes, so
+/// only this part of a prefix must be hexadecimal.
 fn even(prefix: &str) -> &str {
     let digits = prefix.len() - prefix.matches('-').count();
     match prefix.char_indices().next_back() {
@@ -252,8 +254,8 @@ fn even(prefix: &str) -> &str {
     }
 }
 
-/// The first ids with the wanted prefix, and whether there are more or not all rows were looked at. `None`: the context is left out of the
-/// answer.
+/// The first ids with the wanted prefix, and whether the list is truncated by number or by time. `None`: the context
+/// is left out of the answer.
 fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut Clock) -> Option<(Vec<String>, bool)> {
     let Sight { view, params, acl } = sight;
     let begins = wanted.begins;
@@ -288,7 +290,7 @@ fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut
         Context::Volumes => first.of(view.csi_volumes(), |row| {
             (row.id.starts_with(begins) && sight.sees(&row.namespace, SEES_VOLUMES)).then(|| row.id.to_string())
         }),
-        // Variables of every namespace, whatever the request says, as far as the caller may list them.
+        // Variables of all namespaces, whatever the request names, as far as the caller may list them.
         Context::Vars => first.of(view.variables_with_prefix(begins), |row| {
             let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
             may.then(|| row.meta.path.to_string())
@@ -307,8 +309,8 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// The first matching ids, and whether there are more or the time ran out. `id` gives `None` for a row that the caller may not see or
-    /// that does not match.
+    /// The first matching ids, and whether there are more or the time ran out. `id` returns `None` for a row that
+    /// does not match or that the caller may not see.
     fn of<T>(&mut self, rows: impl Iterator<Item = T>, id: impl Fn(&T) -> Option<String>) -> (Vec<String>, bool) {
         let (begins, scanned) = (self.wanted.begins, even(self.wanted.scanned));
         let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Service registrations: by name, by job, by allocation; choosing among them; taking one back by hand. Announcing them is the nodes'.
+//! Service registrations: by name, by job, by allocation; choosing among them; deregistering one. Nodes register
+//! services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,14 +22,14 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use songline_lang::acl::NamespaceCapability;
 
-/// Every list here changes when any registration does: their index is that of the table.
+/// Every list has the index of the whole table, so it changes with any registration.
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::ServiceRegistrations)];
 
 type Rows = Vec<Arc<ServiceRegistration>>;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/service/";
-    // Nodes and tasks look services up to find each other.
+    // Nodes and tasks look up services to find each other.
     const LOOK_UP: Capability = Capability::OrWorkload(&Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::ReadJob])));
     const TAKE_BACK: Capability = Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::SubmitJob]));
     mux.add(Methods::Get, "/v1/services", "", Capability::Filtered, |call| Box::pin(list(call)));
@@ -88,7 +89,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("missing service name"));
     }
     let mut params = call.read_params()?;
-    // The order of this list is never turned round.
+    // This list ignores `reverse`.
     params.reverse = false;
     let choose = call.query().text("choose").into_owned();
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -104,7 +105,8 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
 }
 
-/// The registrations that `<number>|<key>` asks for: the same ones for the same key as long as they are there, spread over all keys.
+/// Registrations that `<number>|<key>` chooses: always the same ones for the same key while they exist, spread evenly
+/// over all keys.
 fn chosen(rows: Rows, choose: &str) -> Result<Rows, ApiError> {
     let malformed = || ApiError::bad_request("failed to choose services: Parameter for choose must be in form '<number>|<key>'");
     let (number, key) = choose.split_once('|').filter(|(_, key)| !key.is_empty()).ok_or_else(malformed)?;
@@ -114,7 +116,7 @@ fn chosen(rows: Rows, choose: &str) -> Result<Rows, ApiError> {
     Ok(ranked.into_iter().take(number).map(|(_, row)| row).collect())
 }
 
-/// Where a registration stands in the order of a key. Clients know this order, so it is the reference's down to the byte.
+/// Rank of a registration for a key. Clients depend on the order, so the hash equals the reference's byte for byte.
 fn rank(row: &ServiceRegistration, key: &str) -> [u8; 16] {
     let mut hash = Md5::new();
     hash.update(row.port.to_be_bytes());
@@ -144,7 +146,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty_written(written.index))
 }
 
-/// The registrations of a job's allocations.
+/// Registrations of a job's allocations.
 pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: &JobKey) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &[KEYS[0].clone(), WatchKey::Job(key.clone())], |view| {
         let rows = view.job_by_key(key).map(|_| view.service_registrations_of_job(&key.namespace, &key.id).cloned().collect::<Rows>());
@@ -157,7 +159,7 @@ pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: 
     }
 }
 
-/// The registrations of an allocation, if it is in the request's namespace.
+/// Registrations of an allocation, if it is in the request's namespace.
 pub(super) async fn of_alloc<S: Server>(call: &Call<S>, params: &ReadParams, id: AllocId) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &KEYS, |view| {
         let caller = call.caller()?;

@@ -1,5 +1,6 @@
-//! Rights that decide what answers about the past show beside the requested object. Nodes are shown to callers who may read nodes; tokens
-//! to management tokens and to their owners; jobs of other namespaces to callers who may read these. `docs/history.md` lists the fields.
+//! Rights that decide on the content of answers about the past, beside the requested object. Nodes are shown to
+//! callers that may read nodes; tokens to management tokens and to their owners; jobs of other namespaces to callers
+//! that may read these. `docs/history.md` lists the fields.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use songline_model::Str;
 
 use crate::caller::Caller;
 
-/// The rights of one caller, as far as answers about the past depend on them.
+/// Rights of one caller, as far as answers about the past depend on them.
 #[derive(Clone)]
 pub(super) struct Shown {
     acl: Arc<Acl>,
@@ -18,7 +19,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// The rights of this caller. With ACLs disabled everything is shown.
+    /// Rights of this caller. With ACLs disabled everything is shown.
     pub(super) fn to(caller: &Caller) -> Self {
         Self { acl: caller.shared_acl(), own: caller.token().map(|token| token.accessor_id.to_string().into()) }
     }
@@ -33,12 +34,13 @@ impl Shown {
         self.acl.namespace(namespace, NamespaceCapability::ReadJob)
     }
 
-    /// Whether answers name the token with this accessor id. Management tokens may read all tokens, and each owner its own.
+    /// Whether answers name the token with this accessor id. Management tokens may read all tokens, and each owner
+    /// its own.
     pub(super) fn token(&self, accessor: &str) -> bool {
         self.acl.is_management() || self.own.as_deref() == Some(accessor)
     }
 
-    /// The `Actor` field of an answer. Of a token that may not be named only the word `token` is left.
+    /// The `Actor` field of an answer. Only the word `token` remains of a token that may not be named.
     pub(super) fn actor<'t>(&self, actor: &'t str) -> &'t str {
         match actor.split_once(':') {
             Some((kind @ "token", accessor)) if !self.token(accessor) => kind,

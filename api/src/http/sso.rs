@@ -1,4 +1,5 @@
-//! Single sign-on: routes of auth methods, binding rules and logins. Each has its file below; who may call is the gate's business.
+//! Single sign-on: routes of auth methods, binding rules and logins, each in its own file. The gate checks the
+//! callers.
 
 mod auth_methods;
 mod binding_rules;
@@ -20,7 +21,7 @@ use crate::server::Server;
 
 /// Largest body of a login, in bytes.
 const LOGIN_BODY_BYTES_MAX: usize = 1024 * 1024;
-/// How long a login may wait for a provider, in all.
+/// Timeout of all waits of a login for the provider, together.
 const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -39,7 +40,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/oidc/complete-auth", "", Capability::Anyone, |call| Box::pin(oidc::complete_auth(call)));
 }
 
-/// What a login says.
+/// Parses the body of a login.
 async fn sent<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
     let body = call.bytes_of(LOGIN_BODY_BYTES_MAX).await?;
     if body.is_empty() {
@@ -48,32 +49,32 @@ async fn sent<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, A
     go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Refuses a request that leaves something out. `missing` names what, in order.
+/// Refuses a request with missing fields. `wanted` has the name of each field and whether it is present.
 fn demand(what: &str, wanted: &[(&str, bool)]) -> Result<(), ApiError> {
     let missing: Vec<String> = wanted.iter().filter(|(_, there)| !there).map(|(name, _)| format!("missing {name}")).collect();
     if missing.is_empty() { Ok(()) } else { Err(ApiError::bad_request(format!("invalid {what} request: {}", multi_error(&missing)))) }
 }
 
-/// Refuses a login for another region, whether its query or its body names that one.
+/// Refuses a login for another region in its query or its body.
 fn check_login_region<S: Server>(call: &Call<S>, in_body: &str) -> Result<(), ApiError> {
     let region = &call.server.info().region;
     check_region(call.query(), region)?;
     if in_body.is_empty() || in_body == region { Ok(()) } else { Err(ApiError::internal("No path to region")) }
 }
 
-/// The method of a login, as this server knows it once it has caught up.
+/// Auth method of a login, from a state that is up to date.
 async fn method_of<S: Server>(call: &Call<S>, name: &str) -> Result<Arc<AclAuthMethod>, ApiError> {
     call.server.read_barrier().await?;
     let method = call.server.view().acl_auth_method(name).cloned();
     method.ok_or_else(|| ApiError::bad_request(format!("auth-method {name:?} not found")))
 }
 
-/// A method that says nothing believes nobody.
+/// Configuration of a method. A method without one is refused.
 fn config_of(method: &AclAuthMethod) -> Result<&AclAuthMethodConfig, ApiError> {
     method.config.as_ref().ok_or_else(|| ApiError::bad_request("missing auth method Config"))
 }
 
-/// What a login waits for, but not for ever.
+/// Bounds a wait by [`LOGIN_DEADLINE`].
 async fn in_time<T>(wait: impl Future<Output = T>) -> Result<T, ApiError> {
     tokio::time::timeout(LOGIN_DEADLINE, wait).await.map_err(|_| ApiError::internal("context deadline exceeded"))
 }

@@ -1,5 +1,6 @@
-//! The guard before requests that tasks make over their own socket. They are asked who they are even where nobody else is: whoever can open
-//! the socket is in the task, and that alone lets him do nothing. What he may do is decided as for every other request.
+//! Authentication of requests over a task's own socket. It is required even with ACLs disabled: access to the socket
+//! only proves that the caller runs in the task, and grants no rights. The rights are then checked as for every other
+//! request.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,7 +12,7 @@ use crate::keyring;
 use crate::server::Server;
 
 impl<S: Server> Api<S> {
-    /// What a request over a task's socket is refused with. `None`: it is to be answered.
+    /// Refusal of a request over a task's socket. `None`: the request may proceed.
     pub(crate) fn refuse_stranger<B>(&self, request: &axum::http::Request<B>) -> Option<Response> {
         if request.uri().query().is_some_and(|query| mux::unescape(query).is_none()) {
             return Some(refusal(StatusCode::BAD_REQUEST, "Bad Request"));
@@ -29,7 +30,8 @@ impl<S: Server> Api<S> {
         }
     }
 
-    /// Whether the token is that of a task or of somebody who has one in the tables. Where ACLs are off only tasks are known.
+    /// Whether the token is a workload identity or an ACL token. With ACLs disabled only workload identities are
+    /// accepted.
     fn is_known(&self, token: &str) -> Result<bool, AuthError> {
         if !self.server.info().acl.enabled {
             return Ok(keyring::workload(&self.server.view(), self.server.keyring(), token).is_ok());
@@ -46,7 +48,7 @@ fn refusal(code: StatusCode, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    // Whoever guesses has to connect again for every guess.
+    // The connection is closed, so that guessing tokens needs a new connection for every guess.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -1,4 +1,5 @@
-//! Variables: list, read, write, delete. What is stored is encrypted before it is proposed and decrypted after it is read.
+//! Variables: list, read, write, delete. Items are encrypted before they are proposed and decrypted after they are
+//! read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +24,9 @@ use crate::server::Server;
 use crate::watch::WatchKey;
 use songline_lang::acl::VariableCapability;
 
-/// Bytes of all keys and values of a variable.
+/// Largest size of a variable: bytes of all keys and values.
 const ITEMS_BYTES_MAX: usize = 64 << 10;
-/// Largest body of a write, in bytes: all items written as escapes.
+/// Largest body of a write, in bytes: room for all items written as escapes.
 const BODY_BYTES_MAX: usize = 512 << 10;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -36,7 +37,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, "/v1/var/", "{}", Capability::Anyone, |call| Box::pin(std::future::ready(other_method(&call))));
 }
 
-/// The secrets of a variable. They do not print.
+/// Secret items of a variable. They do not print.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Items(BTreeMap<String, String>);
@@ -50,7 +51,7 @@ struct VariableView<'a> {
     items: Option<&'a Items>,
 }
 
-/// `VariableDecrypted` of the wire as it is sent: only namespace and items are the caller's to say.
+/// `VariableDecrypted` in a request: only namespace and items come from the caller.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase", rename = "VariableDecrypted")]
 struct VariableRequest {
@@ -76,7 +77,7 @@ const NAMES: go_json::Names<'static> = go_json::Names {
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let mut params = read_params(&call)?;
-    // The order of this list is never turned round.
+    // This list ignores `reverse`.
     params.reverse = false;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Variables)], |view| {
         let rows: Box<dyn Iterator<Item = &Arc<Variable>>> = if params.all_namespaces() {
@@ -98,7 +99,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let params = read_params(&call)?;
-    // Who may not read it is not told whether it is there.
+    // A caller without the right to read it does not learn whether it exists.
     call.require(|acl| acl.variable(&params.namespace, &path, VariableCapability::Read))?;
     let key = VariableKey::new(params.namespace.as_str(), path);
     let keys = [WatchKey::Variable(key.clone())];
@@ -122,7 +123,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("Request body is empty"));
     }
     let request: VariableRequest = go_json::from_slice_named(&body, NAMES).map_err(|error| {
-        // The items have a name of their own; their values have none.
+        // In the reference, the items are of a named type and their values of an unnamed one.
         ApiError::bad_request(error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems"))
     })?;
     let items = request.items.filter(|items| !items.0.is_empty());
@@ -153,7 +154,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if let Outcome::VariableConflict(row) = &written.outcome {
         return conflict(&call, row);
     }
-    // Without a word of apply: what was there already is what was sent.
+    // Without an outcome of apply, the stored variable equals the sent one.
     let meta = if let Outcome::VariableWritten(meta) = &written.outcome { meta } else { &var.meta };
     call.written(written.index, &VariableView { meta, items: Some(&items) })
 }
@@ -177,7 +178,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The parameters of a read. The reference says twice what is wrong with them.
+/// Parses the parameters of a read. The reference reports errors in them twice.
 fn read_params<S: Server>(call: &Call<S>) -> Result<ReadParams, ApiError> {
     call.read_params().map_err(|error| match error.code {
         StatusCode::BAD_REQUEST => ApiError::bad_request(format!("{}failed to parse parameters", error.text)),
@@ -197,7 +198,7 @@ fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
     }
 }
 
-/// The modify index that the caller wants to find, if it says one.
+/// Modify index that the caller expects, if it names one.
 fn cas<S: Server>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
     let text = call.query().text("cas");
     if text.is_empty() {
@@ -206,7 +207,7 @@ fn cas<S: Server>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
     parse_uint(&text).map(Some).map_err(|error| ApiError::bad_request(format!("can not parse cas: {error}")))
 }
 
-/// Refuses what no variable may be.
+/// Refuses an invalid variable.
 fn check(namespace: &str, path: &str, items: &Items) -> Result<(), String> {
     if namespace == "*" {
         return Err("can not target wildcard (\"*\")namespace".to_owned());
@@ -218,7 +219,7 @@ fn check(namespace: &str, path: &str, items: &Items) -> Result<(), String> {
     check_variable_path(path).map_err(|error| error.to_string())
 }
 
-/// A refusal before anything is written: the index is 0, as of a write that never was.
+/// A refusal before anything is written. Its index is 0, because there is no entry.
 fn refused(error: ApiError) -> Response {
     let mut response = Response::new(Body::from(error.text.into_owned()));
     *response.status_mut() = error.code;
@@ -227,11 +228,11 @@ fn refused(error: ApiError) -> Response {
     response
 }
 
-/// 409 with what is stored instead of what the caller knew.
+/// Status 409 with the stored variable, whose index differs from the expected one.
 fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
-    // Who may write and not read learns that it is there, and not what it holds.
+    // A caller that may write but not read learns that the variable exists, but not its items.
     let may_read = call.caller()?.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
-    // What a repeated write met the first time and has gone since is not known any more.
+    // A repeated write may have met a variable in its first run that is gone now; then its items are unknown.
     let is_known = row.meta.modify_index > 0 && !row.encrypted.data.0.is_empty();
     let items = if is_known && may_read { Some(decrypt(call, row)?) } else { None };
     let mut response = call.written(row.meta.modify_index, &VariableView { meta: &row.meta, items: items.as_ref() })?;
@@ -246,6 +247,6 @@ fn encrypt<S: Server>(call: &Call<S>, items: &Items) -> Result<VariableData, Api
 
 fn decrypt<S: Server>(call: &Call<S>, row: &Variable) -> Result<Items, ApiError> {
     let plain = call.server.keyring().decrypt(row.encrypted.key_id, &row.encrypted.data)?;
-    // The error of the parser would quote what it found.
+    // The parser's own error would quote the secret text.
     serde_json::from_slice(&plain).map_err(|_| ApiError::internal("the decrypted variable is no map of texts"))
 }

@@ -1,4 +1,4 @@
-//! Long work: what is under way and how it ended, waiting for its end, stopping it. Routes of ours.
+//! Long work: pieces that are running or have ended, waiting for their end, stopping them. These routes are ours.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     .await?;
     let shown = Shown::to(&call.caller()?);
     let work = found.value.iter().map(|work| Pending::Work(WorkView::new(work, |actor| shown.actor(actor))));
-    // Refills belong to this server as it is now, and are no part of any state: an answer about the past has none.
+    // Refills belong to the present of this server and are no part of any state: an answer about the past has none.
     let refillings = if call.past.is_some() { Vec::new() } else { call.server.refillings() };
     let rows: Vec<Pending<'_>> = work.chain(refillings.iter().map(|refilling| Pending::Refill(RefillView::new(refilling)))).collect();
     call.read(&Meta::at(found.index), &rows)
@@ -73,7 +73,7 @@ fn work_id(text: &str) -> Result<WorkId, ApiError> {
     text.parse().map(WorkId).map_err(|_| ApiError::bad_request(format!("invalid id of work: {text:?}")))
 }
 
-/// Waits until a piece of work ends, however long that takes: a caller that goes away does not end it.
+/// Waits until a piece of work ends, however long that takes. The work continues when the caller disconnects.
 pub(super) async fn ended<S: Server>(server: &S, id: WorkId) -> Result<Arc<Work>, ApiError> {
     let row = |server: &S| server.view().work(id).cloned().ok_or_else(|| ApiError::internal("the work is no longer remembered"));
     let first = row(server)?;
@@ -82,7 +82,7 @@ pub(super) async fn ended<S: Server>(server: &S, id: WorkId) -> Result<Arc<Work>
     }
     let watcher = server.watches().register(&[WatchKey::Table(Table::PendingWork)]);
     loop {
-        // The watcher is registered, so a change after this view leaves a permit behind.
+        // The watcher was registered before: a change after this view leaves a permit, so no wake-up is lost.
         let work = row(server)?;
         if work.ended.is_some() {
             return Ok(work);

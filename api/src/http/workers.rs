@@ -1,4 +1,4 @@
-//! The scheduler workers of the server that is asked: what they do, how many there are, and which kinds of jobs they take.
+//! Scheduler workers of the server that receives the request: their activity, number and evaluation types.
 
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::{SCHEDULERS, Server};
 
-/// More workers than this on one server are a slip of the finger: each is a thread.
+/// Largest number of workers per server. More are a typing error: each worker is a thread.
 const WORKERS_MAX: i64 = 1024;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -45,7 +45,8 @@ struct ConfigResponse<'a> {
     enabled_schedulers: &'a [&'static str],
 }
 
-/// `AgentSchedulerWorkerConfigRequest` of the wire. That an answer may be sent back as it came, whose server it names does not count.
+/// `AgentSchedulerWorkerConfigRequest` of the wire. An answer may be sent back unchanged, so its server id is
+/// accepted and ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "AgentSchedulerWorkerConfigRequest")]
 struct ConfigRequest {
@@ -53,7 +54,7 @@ struct ConfigRequest {
     enabled_schedulers: Vec<String>,
 }
 
-/// These routes say of an unknown token what it is in a way of their own.
+/// Checks access to agents. These routes have their own error for an unknown token.
 fn require<S: Server>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
     match call.authenticated() {
         Ok(caller) if caller.acl().agent(access) => Ok(()),
@@ -99,7 +100,7 @@ async fn set<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let mut enabled = request.enabled_schedulers.iter().map(|name| known(name).ok_or_else(invalid)).collect::<Result<Vec<_>, _>>()?;
     enabled.sort_unstable();
     enabled.dedup();
-    // Without the one for the servers' own chores nothing would ever be cleaned up.
+    // The type for the servers' own chores is required: without it, nothing would ever be garbage collected.
     if !enabled.contains(&SCHEDULERS[0]) {
         return Err(invalid());
     }

@@ -1,5 +1,6 @@
-//! Bodies of requests, which have to come in reasonable time. Not a bound between two pieces, which a byte a second would keep, and not
-//! one on the whole, which would be too short for an archive: a body may be waited for only so long, and what comes of it earns more.
+//! Bound on the time for a request's body. A bound between two pieces would permit one byte per second, and a bound
+//! on the whole would be too short for an archive. So a body has a budget of waiting time, and every received byte
+//! refills it, at most to its initial value.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,27 +11,27 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// How many bytes earn a second of waiting: a client on the slowest of lines does better.
+/// Number of bytes that refill the budget by one second. Even the slowest lines are faster.
 const BYTES_PER_SECOND: u32 = 4096;
 
-/// A body was given up because it came too slowly.
+/// Error: a body was given up because it came too slowly.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the body of the request came too slowly")]
 pub(crate) struct TooSlow;
 
-/// A body that fails when it is waited for too long.
+/// A body that fails when its budget of waiting time is spent.
 pub(crate) struct Paced<B> {
     body: B,
-    /// How long it may still be waited for.
+    /// Rest of the budget.
     left: Duration,
-    /// What can be saved up: a fast beginning does not pay for an endless end.
+    /// Upper bound of the budget: a fast beginning does not pay for an endless rest.
     left_max: Duration,
-    /// Since when it is waited for, and what ends that.
+    /// Start of the current wait, and the timer that ends it.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<B> Paced<B> {
-    /// A body that may be waited for so long before anything has come.
+    /// A body with an initial budget of `patience`.
     pub(crate) fn new(body: B, patience: Duration) -> Self {
         Self { body, left: patience, left_max: patience, waiting: None }
     }
@@ -79,7 +80,8 @@ mod tests {
 
     use super::*;
 
-    /// What a body of so many bytes, a piece every so often, comes to: bytes read, seconds it took, and whether it was whole.
+    /// Reads a body of `pieces` pieces, one per interval `every`. Returns the bytes read, the seconds that it took,
+    /// and whether the body was complete.
     async fn check(pieces: usize, piece_bytes: usize, every: Duration) -> (usize, u64, bool) {
         let stream = async_stream::stream! {
             for _ in 0..pieces {

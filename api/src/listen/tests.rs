@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Bounded, Stalled, TokioIo, http1};
 use crate::event::{Dialect, EventHub, Format, HubConfig, Interest, Start};
 
-/// What was logged.
+/// Captured log output.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -46,7 +46,7 @@ async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_sto
     while hub.settled() < 499 {
         tokio::task::yield_now().await;
     }
-    // The client's half takes 64 KiB and no more.
+    // The client's half buffers 64 KiB and no more.
     let (mut client, served) = tokio::io::duplex(64 * 1024);
     let stalled = Stalled::default();
     let io = TokioIo::new(Bounded { stream: served, write_timeout: Duration::from_secs(60), waiting: None, stalled: stalled.clone() });
@@ -63,7 +63,7 @@ async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_sto
     assert!((60..62).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     let logged = String::from_utf8_lossy(&lines.0.lock()).into_owned();
     let cursor = logged.split("cursor=").nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
-    // It has what the two buffers between it and the stream hold, and not everything.
+    // The cursor covers the entries in the two buffers between client and stream, not all entries.
     assert!(cursor.is_some_and(|cursor| (30..499).contains(&cursor)), "{logged}");
     drop(client);
 }

@@ -1,4 +1,4 @@
-//! What listeners hear, and how lines look.
+//! Lines that listeners get, and their text and JSON forms.
 
 use expect_test::expect;
 

@@ -1,58 +1,59 @@
-//! Shapes of bodies: the notation of `types.txt`, and JSON Schema made of it. Which route has which shape is in the table.
+//! Shapes of bodies: parser of the notation in `types.txt`, and conversion to JSON Schema. The table maps routes to
+//! shapes.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// What a value on the wire can be.
+/// Type of a value on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// Text.
+    /// String.
     Str,
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// Integer.
     Int,
-    /// A whole number that is not negative.
+    /// Non-negative integer.
     Uint,
-    /// A number.
+    /// Floating-point number.
     Float,
-    /// Nanoseconds.
+    /// Duration: integer of nanoseconds.
     Dur,
-    /// RFC 3339, or null.
+    /// RFC 3339 time, or null.
     Time,
-    /// Base64, or null.
+    /// Base64 string, or null.
     Base64,
-    /// Anything.
+    /// Any JSON value.
     Any,
-    /// A shape that has a name; `true`: as it is sent to the server.
+    /// A named shape; `true` for the form in which a client sends it.
     Named(String, bool),
     /// An array.
     List(Box<Shape>),
-    /// An object with free names.
+    /// An object with arbitrary keys.
     Map(Box<Shape>),
-    /// Or null.
+    /// The shape or null.
     Nullable(Box<Shape>),
-    /// One of these.
+    /// One of these shapes.
     Either(Vec<Shape>),
 }
 
-/// One member of an object.
+/// A member of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// What it holds.
+    /// Shape of the value.
     pub shape: Shape,
-    /// Whether it is left out when it is empty.
+    /// Whether the member is omitted when it is empty.
     pub omitted: bool,
 }
 
-/// All named shapes: their fields, those of other shapes that they include resolved.
+/// All named shapes: their fields, with those of included shapes resolved.
 #[derive(Debug, Default)]
 pub struct Shapes(BTreeMap<String, Vec<Field>>);
 
-/// Where a notation is not one.
+/// Error in the notation.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} in `{text}`")]
 pub struct NotationError {
@@ -61,7 +62,7 @@ pub struct NotationError {
 }
 
 impl NotationError {
-    /// A row of a table that is none.
+    /// Error for a line that is no row of a table.
     pub(super) fn of_row(text: &str) -> Self {
         wrong("not a row", text)
     }
@@ -72,7 +73,7 @@ fn wrong(what: &'static str, text: &str) -> NotationError {
 }
 
 impl Shape {
-    /// Reads a shape: `[T]`, `{str:T}`, `T?`, `T!` (never null), `A|B` or a name.
+    /// Parses a shape: `[T]`, `{str:T}`, `T?`, `T!` (never null), `A|B` or a name.
     pub fn parse(text: &str) -> Result<Self, NotationError> {
         if let Some(inner) = text.strip_suffix('?') {
             return Ok(Shape::Nullable(Box::new(Shape::parse(inner)?)));
@@ -110,7 +111,7 @@ impl Shape {
         })
     }
 
-    /// The same as it may be sent to the server: whatever is null is taken as absent.
+    /// The shape in the form that clients send: the server treats null as absent.
     fn sent(&self) -> Shape {
         let inner = match self {
             Shape::Named(name, _) => Shape::Named(name.clone(), true),
@@ -131,7 +132,7 @@ impl Shape {
         Shape::Nullable(Box::new(inner))
     }
 
-    /// Its JSON Schema, with references into the components of the document.
+    /// JSON Schema of the shape, with references into the components of the document.
     pub fn schema(&self) -> Value {
         match self {
             Shape::Str => json!({"type": "string"}),
@@ -151,7 +152,7 @@ impl Shape {
         }
     }
 
-    /// Adds the named shapes that it mentions itself.
+    /// Adds the named shapes that the shape mentions directly.
     fn names(&self, out: &mut Vec<(String, bool)>) {
         match self {
             Shape::Named(name, sent) => out.push((name.clone(), *sent)),
@@ -177,7 +178,7 @@ fn nullable(mut schema: Value) -> Value {
 }
 
 impl Shapes {
-    /// Reads a list of shapes.
+    /// Parses a list of shapes.
     pub fn parse(text: &str) -> Result<Self, NotationError> {
         let mut raw: BTreeMap<String, (Vec<&str>, bool)> = BTreeMap::new();
         let joined = text.replace("\n  ", " ");
@@ -196,17 +197,17 @@ impl Shapes {
         Ok(Shapes(out))
     }
 
-    /// Whether there is one of this name.
+    /// Whether a shape has this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The fields of a shape.
+    /// Fields of a named shape.
     pub fn fields(&self, name: &str) -> &[Field] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The schemas of everything that these shapes need, by component.
+    /// Schemas of these shapes and of all shapes that they mention, by component name.
     pub fn components(&self, wanted: &[Shape]) -> Map<String, Value> {
         let mut open = Vec::new();
         wanted.iter().for_each(|shape| shape.names(&mut open));
@@ -227,7 +228,8 @@ impl Shapes {
     }
 }
 
-/// What is answered has just these fields. What is sent may have others, which are ignored, and may leave out any.
+/// Schema of an object. Answers have exactly these fields. Requests may omit any field and may have others, which are
+/// ignored.
 fn object(fields: &[Field], sent: bool) -> Value {
     let mut properties = Map::new();
     for field in fields {

@@ -1,79 +1,80 @@
-//! What the router does not know of a route: its parameters and the shapes of its bodies. Read from `reference.txt` and `ours.txt`.
+//! The table of routes: parameters and shapes of bodies, which the router does not know. Parsed from `reference.txt`
+//! and `ours.txt`.
 
 use axum::http::Method;
 
 use super::shape::{NotationError, Shape};
 
-/// Which of the parameters that many routes share a route takes.
+/// Set of shared parameters that a route takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Std {
-    /// Those of reads.
+    /// Parameters of reads.
     Read,
-    /// Those of writes.
+    /// Parameters of writes.
     Write,
-    /// None.
+    /// No shared parameters.
     None,
 }
 
-/// A parameter of the query.
+/// A query parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
-    /// What it holds.
+    /// Shape of its value.
     pub shape: Shape,
-    /// Whether it has to be there.
+    /// Whether the parameter is required.
     pub required: bool,
-    /// Whether it may be there more than once.
+    /// Whether the parameter may be repeated.
     pub repeated: bool,
 }
 
-/// What a route answers when all is well.
+/// Successful answer of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// JSON.
+    /// JSON of this shape.
     Json(Shape),
-    /// Nothing.
+    /// Empty body.
     Empty,
-    /// This status, whatever is asked.
+    /// Always this status.
     Status(u16),
-    /// Bytes.
+    /// Raw bytes.
     Bytes,
-    /// JSON objects back to back, each a piece of a file.
+    /// Concatenated JSON objects, each with a piece of a file.
     Frames,
-    /// JSON objects, one a line.
+    /// JSON objects, one per line.
     Events,
-    /// Another protocol.
+    /// Upgrade to a websocket.
     Websocket,
 }
 
-/// What is sent.
+/// Request body of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// Nothing.
+    /// No body.
     Nothing,
-    /// JSON; `false`: it may be left out.
+    /// JSON of this shape; `false`: the body is optional.
     Json(Shape, bool),
-    /// Bytes.
+    /// Raw bytes.
     Bytes,
 }
 
 /// One row: a route with some of its methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Methods; empty stands for any.
+    /// Methods; empty for any.
     pub methods: Vec<Method>,
     /// Path with `{names}`.
     pub path: String,
-    /// Shared parameters.
+    /// Set of shared parameters.
     pub std: Std,
-    /// Letters: `B`locks, `P`ages, `F`ilters, prefi`X`, `R`everse.
+    /// Flags of the route, as letters: `B`locks, `P`ages, `F`ilters, prefi`X`, `R`everse.
     pub flags: String,
-    /// Its own parameters.
+    /// The route's own query parameters.
     pub query: Vec<Param>,
-    /// What is sent.
+    /// Request body.
     pub sent: Sent,
-    /// What is answered.
+    /// Answer.
     pub reply: Reply,
 }
 
@@ -82,12 +83,12 @@ pub struct Row {
 pub struct Table {
     /// Rows in the order of the files.
     pub rows: Vec<Row>,
-    /// Methods and pattern, as the list of routes has them.
+    /// Methods and pattern of the refusing routes, in the notation of the list of routes.
     pub refusals: Vec<String>,
 }
 
 impl Table {
-    /// Reads both files.
+    /// Parses both files.
     pub fn parse(reference: &str, ours: &str) -> Result<Self, NotationError> {
         let mut out = Table::default();
         for line in reference.lines().chain(ours.lines()).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -110,10 +111,11 @@ impl Table {
         Ok(out)
     }
 
-    /// The rows of a route of the router: its pattern has `{}` for names, and may have one more at its end.
+    /// Rows of a route of the router. Its pattern has `{}` for names, and may end in a further `{}`.
     pub fn of<'t>(&'t self, pattern: &str) -> impl Iterator<Item = &'t Row> {
         let exact = self.rows.iter().any(|row| unnamed(&row.path) == pattern);
-        // `configuration{}` of the router is `configuration` and whatever follows; an id may have two parts.
+        // `configuration{}` in the router matches `configuration` and everything after it; an id may have two path
+        // segments.
         let others = if exact { None } else { pattern.strip_suffix("{}").map(str::to_owned) };
         let (pattern, two_parts) = (pattern.to_owned(), format!("{pattern}/{{}}"));
         self.rows.iter().filter(move |row| {
@@ -123,7 +125,7 @@ impl Table {
     }
 }
 
-/// A path with `{}` for each of its names.
+/// The path with `{}` in place of each `{name}`.
 pub fn unnamed(path: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -141,7 +143,7 @@ pub fn unnamed(path: &str) -> String {
     out
 }
 
-/// The names in a path, in order.
+/// Names in a path, in order.
 pub fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }

@@ -1,5 +1,5 @@
-//! A refilled store equals one that was never lost: after a fill from the beginning of the log, from a checkpoint, behind a restored
-//! archive, and after interruptions. One replay fills both stores.
+//! A refilled store equals one that was never lost: after a refill from the beginning of the log, from a checkpoint,
+//! after a restored archive, and after interruptions. One replay fills both stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Reached, Refill, Refilled, Refiller};
 use crate::event::{Batch, FjallHistory, History};
 use crate::touches::{AppliedEntry, Ending, Object, ObjectKind, Order, Touches};
 
-/// An entry of a log: every third one holds no command. `restored` replaces the state.
+/// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.
 fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {
     let (kind, changes) = match (restored, index % 3) {
         (true, _) => (Kind::Restore, vec![Change::Restored]),
@@ -67,7 +67,7 @@ impl Stores {
         self.touches.write_through().expect("is written");
     }
 
-    /// Replays entries behind `from`. With `most` it stops early and leaves the fill interrupted.
+    /// Replays entries after `from`. With `most` the replay stops early and leaves the refill interrupted.
     fn replay(&self, from: u64, indexes: std::ops::Range<u64>, restored: Option<u64>, most: usize) -> Vec<(&'static str, Refilled)> {
         let mut refiller = Refiller::of(self.all()).expect("is asked").expect("something is lost");
         refiller.begin(Reached { index: from, raft_index: from }).expect("begins");
@@ -79,7 +79,7 @@ impl Stores {
                 Some(entry) => refiller.add(entry, index).expect("is added"),
                 None => refiller.pass(Reached { index, raft_index: index }),
             }
-            // Each entry is written by itself, so that an interruption can come between any two.
+            // Each entry is written by itself, so that an interruption can fall between any two entries.
             refiller.write_now();
         }
         if most < usize::MAX {
@@ -88,7 +88,7 @@ impl Stores {
         refiller.end().expect("ends")
     }
 
-    /// Everything that the stores tell their readers.
+    /// All content that readers of the stores can see.
     fn told(&self) -> String {
         let blocks = self.events.read(self.events.oldest() - 1, usize::MAX).expect("reads");
         let events: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
@@ -105,7 +105,7 @@ impl Stores {
     }
 }
 
-/// Stores that were never lost, and stores that have lost everything before entry 100.
+/// Stores that were never lost, and stores that lost all entries before 100.
 fn two_of(restored: Option<u64>) -> (tempfile::TempDir, Stores, Stores) {
     let dir = tempfile::tempdir().expect("a folder");
     let (whole, lost) = (Stores::open(&dir.path().join("whole")), Stores::open(&dir.path().join("lost")));

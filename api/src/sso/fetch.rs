@@ -1,4 +1,4 @@
-//! What is asked of the world outside of the cluster, as a trait that the shell implements.
+//! HTTP requests to servers outside of the cluster, as a trait that the shell implements.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use songline_model::Secret;
 
-/// One request.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// Where to; `http` or `https`.
+    /// URL; `http` or `https`.
     pub url: String,
-    /// What is posted, as a form. `None`: nothing, this is a `GET`.
+    /// Encoded form that is posted. `None`: the request is a `GET`.
     pub form: Option<Form>,
-    /// Who asks.
+    /// Credentials of the client.
     pub credentials: Credentials,
-    /// The only certificates that are trusted, in PEM. None means those that the system trusts.
+    /// The only trusted certificates, in PEM. When empty, those of the system are trusted.
     pub ca_pem: Vec<String>,
-    /// Longest answer that is read, in bytes.
+    /// Largest response body that is read, in bytes.
     pub bytes_max: usize,
 }
 
-/// A form, already encoded. It may hold secrets, so it does not print.
+/// An encoded form. It may hold secrets, so it does not print.
 #[derive(Clone)]
 pub struct Form(pub String);
 
@@ -31,18 +31,18 @@ impl fmt::Debug for Form {
     }
 }
 
-/// Who asks.
+/// Credentials of a request.
 #[derive(Debug, Clone)]
 pub enum Credentials {
-    /// Nobody in particular.
+    /// No credentials.
     None,
-    /// A client with a name and a secret, both already encoded for a form.
+    /// Client id and secret, both already encoded for a form.
     Basic(String, Secret),
-    /// Whoever has this token.
+    /// A bearer token.
     Bearer(Secret),
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     /// HTTP status.
@@ -51,29 +51,29 @@ pub struct Fetched {
     pub body: Bytes,
 }
 
-/// Why there is no answer.
+/// Failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// Nobody listens there, or TLS does not come about.
+    /// The connection or the TLS handshake failed.
     #[error("dial tcp {0}")]
     Connect(String),
-    /// It took too long.
+    /// The timeout has passed.
     #[error("context deadline exceeded")]
     Timeout,
-    /// The answer is longer than it may be.
+    /// The response body exceeds the bound in bytes.
     #[error("answer is longer than {0} bytes")]
     TooLong(usize),
-    /// The request cannot be made, or the connection broke.
+    /// The request is malformed, or the connection broke.
     #[error("{0}")]
     Failed(String),
 }
 
-/// An answer, some time.
+/// Future of a response.
 pub type FetchFuture<'a> = BoxFuture<'a, Result<Fetched, FetchError>>;
 
-/// Asks others over HTTP. Redirections are not followed, every wait has an end, and no more is read than was asked for.
+/// HTTP client. It follows no redirects, every wait has a timeout, and it reads no more than [`Outgoing::bytes_max`].
 pub trait Fetch: Send + Sync + 'static {
-    /// The answer to one request, whatever its status.
+    /// Response to one request, whatever its status.
     fn fetch(&self, outgoing: Outgoing) -> FetchFuture<'_>;
 }
 
@@ -84,7 +84,7 @@ impl Outgoing {
     }
 }
 
-/// The body of a 200; anything else as a text that names the request.
+/// Body of a response with status 200; for other statuses an error that names the request.
 pub(super) async fn body_of(fetch: &dyn Fetch, outgoing: Outgoing) -> Result<Bytes, String> {
     let verb = if outgoing.form.is_some() { "Post" } else { "Get" };
     let url = outgoing.url.clone();
@@ -95,7 +95,7 @@ pub(super) async fn body_of(fetch: &dyn Fetch, outgoing: Outgoing) -> Result<Byt
     Err(format!("{verb} {url:?}: unexpected status {}: {}", fetched.status, shown(&fetched.body)))
 }
 
-/// The beginning of somebody's text, for an error.
+/// Beginning of a foreign text, for an error.
 fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(1024)]);
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(200).collect::<String>().trim().to_owned()

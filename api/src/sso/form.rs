@@ -1,12 +1,12 @@
-//! Texts of URLs: encoded pairs, schemes, and the parts that two of them can differ in.
+//! Encoding of form pairs, schemes of URLs, and comparison of redirect URLs.
 
-/// Pairs as the query of a URL or the body of a form.
+/// Encodes pairs for a query string or a form.
 pub(super) fn encode(pairs: &[(&str, &str)]) -> String {
     let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))).collect();
     pairs.join("&")
 }
 
-/// One text, encoded.
+/// Percent-encodes one text.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -20,7 +20,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// The scheme of a URL, empty when it has none. `None`: one is begun that is empty.
+/// Scheme of a URL, empty when it has none. `None`: the URL begins with a colon.
 pub(super) fn scheme(url: &str) -> Option<&str> {
     match url.find([':', '/', '?', '#']) {
         Some(0) if url.starts_with(':') => None,
@@ -29,7 +29,7 @@ pub(super) fn scheme(url: &str) -> Option<&str> {
     }
 }
 
-/// Whether two URLs differ at most in the port of this very machine: a command line listens where it can.
+/// Whether two loopback URLs differ at most in the port: a command line listens on any free port.
 pub(super) fn same_but_port(one: &str, other: &str) -> bool {
     match (loopback_parts(one), loopback_parts(other)) {
         (Some(one), Some(other)) => one == other,
@@ -37,7 +37,7 @@ pub(super) fn same_but_port(one: &str, other: &str) -> bool {
     }
 }
 
-/// Scheme, host, and what follows the port, if the host is this machine.
+/// Scheme, host, and the part after the port, if the host is a loopback address.
 fn loopback_parts(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

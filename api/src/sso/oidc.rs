@@ -1,4 +1,5 @@
-//! The authorisation code flow: the address that a user is sent to, and what is made of the code that they come back with.
+//! The authorization code flow: the URL to which the user is sent, and the exchange of the code with which the user
+//! returns.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,106 +18,106 @@ use super::form;
 use super::provider::{Document, KeysError, Provider, discovery_ca};
 use super::requests::{Open, OpenError};
 
-/// Longest answer with tokens, in bytes.
+/// Largest response with tokens, in bytes.
 const TOKENS_BYTES_MAX: usize = 1024 * 1024;
-/// Longest answer about a user, in bytes.
+/// Largest response with a user's claims, in bytes.
 const USER_BYTES_MAX: usize = 512 * 1024;
-/// Longest nonce or address of a caller, in bytes: they are kept while a user logs in.
+/// Longest nonce or redirect URI of a caller, in bytes: both are kept while the user logs in.
 const KEPT_BYTES_MAX: usize = 2048;
 
-/// What a caller asks to be sent to.
+/// Parameters of a request for the authorization URL.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthUrl<'a> {
-    /// Where the provider sends the user back to.
+    /// URL to which the provider sends the user back.
     pub redirect_uri: &'a str,
-    /// The caller's own, told to nobody else but the provider.
+    /// The caller's nonce, which only the provider gets.
     pub nonce: &'a str,
 }
 
-/// What a caller comes back with.
+/// Parameters of a request that completes a login.
 #[derive(Debug, Clone, Copy)]
 pub struct Callback<'a> {
-    /// Of the address that it began with.
+    /// Redirect URI of the login's start.
     pub redirect_uri: &'a str,
-    /// The same as at its begin.
+    /// Nonce of the login's start.
     pub nonce: &'a str,
-    /// What the provider has given back.
+    /// State that the provider has returned.
     pub state: &'a str,
-    /// What the provider has given for us.
+    /// Authorization code of the provider.
     pub code: &'a str,
 }
 
-/// Why a method's configuration makes no provider.
+/// Defect of a method's provider configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// No name for us.
+    /// The client id is missing.
     #[error("client ID is empty: invalid parameter")]
     NoClientId,
-    /// No provider.
+    /// The issuer is missing.
     #[error("issuer is empty: invalid parameter")]
     NoIssuer,
-    /// No address.
+    /// The issuer is no URL.
     #[error("issuer {0} is invalid (parse {0:?}: missing protocol scheme): invalid issuer")]
     Issuer(String),
-    /// An address of another kind.
+    /// The issuer has another scheme than `http` or `https`.
     #[error("issuer {0} schema is not http or https: invalid issuer")]
     Scheme(String),
-    /// An algorithm that does not exist.
+    /// Unknown algorithm.
     #[error("unsupported algorithm {0}: invalid parameter")]
     Algorithm(String),
-    /// A certificate that is none.
+    /// A CA certificate is malformed.
     #[error("invalid CA certificate")]
     Certificate,
 }
 
-/// Why nobody has logged in.
+/// Failure of a login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OidcError {
-    /// The configuration is wrong.
+    /// The method's configuration is invalid.
     #[error("failed to generate OIDC provider: NewConfig: invalid provider config: Config.Validate: {0}")]
     Config(#[from] ConfigError),
-    /// The provider cannot be had.
+    /// The provider's document could not be fetched.
     #[error("failed to generate OIDC provider: NewProvider: unable to create provider: {0}")]
     Provider(String),
-    /// The method does not allow this address.
+    /// The method does not allow this redirect URI.
     #[error("failed to generate auth URL: Provider.AuthURL: Provider.validRedirect: redirect URI {0}: unauthorized redirect_uri")]
     Redirect(String),
-    /// A nonce or address that is too long to be kept.
+    /// A nonce or redirect URI exceeds the bound in bytes.
     #[error("{0} is longer than {KEPT_BYTES_MAX} bytes")]
     TooLong(&'static str),
-    /// No more logins begin.
+    /// The login could not be registered as under way.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nobody has begun with this nonce, or they are back already, or too late.
+    /// No login with this nonce is under way: it was never started, is completed, or has expired.
     #[error("no OIDC request found for client nonce")]
     NoRequest,
-    /// What came back does not hold.
+    /// The exchange of the code failed.
     #[error("failed to exchange token with provider: Provider.Exchange: {0}")]
     Exchange(#[from] ExchangeError),
-    /// The provider does not say who the user is.
+    /// The provider did not return the claims of the user.
     #[error("failed to retrieve the user info claims: {0}")]
     User(String),
 }
 
-/// Why a code was not exchanged.
+/// Failure of the exchange of a code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// The answer is to another question.
+    /// The returned state is not that of the login.
     #[error("authentication request state and authorization state are not equal: invalid response state")]
     State,
-    /// It comes back elsewhere than it was told to.
+    /// The redirect URI is not that of the login's start.
     #[error("Provider.validRedirect: redirect URI {0}: unauthorized redirect_uri")]
     Redirect(String),
-    /// The provider does not take the code.
+    /// The provider refused the code.
     #[error("unable to exchange auth code with provider: {0}")]
     Code(String),
-    /// It gives no id token.
+    /// The provider returned no id token.
     #[error("id_token is missing from auth code exchange: id_token is missing")]
     NoIdToken,
-    /// It gives one that does not hold.
+    /// The id token is invalid.
     #[error("id_token failed verification: Provider.VerifyIDToken: {0}")]
     IdToken(#[from] IdTokenError),
-    /// Its keys cannot be had.
+    /// The provider's keys could not be fetched.
     #[error("id_token failed verification: Provider.VerifyIDToken: fetching keys {0}")]
     Keys(String),
 }
@@ -129,7 +130,7 @@ struct Tokens {
 }
 
 impl Sso {
-    /// Begins a login: the address that the user is to be sent to.
+    /// Starts a login and returns the authorization URL.
     pub async fn auth_url(
         &self,
         method: &AclAuthMethod,
@@ -170,7 +171,7 @@ impl Sso {
         Ok(url)
     }
 
-    /// Ends a login: the claims of the user who comes back.
+    /// Completes a login and returns the user's claims.
     pub async fn complete(
         &self,
         method: &AclAuthMethod,
@@ -250,7 +251,7 @@ impl Sso {
         if tokens.id_token.is_empty() { Err(ExchangeError::NoIdToken) } else { Ok(tokens) }
     }
 
-    /// What the provider says of a user. It must be the user of the id token.
+    /// Fetches the provider's claims about a user. Their subject must be that of the id token.
     async fn user(&self, config: &AclAuthMethodConfig, document: &Document, subject: &str, token: &str) -> Result<Claims, String> {
         let outgoing = Outgoing {
             credentials: Credentials::Bearer(Secret::new(token)),
@@ -286,7 +287,8 @@ fn check_config(config: &AclAuthMethodConfig) -> Result<(), ConfigError> {
     if certificates.map(Str::as_str).all(is_certificate) { Ok(()) } else { Err(ConfigError::Certificate) }
 }
 
-/// Whether a method lets a provider send users there. A method that names no addresses leaves that to the provider.
+/// Whether a method allows this redirect URI. A method without a list allows all and leaves the check to the
+/// provider.
 fn is_allowed(config: &AclAuthMethodConfig, redirect_uri: &str) -> bool {
     let allowed = config.allowed_redirect_uris.as_deref().unwrap_or_default();
     allowed.is_empty() || allowed.iter().any(|allowed| allowed == redirect_uri || form::same_but_port(allowed, redirect_uri))
@@ -297,14 +299,14 @@ fn scopes(config: &AclAuthMethodConfig) -> String {
     ["openid"].into_iter().chain(more).collect::<Vec<_>>().join(" ")
 }
 
-/// Letters and digits that nobody can guess.
+/// Unpredictable letters and digits.
 fn random_text(letters: usize) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut rng = rand::rng();
     (0..letters).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-/// Equality whose time does not tell where two texts differ.
+/// Comparison in constant time: its duration does not reveal the position of a difference.
 fn same_secret(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -1,5 +1,6 @@
-//! What is known of one auth method's provider: its addresses and its keys, each fetched when first needed and kept for a while.
-//! One request to it is under way at a time, and failures are remembered for a moment, so that callers cannot make us hammer it.
+//! Cache of one auth method's provider: its document and its keys, each fetched on first use and kept for a while. At
+//! most one request for each is under way, and failures are cached briefly, so that callers cannot make us flood the
+//! provider.
 
 use std::time::Duration;
 
@@ -12,34 +13,34 @@ use tokio::time::Instant;
 use super::fetch::{Fetch, Outgoing, body_of};
 use super::form;
 
-/// How long the addresses of a provider count.
+/// Lifetime of a cached document.
 const DOCUMENT_AGE_MAX: Duration = Duration::from_secs(6 * 3600);
-/// How long its keys count.
+/// Lifetime of cached keys.
 const KEYS_AGE_MAX: Duration = Duration::from_secs(3600);
-/// How old keys are at least before a token that names another one makes us fetch them again.
+/// Age of cached keys below which a token with an unknown key does not cause a new fetch.
 const KEYS_AGE_MIN: Duration = Duration::from_secs(10);
-/// How long a failure is answered without asking again.
+/// Lifetime of a cached failure.
 const FAILURE_AGE_MAX: Duration = Duration::from_secs(1);
-/// Longest document about a provider, in bytes.
+/// Largest document of a provider, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Longest key set, in bytes.
 const KEYS_BYTES_MAX: usize = 512 * 1024;
 
-/// One method's provider.
+/// Provider of one auth method.
 pub(super) struct Provider {
-    /// Of the method that it belongs to.
+    /// Content hash of the auth method.
     pub(super) hash: Blob,
     document: Mutex<Kept<Document>>,
     keys: Mutex<Kept<Vec<PublicKey>>>,
 }
 
-/// Something fetched, or why it was not.
+/// A fetched value, or the failure of the fetch.
 struct Kept<T> {
     value: Option<(Instant, T)>,
     failure: Option<(Instant, String)>,
 }
 
-/// What a provider says of itself. Members that are not needed are left out.
+/// The provider's discovery document. Unneeded members are skipped.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Document {
@@ -52,11 +53,11 @@ pub(super) struct Document {
     pub(super) token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-/// Why a token has no claims that can be believed.
+/// Failure to verify a token by a provider's keys.
 pub(super) enum KeysError {
-    /// The keys cannot be had.
+    /// The keys could not be fetched.
     Fetch(String),
-    /// None of them has signed it.
+    /// None of the keys has signed the token.
     Unsigned,
 }
 
@@ -94,7 +95,7 @@ impl Provider {
         Self { hash, document: Mutex::new(Kept::NOTHING), keys: Mutex::new(Kept::NOTHING) }
     }
 
-    /// What the provider says of itself, which it must say of the very address that it was asked at.
+    /// The discovery document. Its issuer must be the URL from which it was fetched.
     pub(super) async fn document(&self, fetch: &dyn Fetch, config: &AclAuthMethodConfig) -> Result<Document, String> {
         let mut kept = self.document.lock().await;
         if let Some(document) = kept.younger_than(DOCUMENT_AGE_MAX) {
@@ -107,7 +108,7 @@ impl Provider {
         kept.keep(fetched)
     }
 
-    /// The claims of a token that a published key has signed.
+    /// Claims of a token that one of the provider's published keys has signed.
     pub(super) async fn claims(&self, fetch: &dyn Fetch, config: &AclAuthMethodConfig, token: &Compact) -> Result<Claims, KeysError> {
         let mut kept = self.keys.lock().await;
         if let Some(keys) = kept.younger_than(KEYS_AGE_MAX) {
@@ -139,7 +140,7 @@ impl Provider {
     }
 }
 
-/// The certificates that connections to a method's provider trust.
+/// Certificates that connections to a method's provider trust.
 pub(super) fn discovery_ca(config: &AclAuthMethodConfig) -> Vec<String> {
     config.discovery_ca_pem.iter().flatten().filter(|pem| !pem.is_empty()).map(Str::to_string).collect()
 }
@@ -161,7 +162,7 @@ async fn fetch_document(fetch: &dyn Fetch, config: &AclAuthMethodConfig) -> Resu
         ("jwks_uri", &document.jwks_uri),
     ];
     for (name, address) in addresses {
-        // Whoever was reached over TLS does not send us, or our users, elsewhere without it.
+        // A provider that was reached over TLS must not send us, or users, to URLs without TLS.
         let is_well = match form::scheme(address) {
             Some("https") => true,
             Some("http") => form::scheme(issuer) == Some("http"),

@@ -1,35 +1,35 @@
-//! Logins that have begun at a provider and have not come back. Each comes back once, or not in time.
+//! Logins that were started at a provider and are not completed. Each can be completed once, before it expires.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use songline_model::{Dur, Secret, Str, Time};
 
-/// How many logins may be under way.
+/// Largest number of logins under way.
 const REQUESTS_MAX: usize = 4096;
-/// How long somebody may take to log in at their provider.
+/// Time until a login expires.
 const LIFETIME: Dur = Dur::from_mins(6);
 
-/// One login.
+/// A login under way.
 #[derive(Debug, Clone)]
 pub(super) struct Open {
-    /// What the provider has to give back.
+    /// State that the provider has to return.
     pub(super) state: Secret,
-    /// Where it was told to send the caller.
+    /// Redirect URI that the provider was given.
     pub(super) redirect_uri: String,
-    /// What proves to the provider that who comes back is who began. `None`: it does not want that.
+    /// PKCE verifier: proves to the provider that the same client completes the login. `None`: PKCE is not used.
     pub(super) verifier: Option<Secret>,
-    /// When it is too late.
+    /// Expiration of the login.
     expires: Time,
 }
 
-/// Why a login does not begin.
+/// Failure to start a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The caller's nonce has a login already.
+    /// A login with the caller's nonce is under way.
     #[error("nonce reuse detected")]
     Reused,
-    /// Too many have begun and not come back.
+    /// Too many logins are under way.
     #[error("too many auth requests in flight")]
     Full,
 }
@@ -37,12 +37,12 @@ pub enum OpenError {
 /// All logins under way.
 #[derive(Default)]
 pub(super) struct Requests {
-    /// By auth method and the caller's nonce.
+    /// Logins by auth method and the caller's nonce.
     open: Mutex<BTreeMap<(Str, String), Open>>,
 }
 
 impl Requests {
-    /// Begins a login.
+    /// Registers a login.
     pub(super) fn open(
         &self,
         method: &Str,
@@ -65,13 +65,13 @@ impl Requests {
         Ok(())
     }
 
-    /// Takes a login that comes back, whatever comes of it: nobody tries twice.
+    /// Removes and returns a login. It is removed whatever the outcome, so a login cannot be tried twice.
     pub(super) fn take(&self, method: &Str, nonce: &str, now: Time) -> Option<Open> {
         let taken = self.open.lock().remove(&(method.clone(), nonce.to_owned()));
         taken.filter(|open| open.expires >= now)
     }
 
-    /// How many are under way.
+    /// Number of logins under way.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.open.lock().len()

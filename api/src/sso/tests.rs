@@ -1,4 +1,4 @@
-//! Logins under way, and the texts of addresses.
+//! Logins under way, and URLs.
 
 use songline_model::{Dur, Secret, Str, Time};
 

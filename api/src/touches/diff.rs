@@ -1,24 +1,24 @@
-//! What differs between two versions of an object, field by field.
+//! Differences between two versions of an object, field by field.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The index of the change, which every answer shows anyway.
+/// Fields that every change sets. Answers show the index of the change anyway.
 const IMPLIED: [&str; 1] = ["ModifyIndex"];
 
 /// One field of an object, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FieldChange {
-    /// Where it is: names and `[positions]`, such as `TaskGroups[0].Count`.
+    /// Path of the field: names and `[positions]`, such as `TaskGroups[0].Count`.
     pub path: String,
-    /// Null: it was not there.
+    /// Value before; null when the field was absent.
     pub old: Value,
-    /// Null: it is not there any more.
+    /// Value after; null when the field is absent.
     pub new: Value,
 }
 
-/// The fields that differ.
+/// Fields that differ.
 pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut out = Vec::new();
     compare(&mut String::new(), before, after, &mut out);
@@ -26,7 +26,7 @@ pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
     out
 }
 
-/// The fields of a new object. What is empty in it says nothing.
+/// Fields of a new object, without the empty ones.
 pub(super) fn of_new(object: Value) -> Vec<FieldChange> {
     let Value::Object(fields) = object else { return Vec::new() };
     let said = fields.into_iter().filter(|(name, value)| !is_empty(value) && !IMPLIED.contains(&name.as_str()));
@@ -67,8 +67,8 @@ fn compare_fields(path: &mut String, before: &Map<String, Value>, after: &Map<St
     }
 }
 
-/// Lists are compared place by place. One that only grew at its end and lost at its beginning, as a bounded list of events does, is
-/// compared as what it lost and what it got.
+/// Compares lists position by position. A list that only lost items at its beginning and got items at its end, as a
+/// bounded list of events does, is compared as removed and added items.
 fn compare_items(path: &mut String, before: &[Value], after: &[Value], out: &mut Vec<FieldChange>) {
     let lost = (0..before.len()).find(|&lost| after.starts_with(&before[lost..]));
     let mut at = |place: usize, old: &Value, new: &Value| {

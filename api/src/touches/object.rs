@@ -1,4 +1,5 @@
-//! Which objects have a history, and which object a change is about. To give another kind one: a variant, its name, its arm in `of`.
+//! Kinds of objects that have a history, and the object of a change. To add a kind, add a variant, its name and its
+//! arm in `of`.
 
 use songline_model::Str;
 use songline_projections::Change;
@@ -6,7 +7,7 @@ use songline_projections::Change;
 use crate::wire::alloc::EventAlloc;
 use crate::wire::node::NodeView;
 
-/// What kinds of objects have a history.
+/// Kinds of objects that have a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Allocations.
@@ -26,7 +27,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// Its word in paths, and in the record's keys.
+    /// The kind's word in URL paths and in the record's keys.
     pub const fn as_str(self) -> &'static str {
         match self {
             ObjectKind::Allocation => "allocation",
@@ -40,51 +41,51 @@ impl ObjectKind {
     }
 }
 
-/// One object.
+/// Identity of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Namespace of a job, whose id is not unique without it; empty for all other objects.
+    /// Namespace of a job, whose id is unique only within it; empty for all other objects.
     pub namespace: Str,
-    /// Its id or name.
+    /// Id or name of the object.
     pub id: Str,
 }
 
 impl Object {
-    /// An object whose id is unique.
+    /// Identity of an object whose id is unique without a namespace.
     pub fn new(kind: ObjectKind, id: impl std::fmt::Display) -> Self {
         Self { kind, namespace: Str::default(), id: Str::from(id.to_string()) }
     }
 
-    /// A job.
+    /// Identity of a job.
     pub fn job(namespace: &str, id: &str) -> Self {
         Self { kind: ObjectKind::Job, namespace: Str::new(namespace), id: Str::new(id) }
     }
 }
 
-/// A row as JSON; `None`: it was not there.
+/// A row as JSON; `None` when the row does not exist.
 pub(super) type Form = Option<Result<serde_json::Value, serde_json::Error>>;
 
 /// A change of one object.
 pub(super) struct ChangeOf {
-    /// The object.
+    /// Identity of the object.
     pub(super) object: Object,
-    /// The namespace that it is in; empty when it is in none.
+    /// Namespace of the object; empty when it has none.
     pub(super) namespace: Str,
-    /// The row before the change; `None` for a new object, and for a dropped one.
+    /// Row before the change; `None` for a new object, and for a dropped one.
     pub(super) before: Form,
     pub(super) after: Form,
 }
 
-/// The object that a change is about, and it before and after. Secrets are of types that JSON does not show, and an allocation is shown
-/// without its job, which has a history of its own.
+/// The object of a change, and its row before and after. The types of secrets are not shown in JSON. An allocation is
+/// shown without its job, which has its own history.
 pub(super) fn of(change: &Change) -> Option<ChangeOf> {
     macro_rules! forms {
         ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
             let $row = $after.as_ref().or($before.as_ref())?;
             let (object, namespace) = ($object, $namespace);
-            // A dropped object shows no fields.
+            // The fields of a dropped object are not shown.
             let before = $before.as_ref().filter(|_| $after.is_some());
             Some(ChangeOf { object, namespace, before: before.map($form), after: $after.as_ref().map($form) })
         }};
@@ -118,7 +119,7 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
         Change::NodePool { before, after } => {
             forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| serde_json::to_value(&**row))
         }
-        // Part of another object's history, or of nobody's.
+        // Changes that belong to another object's history, or to none.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }

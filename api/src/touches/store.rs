@@ -1,4 +1,5 @@
-//! The record on disk. Keys are ordered so that one object's changes, and all of one entry, are ranges.
+//! The record on disk. Keys are ordered so that all changes of one object, and all data of one entry, are ranges of
+//! keys.
 
 mod fill;
 mod form;
@@ -20,57 +21,57 @@ use super::object::{self, ChangeOf, Object, ObjectKind};
 use crate::sweep::Sweep;
 use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sweep_of_key, touch, touch_key, touch_value, touched};
 
-/// Why the record could not be read or written.
+/// Failure to read or write the record.
 #[derive(Debug, thiserror::Error)]
 pub enum TouchesError {
-    /// The record was closed because its disk failed, and could not be opened since.
+    /// The record was closed because its disk failed, and has not been reopened since.
     #[error("the record of what entries did is closed until its disk works")]
     Closed,
     /// The store failed.
     #[error("{doing} the record of what entries did")]
     Store {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
         #[source]
         source: fjall::Error,
     },
-    /// A row could not be shown as JSON, or what was recorded cannot be read.
+    /// A row could not be converted to JSON, or recorded JSON cannot be read.
     #[error("a change of entry {index} in the record of what entries did")]
     Content {
-        /// Which entry.
+        /// Index of the entry.
         index: u64,
         #[source]
         source: serde_json::Error,
     },
-    /// What was recorded has another shape.
+    /// Recorded bytes have an unknown form.
     #[error("the record of what entries did is damaged at index {0}")]
     Damaged(u64),
-    /// Its thread could not be started.
+    /// The record's thread could not be started.
     #[error("starting the thread that records what entries did")]
     Thread(#[source] io::Error),
 }
 
-/// How an entry ended.
+/// Outcome of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// It was done.
+    /// The command was applied.
     Done,
-    /// It was refused, with this text, and changed nothing.
+    /// The command was refused with this text and changed nothing.
     Refused(String),
-    /// It is a repetition of the write at this index, whose answer was given again.
+    /// The entry repeats the write at this index, and got its answer.
     Repeated(u64),
 }
 
-/// What the record has of an entry beside its touches.
+/// Facts that the record keeps of an entry beside its touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryMark {
-    /// Its index.
+    /// Index of the entry.
     pub index: u64,
-    /// Its time; never before that of the entry before it.
+    /// Time of the entry; never earlier than that of the entry before it.
     pub at: Time,
-    /// Its kind.
+    /// Command kind of the entry.
     pub kind: Kind,
-    /// How it ended.
+    /// Outcome of the entry.
     pub ending: Ending,
 }
 
@@ -81,24 +82,24 @@ pub struct Touch {
     pub index: u64,
     /// Kind of the entry.
     pub kind: Kind,
-    /// The namespace that the object is in; empty when it is in none.
+    /// Namespace of the object; empty when it has none.
     pub namespace: Str,
-    /// What became of the object.
+    /// The change.
     pub change: TouchChange,
 }
 
-/// What an entry did to an object.
+/// Change that an entry made to an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TouchChange {
-    /// It made it, with these fields.
+    /// The entry created the object with these fields.
     Created(Vec<FieldChange>),
-    /// It changed these fields.
+    /// The entry changed these fields.
     Updated(Vec<FieldChange>),
-    /// It dropped it.
+    /// The entry dropped the object.
     Deleted,
 }
 
-/// Which way a range is read.
+/// Direction of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// From old to new.
@@ -107,31 +108,34 @@ pub enum Order {
     NewestFirst,
 }
 
-/// Mark of a record without its older entries, which the log may have.
+/// Mark of a record that lacks older entries which the log may have.
 const LOST: &str = "lost";
-/// Mark with the progress of filling in these entries.
+/// Mark with the progress of the refill of these entries.
 const FILLING: &str = "filling";
 
-/// Deletes go through in pieces of this many keys.
+/// Number of keys per delete batch.
 const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 pub(super) struct Store {
     marked: Arc<Marked>,
     db: Database,
-    /// kind, namespace (of jobs only), id, index -> what, kind of the entry, namespace, JSON.
+    /// kind, namespace (of jobs only), id, index -> change, kind of the entry, namespace, JSON.
     touches: Keyspace,
-    /// index -> time, kind, ending; the keys in `touches`, to be dropped with it when the log is cut; what it swept.
+    /// index -> time, kind, ending; the entry's keys in `touches`, so that they are dropped with it when the log is
+    /// truncated; its sweep.
     entries: Keyspace,
-    /// Create indexes of the last and the first evaluation of a sweep, and between them the index of its entry, whose mark holds it.
+    /// Key: create indexes of the last and the first evaluation of a sweep, and between them the index of the entry
+    /// whose mark holds the sweep.
     sweeps: Keyspace,
     /// `oldest`, `last`, `floor`, `lost` and `filling`.
     marks: Keyspace,
     turn: Mutex<()>,
-    /// Held while older entries are filled in or dropped, so that a fill never writes into a record that was replaced meanwhile.
+    /// Held while older entries are filled in or dropped, so that a refill never writes into a record that was
+    /// replaced meanwhile.
     older: Mutex<()>,
 }
 
-/// The range of entries that a store covers. It is known even while the store is closed.
+/// Range of entries that a store covers. It is known even while the store is closed.
 #[derive(Debug, Default)]
 pub(super) struct Marked {
     oldest: AtomicU64,
@@ -153,13 +157,13 @@ impl Marked {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// Tells whether entries before the oldest one are missing that the log may have, and when that changes.
+    /// Reports whether the record lacks older entries that the log may have, and every change of that.
     pub(super) fn losses(&self) -> watch::Receiver<bool> {
         self.lost.subscribe()
     }
 }
 
-/// The right to write.
+/// The exclusive right to append.
 pub(super) struct Turn<'a> {
     store: &'a Store,
     _alone: MutexGuard<'a, ()>,
@@ -176,7 +180,7 @@ impl Store {
         Self::open_marked(path, &Arc::default())
     }
 
-    /// Opens the store in a folder, and says in `marked` what it covers.
+    /// Opens the store in a folder and sets `marked` to the range that it covers.
     pub(super) fn open_marked(path: &Path, marked: &Arc<Marked>) -> Result<Self, TouchesError> {
         let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
         let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
@@ -186,7 +190,7 @@ impl Store {
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
         let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
-        // Entries that were dropped, or that belong to another history by now, do not come back.
+        // Entries that were dropped, or that belong to another history by now, stay invisible.
         marked.oldest.fetch_max(oldest, Ordering::AcqRel);
         marked.floor.fetch_max(floor, Ordering::AcqRel);
         marked.last.store(last, Ordering::Release);
@@ -215,7 +219,8 @@ impl Store {
         self.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
     }
 
-    /// Drops everything: the record covers the entries from `first_index` on. With `lost` it is marked that the log may have those before.
+    /// Drops all entries. The record covers the entries from `first_index` on; with `lost`, it is marked that the log
+    /// may have earlier ones.
     pub(super) fn reset(&self, first_index: u64, lost: bool) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         for keyspace in [&self.touches, &self.entries, &self.sweeps] {
@@ -242,13 +247,13 @@ impl Store {
         if index <= self.oldest() {
             return Ok(());
         }
-        // First the mark: readers must not count on entries that are being dropped.
+        // The mark is written first: readers must not rely on entries that are being dropped.
         self.marked.oldest.store(index, Ordering::Release);
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
         self.drop_entries_before(index)
     }
 
-    /// Drops entries below `index`, with their touches and sweeps.
+    /// Drops entries before `index`, with their touches and sweeps.
     fn drop_entries_before(&self, index: u64) -> Result<(), TouchesError> {
         loop {
             let mut batch = self.db.batch();
@@ -323,11 +328,12 @@ impl Store {
         Ok(found)
     }
 
-    /// The sweeps that dropped an evaluation, among the entries `within`.
+    /// Sweeps that dropped an evaluation, among the entries `within`.
     fn sweeps_of(&self, object: &Object, within: std::ops::RangeInclusive<u64>) -> Result<Vec<Touch>, TouchesError> {
         let mut found = Vec::new();
         let (ObjectKind::Evaluation, Ok(id)) = (object.kind, object.id.parse::<EvalId>()) else { return Ok(found) };
-        // A sweep covers a range of create indexes, so few sweeps can have dropped an evaluation that was made at one index.
+        // A sweep covers a range of create indexes, so few sweeps can have dropped an evaluation that was created at
+        // a given index.
         let births = self.births(object)?;
         let first = births.as_ref().map_or(0, |births| births.iter().copied().min().unwrap_or(u64::MAX));
         for guard in self.sweeps.range(first.to_be_bytes()..) {
@@ -346,10 +352,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Indexes of the entries that made an object. `None`: the first one may not be covered any more.
+    /// Indexes of the entries that created an object. `None`: the first of them may not be covered any more.
     fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
         let mut births = Vec::new();
-        // Entries below the oldest one may be filled in only partly.
+        // Entries below the oldest one may be only partly filled in.
         for guard in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
             let (key, value) = guard.into_inner().map_err(fail("reading"))?;
             let is_birth = value.first() == Some(&CREATED);
@@ -371,7 +377,7 @@ impl Store {
         value.map(|value| mark(index, &value)).transpose()
     }
 
-    /// Times rise with indexes, so this halves the range until one entry is left.
+    /// Binary search: times never decrease with the index.
     pub(super) fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
         let (mut low, mut high) = (self.oldest(), self.last().saturating_add(1));
         let mut found = None;
@@ -397,7 +403,7 @@ impl Store {
 }
 
 impl Turn<'_> {
-    /// Writes entries, in order. Those that are there already stay.
+    /// Writes entries, in order. Entries that are already stored stay as they are.
     pub(super) fn write(&mut self, entries: &[AppliedEntry]) -> Result<(), TouchesError> {
         let store = self.store;
         let after_restore = entries.iter().rposition(|entry| entry.kind == Kind::Restore && entry.ending == Ending::Done);
@@ -426,7 +432,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Everything up to `index` is covered.
+    /// Extends the covered range to `index`.
     pub(super) fn pass_to(&mut self, index: u64) -> Result<(), TouchesError> {
         if index > self.store.last() {
             self.store.marks.insert("last", index.to_be_bytes()).map_err(fail("writing"))?;

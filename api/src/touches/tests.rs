@@ -1,4 +1,4 @@
-//! What the record keeps of entries, and how it is read.
+//! Content of the record, and reads of it.
 
 mod sweeps;
 
@@ -27,7 +27,7 @@ fn written(before: Option<Arc<Job>>, after: Option<Arc<Job>>) -> Vec<Change> {
     vec![Change::Job { before, after }]
 }
 
-/// A job that is made at 2, scaled at 4 and dropped at 7; a refusal at 5.
+/// Writes the entries of a job that is created at 2, scaled at 4 and dropped at 7; the entry at 5 is refused.
 fn record(store: &Store) {
     let entries = [
         entry(2, Ending::Done, written(None, Some(job(1, 2)))),

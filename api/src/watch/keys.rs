@@ -1,11 +1,11 @@
-//! Which keys a change touches. A new kind of change has to say here who waits for it.
+//! Keys that a change touches. A new kind of change has to be added here with the keys of its readers.
 
 use songline_model::{Allocation, Deployment, Evaluation, Job};
 use songline_projections::Change;
 
 use super::WatchKey;
 
-/// Calls `touch` with every key of a change; a key may come twice.
+/// Calls `touch` with every key of a change; a key may be repeated.
 pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
     if let Some(table) = change.table() {
         touch(WatchKey::Table(table));
@@ -76,9 +76,9 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
                 touch(WatchKey::JobScaling(events.job_key()));
             }
         }
-        // Only their lists are waited for.
+        // Readers wait only on the lists, so the table's key is enough.
         Change::ScalingPolicy { .. } | Change::ServiceRegistration { .. } => {}
-        // Small tables: the table's key is enough for readers of one row, too.
+        // Small tables: the table's key also serves readers of one row.
         Change::AclPolicy { .. }
         | Change::AclToken { .. }
         | Change::AclTokenBootstrap { .. }
@@ -89,9 +89,9 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::AutopilotConfig { .. }
         | Change::PeriodicLaunch { .. } => {}
         Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
-        // One row each, or never waited for: the table's key is enough.
+        // Tables with one row, or without waiting readers: the table's key is enough.
         Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
-        // Wakes everybody instead.
+        // A restore calls [`super::Watches::wake_all`] instead.
         Change::Restored => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Stories of waiting readers: who wakes, who does not.
+//! Stories of waiting readers: a change wakes its readers and no others.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! ACL rows as the wire has them: durations as text, secrets left out unless the caller owns them. Policies, roles and binding rules go as
-//! they are stored.
+//! Wire form of ACL rows: durations as strings, secrets only for their owners. Policies, roles and binding rules are
+//! sent as they are stored.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use songline_model::{
     AccessorId, AclAuthMethod, AclAuthMethodConfig, AclPolicy, AclToken, AclTokenRoleLink, Blob, Dur, JobAcl, OneTimeToken, Str, Time,
 };
 
-/// What stands for a client secret that there is.
+/// Replacement for a client secret that is set.
 pub(super) const REDACTED: &str = "redacted";
 
-/// A span as Go's text; none is the empty text.
+/// A duration in Go's notation; zero is the empty string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(Dur);
 
@@ -22,7 +22,7 @@ impl Serialize for Span {
     }
 }
 
-/// `ACLToken` of the wire, with a lifetime that is written as `T`.
+/// `ACLToken` of the wire, with its lifetime encoded as `T`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenView<'a, T = Span> {
@@ -66,7 +66,7 @@ impl<'a, T> TokenView<'a, T> {
 }
 
 impl<'a> TokenView<'a, Dur> {
-    /// The token as filters of a list see it: as it is stored, its secret too.
+    /// The token for filters of a list: as stored, including its secret.
     pub fn stored(row: &'a AclToken) -> Self {
         Self { secret_id: row.secret_id.reveal(), ..Self::new(row, row.expiration_ttl) }
     }
@@ -78,19 +78,20 @@ impl<'a> TokenView<'a> {
         Self::new(row, Span(row.expiration_ttl))
     }
 
-    /// The token with its secret: for who owns it or made it. One with roles has a list of policies, too, even when it is empty.
+    /// The token with its secret, for its owner or creator. A token with roles has a list of policies, too, even an
+    /// empty one.
     pub fn revealed(row: &'a AclToken) -> Self {
         let policies = row.policies.as_deref().or(row.roles.is_some().then_some(&[]));
         Self { secret_id: row.secret_id.reveal(), policies, ..Self::hidden(row) }
     }
 
-    /// The token of an event: no secret, and a list of roles even when it has none.
+    /// The token in an event: without its secret, and with a list of roles even when it is empty.
     pub fn event(row: &'a AclToken) -> Self {
         Self { roles: Some(row.role_links()), ..Self::hidden(row) }
     }
 }
 
-/// `ACLTokenListStub` of the wire: the token as it is stored, without its secret.
+/// `ACLTokenListStub` of the wire: the stored token without its secret.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenStub<'a> {
@@ -110,7 +111,7 @@ pub struct TokenStub<'a> {
 }
 
 impl<'a> TokenStub<'a> {
-    /// The stub of a token.
+    /// Makes the stub of a token.
     pub fn new(row: &'a AclToken) -> Self {
         Self {
             accessor_id: row.accessor_id,
@@ -140,14 +141,14 @@ pub struct PolicyStub<'a> {
 }
 
 impl<'a> PolicyStub<'a> {
-    /// The stub of a policy.
+    /// Makes the stub of a policy.
     pub fn new(row: &'a AclPolicy) -> Self {
         let (hash, create_index, modify_index) = (row.hash.as_ref(), row.create_index, row.modify_index);
         Self { name: &row.name, description: &row.description, hash, create_index, modify_index }
     }
 }
 
-/// `ACLPolicy` of the wire: its rules as text and as what they were read as.
+/// `ACLPolicy` of the wire: its rules as text and in parsed form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PolicyView<'a> {
@@ -164,7 +165,7 @@ pub struct PolicyView<'a> {
 }
 
 impl<'a> PolicyView<'a> {
-    /// The policy, and its rules if they can be read.
+    /// The policy, and its parsed rules if they can be parsed.
     pub fn new(row: &'a AclPolicy, rules: Option<Written>) -> Self {
         Self {
             name: &row.name,
@@ -179,7 +180,7 @@ impl<'a> PolicyView<'a> {
     }
 }
 
-/// `OneTimeToken` of the wire, for who made it. It holds its secret, so it does not print.
+/// `OneTimeToken` of the wire, for its creator. It holds its secret, so it does not print.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenView {
@@ -209,9 +210,9 @@ impl OneTimeTokenView {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenUpsertResponse {
-    /// What was made.
+    /// The created one-time token.
     pub one_time_token: OneTimeTokenView,
-    /// Index of its entry.
+    /// Index of the write.
     pub index: u64,
 }
 
@@ -219,13 +220,13 @@ pub struct OneTimeTokenUpsertResponse {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenExchangeResponse<'a> {
-    /// What the one-time token was exchanged for.
+    /// Token that the one-time token was exchanged for.
     pub token: TokenView<'a>,
     /// Index of the exchange.
     pub index: u64,
 }
 
-/// `ACLAuthMethod` of the wire, its client secret left out.
+/// `ACLAuthMethod` of the wire, with its client secret redacted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AuthMethodView<'a> {
@@ -244,7 +245,7 @@ pub struct AuthMethodView<'a> {
     modify_index: u64,
 }
 
-/// `ACLAuthMethodConfig` of the wire, its client secret left out.
+/// `ACLAuthMethodConfig` of the wire, with its client secret redacted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AuthMethodConfigView<'a> {
@@ -276,7 +277,7 @@ struct AuthMethodConfigView<'a> {
 }
 
 impl<'a> AuthMethodView<'a> {
-    /// The method, its client secret left out.
+    /// The method, with its client secret redacted.
     pub fn new(row: &'a AclAuthMethod) -> Self {
         Self {
             max_token_ttl: Span(row.max_token_ttl),

@@ -1,4 +1,4 @@
-//! Allocations as answers show them: with what older clients read, and their short form in lists.
+//! Wire form of allocations: with fields for older clients, and as stubs in lists.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use songline_model::{
 
 use crate::wire::display;
 
-/// A whole allocation: the row, what it stands for in the old form of resources, and texts for its tasks' events.
+/// A whole allocation: the row, its resources in the old form, and texts for its tasks' events.
 #[derive(Debug, Serialize)]
 pub struct AllocView<'a> {
     #[serde(flatten)]
@@ -22,7 +22,7 @@ pub struct AllocView<'a> {
 }
 
 impl<'a> AllocView<'a> {
-    /// The view of a row.
+    /// Makes the view of a row.
     pub fn new(alloc: &'a Allocation) -> Self {
         let mut row = Cow::Borrowed(alloc);
         if let Some(states) = display::filled(alloc.task_states.as_deref()) {
@@ -35,7 +35,7 @@ impl<'a> AllocView<'a> {
     }
 }
 
-/// An allocation in an event: without its job.
+/// An allocation in an event, without its job.
 #[derive(Debug)]
 pub struct EventAlloc<'a>(pub &'a Allocation);
 
@@ -46,7 +46,7 @@ impl Serialize for EventAlloc<'_> {
     }
 }
 
-/// Resources as they were told before groups and tasks had their own.
+/// Resources in the form of the time before groups and tasks had their own.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct LegacyResources {
@@ -91,7 +91,7 @@ impl LegacyResources {
     }
 }
 
-/// `AllocListStub` of the wire. It leaves nothing out but resources.
+/// `AllocListStub` of the wire. No field is omitted except resources.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AllocStub<'a> {
@@ -130,14 +130,14 @@ pub struct AllocStub<'a> {
     modify_time: i64,
 }
 
-/// What a list of allocations shows.
+/// Optional fields of a list of allocations.
 #[derive(Debug, Clone, Copy)]
 pub struct AllocFields {
-    /// Resources.
+    /// Whether to show resources.
     pub resources: bool,
-    /// States of tasks.
+    /// Whether to show task states.
     pub task_states: bool,
-    /// Texts for events that have none.
+    /// Whether task events without a text get one.
     pub messages: bool,
 }
 
@@ -148,7 +148,7 @@ impl Default for AllocFields {
 }
 
 impl<'a> AllocStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(alloc: &'a Allocation, fields: AllocFields) -> Self {
         let states = alloc.task_states.as_deref().filter(|_| fields.task_states);
         let filled = if fields.messages { display::filled(states) } else { None };

@@ -1,4 +1,4 @@
-//! CSI volumes and plugins as answers show them: together with what is derived, without secrets; and what requests say of them.
+//! Wire form of CSI volumes and plugins: with derived fields, without secrets; and request bodies about them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use songline_projections::DenormalizedVolume;
 use crate::wire::alloc::{AllocFields, AllocStub};
 use crate::wire::responses::QueryMeta;
 
-/// A whole volume. Its claims are no part of it: of each the allocation is shown.
+/// A whole volume. Its claims are not shown, but their allocations are.
 #[derive(Debug)]
 pub struct CsiVolumeView(pub DenormalizedVolume);
 
@@ -44,7 +44,7 @@ struct Shown<'a> {
     snapshot_id: &'a str,
     read_allocs: BTreeMap<AllocId, ()>,
     write_allocs: BTreeMap<AllocId, ()>,
-    /// Readers, then writers.
+    /// Allocations of the read claims, then of the write claims.
     allocations: Vec<AllocStub<'a>>,
     schedulable: bool,
     #[serde(rename = "PluginID")]
@@ -63,7 +63,7 @@ struct Shown<'a> {
 
 type Texts<'a> = BTreeMap<&'a str, &'a str>;
 
-/// An absent map is an empty one.
+/// Entries of a map; an absent map is empty.
 fn texts(map: &Option<BTreeMap<Str, Str>>) -> Texts<'_> {
     map.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
@@ -140,7 +140,7 @@ pub struct CsiVolumeStub<'a> {
 }
 
 impl<'a> CsiVolumeStub<'a> {
-    /// The stub of a volume.
+    /// Makes the stub of a volume.
     pub fn new(seen: &'a CsiVolumeView) -> Self {
         let DenormalizedVolume { volume, health, .. } = &seen.0;
         Self {
@@ -175,7 +175,7 @@ pub struct CsiPluginView<'a> {
     /// The row.
     #[serde(flatten)]
     pub plugin: &'a CsiPlugin,
-    /// Absent when there is none.
+    /// Allocations of the plugin's instances; omitted when there are none.
     pub allocations: Option<Vec<AllocStub<'a>>>,
 }
 
@@ -196,7 +196,7 @@ pub struct CsiPluginStub<'a> {
 }
 
 impl<'a> CsiPluginStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(plugin: &'a CsiPlugin) -> Self {
         let health: CsiHealth = plugin.health();
         Self {
@@ -217,13 +217,13 @@ impl<'a> CsiPluginStub<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSIVolumeRegisterRequest", rename_all = "PascalCase")]
 pub struct CsiVolumeRegisterRequest {
-    /// What to register.
+    /// Volumes to register.
     pub volumes: Vec<CsiVolumeRequest>,
-    /// Counts when the query names none.
+    /// Namespace of the write if the query names none.
     pub namespace: Str,
 }
 
-/// `CSIVolume` of the wire as far as a request may say it; the rest of the row is passed over.
+/// `CSIVolume` in a request: the fields that a request may set. Other fields are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSIVolume", rename_all = "PascalCase")]
 pub struct CsiVolumeRequest {
@@ -252,7 +252,7 @@ pub struct CsiVolumeRequest {
 }
 
 impl CsiVolumeRequest {
-    /// The volume it describes; in this namespace unless it says another.
+    /// The volume of the request; in `namespace` unless the request names another.
     pub fn into_volume(self, namespace: &Str) -> CsiVolume {
         CsiVolume {
             id: self.id.into(),
@@ -281,31 +281,31 @@ impl CsiVolumeRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSISnapshotCreateRequest", rename_all = "PascalCase")]
 pub struct CsiSnapshotCreateRequest {
-    /// What to make snapshots of.
+    /// Snapshots to create.
     pub snapshots: Vec<CsiSnapshotRequest>,
-    /// Counts when the query names none.
+    /// Namespace of the write if the query names none.
     pub namespace: Str,
 }
 
-/// `CSISnapshot` of the wire as far as the server decides by it.
+/// `CSISnapshot` in a request: the fields that the server needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSISnapshot", rename_all = "PascalCase")]
 pub struct CsiSnapshotRequest {
-    /// Of which volume.
+    /// Volume to snapshot.
     #[serde(rename = "SourceVolumeID")]
     pub source_volume_id: Str,
-    /// By which plugin; the volume's when it says none.
+    /// Plugin to use; that of the volume when empty.
     #[serde(rename = "PluginID")]
     pub plugin_id: Str,
 }
 
-/// `CSISnapshotCreateResponse` of the wire, of a request that named nothing.
+/// `CSISnapshotCreateResponse` of the wire, for a request without snapshots.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiSnapshotCreateResponse {
-    /// None were asked for.
+    /// Null: no snapshot was asked for.
     pub snapshots: Option<Vec<()>>,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }

@@ -1,4 +1,4 @@
-//! Requests about deployments.
+//! Request bodies about deployments.
 
 use serde::Deserialize;
 use songline_model::Str;
@@ -7,10 +7,10 @@ use songline_model::Str;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentPauseRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Str,
-    /// Whether to pause or to go on.
+    /// True pauses the deployment, false resumes it.
     pub pause: bool,
 }
 
@@ -18,13 +18,13 @@ pub struct DeploymentPauseRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentAllocHealthRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Str,
-    /// These are well.
+    /// Allocations to mark as healthy.
     #[serde(rename = "HealthyAllocationIDs")]
     pub healthy_allocation_ids: Option<Vec<Str>>,
-    /// These are not.
+    /// Allocations to mark as unhealthy.
     #[serde(rename = "UnhealthyAllocationIDs")]
     pub unhealthy_allocation_ids: Option<Vec<Str>>,
 }
@@ -33,7 +33,7 @@ pub struct DeploymentAllocHealthRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentUnblockRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Str,
 }
@@ -42,11 +42,11 @@ pub struct DeploymentUnblockRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentPromoteRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: Str,
-    /// Every group.
+    /// Promote all groups.
     pub all: bool,
-    /// These groups.
+    /// Groups to promote.
     pub groups: Option<Vec<Str>>,
 }

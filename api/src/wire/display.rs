@@ -1,10 +1,10 @@
-//! Texts for people that task events get when they are shown without one.
+//! Readable texts for task events that have none.
 
 use std::collections::BTreeMap;
 
 use songline_model::{Dur, Str, TaskEvent, TaskState};
 
-/// The states with texts in all their events; `None` when none is missing.
+/// The states with texts in all their events; `None` when no text is missing.
 pub fn filled(states: Option<&BTreeMap<Str, TaskState>>) -> Option<BTreeMap<Str, TaskState>> {
     let lacks = |state: &TaskState| state.events.iter().flatten().any(|event| event.display_message.is_empty());
     let states = states.filter(|states| states.values().any(lacks))?;
@@ -17,7 +17,7 @@ pub fn filled(states: Option<&BTreeMap<Str, TaskState>>) -> Option<BTreeMap<Str,
     Some(out)
 }
 
-/// What an event says to people.
+/// Readable text of an event.
 fn message(event: &TaskEvent) -> Str {
     let or = |text: &Str, fallback: &'static str| if text.is_empty() { Str::new_static(fallback) } else { text.clone() };
     match event.kind.as_str() {

@@ -1,9 +1,9 @@
-//! Evaluations with their relatives, and requests about them.
+//! Evaluations with their relatives, and request bodies about them.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, NodeId, Str, Time};
 
-/// An evaluation that was asked for with its relatives.
+/// An evaluation with its related evaluations.
 #[derive(Debug, Serialize)]
 pub struct EvalView<'a> {
     #[serde(flatten)]
@@ -13,7 +13,7 @@ pub struct EvalView<'a> {
 }
 
 impl<'a> EvalView<'a> {
-    /// A row and its relatives.
+    /// Makes the view of a row and its relatives.
     pub fn new(row: &'a Evaluation, related: Vec<EvalStub<'a>>) -> Self {
         Self { row, related }
     }
@@ -49,7 +49,7 @@ pub struct EvalStub<'a> {
 }
 
 impl<'a> EvalStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(eval: &'a Evaluation) -> Self {
         Self {
             id: eval.id,
@@ -78,9 +78,9 @@ impl<'a> EvalStub<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EvalDeleteRequest {
-    /// Which.
+    /// Ids of the evaluations to delete.
     #[serde(rename = "EvalIDs")]
     pub eval_ids: Option<Vec<Str>>,
-    /// Or which, by expression.
+    /// Filter expression that selects the evaluations to delete, instead of ids.
     pub filter: Str,
 }

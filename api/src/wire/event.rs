@@ -1,4 +1,5 @@
-//! Which changes are events, and what they look like. The entry's kind gives the type, the changed row the topic, key and payload.
+//! Conversion of changes to events. The entry's kind determines the event's type, the changed row its topic, key and
+//! payload.
 
 mod full;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use crate::wire::acl::{AuthMethodView, TokenView};
 use crate::wire::alloc::EventAlloc;
 use crate::wire::node::NodeView;
 
-/// What the events of an entry are about.
+/// Subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic {
     /// Jobs.
@@ -35,19 +36,19 @@ pub enum Topic {
     NodePool,
     /// Namespaces; full streams only.
     Namespace,
-    /// How the cluster schedules; full streams only.
+    /// The scheduler configuration; full streams only.
     SchedulerConfiguration,
-    /// Who the cluster is; full streams only.
+    /// The cluster's metadata; full streams only.
     ClusterMetadata,
     /// CSI volumes; full streams only.
     CsiVolume,
     /// CSI plugins; full streams only.
     CsiPlugin,
-    /// Variables, without what they hold; full streams only.
+    /// Variables, without their items; full streams only.
     Variable,
-    /// Root keys, without the keys; full streams only.
+    /// Root keys, without their material; full streams only.
     RootKey,
-    /// How the servers look after themselves; full streams only.
+    /// The autopilot configuration; full streams only.
     AutopilotConfiguration,
     /// ACL policies.
     AclPolicy,
@@ -63,14 +64,14 @@ pub enum Topic {
     Service,
     /// Scaling policies; full streams only.
     ScalingPolicy,
-    /// What happened to the counts of a job's groups; full streams only.
+    /// Scaling events of jobs; full streams only.
     ScalingEvent,
     /// Long work of the leader; full streams only.
     PendingWork,
 }
 
 impl Topic {
-    /// The wire's word.
+    /// The topic's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Topic::Job => "Job",
@@ -100,35 +101,36 @@ impl Topic {
     }
 }
 
-/// Which streams show an event.
+/// Streams that show an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Audience {
-    /// All of them.
+    /// All streams.
     Everyone,
-    /// Those without `full`: full ones say the same in other words.
+    /// Streams without `full`. Full streams have another event for the same change.
     Plain,
-    /// Those with `full`: the reference has no such event.
+    /// Streams with `full`. The reference has no such event.
     Full,
 }
 
 /// One change of one row, not yet encoded.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// What it is about.
+    /// Topic of the event.
     pub topic: Topic,
-    /// What was done, by the entry's kind.
+    /// Type of the event, from the entry's kind.
     pub kind: &'static str,
-    /// The row's id or name.
+    /// Id or name of the row.
     pub key: Str,
-    /// Empty for rows without one.
+    /// Namespace of the row; empty for rows without one.
     pub namespace: Str,
-    /// Other texts that the event is found by; `null` when its topic has none. An absent one is empty.
+    /// Further keys for filters; `null` when the topic has none. A missing key is an empty string.
     pub filter_keys: Option<Vec<Str>>,
-    /// The row after the change, or before it when it is gone.
+    /// The row after the change; before the change when it was dropped.
     pub payload: Payload,
-    /// Which of the entry's frames shows it to a plain request: the reference writes some entries in several steps.
+    /// Number of the plain stream's frame that contains the event: the reference writes some entries in several
+    /// steps.
     pub step: u8,
-    /// Which streams show it.
+    /// Streams that show the event.
     pub audience: Audience,
 }
 
@@ -147,7 +149,7 @@ pub enum Payload {
     Node(Arc<Node>),
     /// A node pool.
     NodePool(Arc<NodePool>),
-    /// What only full streams show, as it is shown.
+    /// Payload of an event for full streams, as it is sent.
     Full(serde_json::Value),
     /// An ACL policy.
     AclPolicy(Arc<AclPolicy>),
@@ -183,7 +185,7 @@ impl Serialize for Payload {
     }
 }
 
-/// An event with the index of its entry, as the wire has it.
+/// Wire form of an event, with the index of its entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct EventView<'a> {
@@ -198,7 +200,7 @@ pub struct EventView<'a> {
 }
 
 impl Event {
-    /// The event as the wire has it.
+    /// Wire form of the event.
     pub fn view(&self, index: u64) -> EventView<'_> {
         EventView {
             filter_keys: self.filter_keys.as_deref(),
@@ -212,7 +214,7 @@ impl Event {
     }
 }
 
-/// The type of the events of an entry; `None`: its changes are not events.
+/// Type of an entry's events; `None`: plain streams show no events of this kind.
 pub fn event_type(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::NodeRegister => Some("NodeRegistration"),
@@ -243,7 +245,7 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
         Kind::DeploymentPromote => Some("DeploymentPromotion"),
         Kind::ServiceRegistrationUpsert => Some("ServiceRegistration"),
         Kind::ServiceRegistrationDeleteById | Kind::ServiceRegistrationDeleteByNodeId => Some("ServiceDeregistration"),
-        // The reference says nothing of these, and what it drops by collecting garbage would drown the rest.
+        // The reference has no events for these, and those of garbage collection would drown all others.
         Kind::EvalReap
         | Kind::ReconcileJobSummaries
         | Kind::DeploymentDelete
@@ -276,7 +278,7 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Whether an entry gives no event, for certain and without looking closely.
+/// Quick check whether an entry certainly has no events.
 pub fn is_silent(changes: &[Change]) -> bool {
     let is_none = |change: &Change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. });
     changes.iter().all(is_none)
@@ -292,7 +294,7 @@ pub fn snapshot(row: &Change) -> Option<Event> {
     Some(Event { audience, ..event })
 }
 
-/// The events of an entry, in the order of its changes.
+/// Events of an entry, in the order of its changes within each step.
 pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
     let word = event_type(kind);
     let mut out = Vec::new();
@@ -303,11 +305,11 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
         out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
     }
     if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
-        // A new count is a registration and then an update of evaluations, there in two entries.
+        // In the reference, a new count is two entries: a registration and then an update of evaluations.
         let of_eval = out.iter_mut().filter(|event| event.step > 0);
         of_eval.for_each(|event| event.kind = "EvaluationUpdated");
     }
-    // A stable sort: within a step the order of the changes stays.
+    // The sort is stable: within a step the order of the changes stays.
     out.sort_by_key(|event| event.step);
     out
 }
@@ -316,8 +318,8 @@ fn is_of_scaling(change: &Change) -> bool {
     matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
-/// A dead job that is written again is still dead in its own step, and pending in the step of its evaluation: two events of one change.
-/// This is the first of them.
+/// First event of a revived job. The reference writes a dead job again and its evaluation in two steps: the job is
+/// still dead in the first, and pending in the second. So one change has two events.
 fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
     let Change::Job { before: Some(before), after: Some(after) } = change else { return None };
     if !is_revived(kind, before, after) {
@@ -328,12 +330,12 @@ fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Ev
     Some(Event { step: 0, ..event })
 }
 
-/// Whether an entry writes a dead job and an evaluation that makes it pending.
+/// Whether an entry writes a dead job together with an evaluation that makes it pending.
 fn is_revived(kind: Kind, before: &Job, after: &Job) -> bool {
     matches!(kind, Kind::JobRegister | Kind::JobDeregister) && before.status == JobStatus::Dead && after.status == JobStatus::Pending
 }
 
-/// One change's event. Rows that are dropped are events only where the reference has them.
+/// Event of a change for plain streams. A dropped row has an event only if the reference has one.
 fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
     let (topic, key, namespace, filter_keys, payload) = match change {
         Change::Job { after, .. } => {
@@ -392,7 +394,7 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
             let payload = Payload::Service(Arc::clone(service));
             (Topic::Service, service.id.clone(), service.namespace.0.clone(), Some(keys), payload)
         }
-        // Derived from the rows above, or not the subscribers' business.
+        // Derived from the rows above, or internal.
         Change::JobSummary { .. }
         | Change::JobVersion { .. }
         | Change::JobSubmission { .. }
@@ -421,7 +423,8 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
     Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step, audience: Audience::Everyone })
 }
 
-/// A registration shows the job first and its evaluation in a second frame; so do a deregistration and what nodes tell.
+/// Number of an event's frame. A registration shows the job first and its evaluation in a second frame; so do a
+/// deregistration and an update by a client.
 fn step(kind: Kind, topic: Topic) -> u8 {
     let in_two = matches!(kind, Kind::JobRegister | Kind::JobDeregister | Kind::AllocClientUpdate);
     u8::from(in_two && topic == Topic::Evaluation)

@@ -1,5 +1,4 @@
-//! Times in bodies, refused with Go's words where they are none.
-//! Times in answers are the model's own.
+//! Times in request bodies; errors have Go's texts. Times in answers are encoded by the model.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -7,7 +6,7 @@ use serde_json::Value;
 use songline_lang::go_time;
 use songline_model::Time;
 
-/// A time in a body. The first year of the reference is before ours, and means none.
+/// A time in a request body. `None` for Go's zero time, in the year 1.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct GoTime(pub Option<Time>);
 

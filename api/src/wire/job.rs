@@ -1,4 +1,4 @@
-//! Jobs in lists and their histories, and requests about jobs.
+//! Jobs in lists and histories, and request bodies about jobs.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub struct JobStub<'a> {
 }
 
 impl<'a> JobStub<'a> {
-    /// The stub of a row; `meta`: whether it shows the job's meta.
+    /// Makes the stub of a row; `meta`: whether it shows the job's meta.
     pub fn new(job: &'a Job, summary: Option<&'a JobSummary>, meta: bool) -> Self {
         Self {
             id: &job.id,
@@ -72,50 +72,50 @@ impl<'a> JobStub<'a> {
 pub struct JobVersionsResponse<'a> {
     /// Newest first.
     pub versions: Vec<&'a Job>,
-    /// From each version's predecessor to it.
+    /// Differences between each version and its predecessor.
     pub diffs: Option<Vec<JobDiff>>,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }
 
-/// `JobRegisterRequest` of the wire, as it is sent.
+/// `JobRegisterRequest` of the wire.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRegisterRequest {
-    /// What it was written as.
+    /// Source of the job.
     pub submission: Option<JobSubmission>,
     /// The job.
     pub job: Option<songline_model::spec::Job>,
-    /// Whether `job_modify_index` must be the stored one.
+    /// Whether `job_modify_index` must equal the stored index.
     pub enforce_index: bool,
-    /// 0: must not exist.
+    /// Expected modify index; 0: the job must not exist.
     pub job_modify_index: u64,
-    /// Whether counts of known groups are kept.
+    /// Whether existing groups keep their counts.
     pub preserve_counts: bool,
-    /// 0, or 1 to 100.
+    /// Priority of the evaluation: 0 for the job's, or 1 to 100.
     pub eval_priority: i64,
-    /// Whether policies of another edition are to be overridden: that needs a capability, and does nothing.
+    /// Whether to override policies of another edition: needs a capability, and has no effect.
     pub policy_override: bool,
-    /// Wins over the query.
+    /// Region; takes precedence over that of the query.
     pub region: Str,
-    /// When the query names none.
+    /// Namespace if the query names none.
     pub namespace: Str,
 }
 
-/// `JobPlanRequest` of the wire, as it is sent.
+/// `JobPlanRequest` of the wire.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobPlanRequest {
     /// The job.
     pub job: Option<songline_model::spec::Job>,
-    /// Whether to say what differs.
+    /// Whether to answer with the differences to the stored job.
     pub diff: bool,
-    /// As with a registration.
+    /// Same as in [`JobRegisterRequest`].
     pub policy_override: bool,
-    /// Wins over the query.
+    /// Region; takes precedence over that of the query.
     pub region: Str,
-    /// When the query names none.
+    /// Namespace if the query names none.
     pub namespace: Str,
 }
 
@@ -125,7 +125,7 @@ pub struct JobPlanRequest {
 pub struct JobValidateRequest {
     /// The job.
     pub job: Option<songline_model::spec::Job>,
-    /// Wins over the query.
+    /// Region; takes precedence over that of the query.
     pub region: Str,
 }
 
@@ -133,15 +133,15 @@ pub struct JobValidateRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobsParseRequest {
-    /// The job file.
+    /// Source of the job file.
     #[serde(rename = "JobHCL")]
     pub job_hcl: String,
-    /// Whether it is of the older language.
+    /// Whether the source is in the older language, HCL1.
     #[serde(rename = "HCLv1")]
     pub hclv1: bool,
-    /// Values of its variables.
+    /// Values of the job file's variables.
     pub variables: String,
-    /// Whether to fill in what is absent.
+    /// Whether to fill in defaults.
     pub canonicalize: bool,
 }
 
@@ -149,10 +149,10 @@ pub struct JobsParseRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobEvaluateRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "JobID")]
     pub job_id: Str,
-    /// How.
+    /// Options of the evaluation.
     pub eval_options: EvalOptions,
 }
 
@@ -160,7 +160,7 @@ pub struct JobEvaluateRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EvalOptions {
-    /// Whether failed allocations are replaced whatever their policy says.
+    /// Whether failed allocations are replaced despite their reschedule policy.
     pub force_reschedule: bool,
 }
 
@@ -168,12 +168,12 @@ pub struct EvalOptions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRevertRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "JobID")]
     pub job_id: Str,
-    /// To which version.
+    /// Version to revert to.
     pub job_version: u64,
-    /// Only when this is the current one.
+    /// Expected current version; absent: any.
     pub enforce_prior_version: Option<u64>,
 }
 
@@ -181,12 +181,12 @@ pub struct JobRevertRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobStabilityRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "JobID")]
     pub job_id: Str,
-    /// Which version.
+    /// Version to mark.
     pub job_version: u64,
-    /// What it is.
+    /// Whether the version is stable.
     pub stable: bool,
 }
 
@@ -194,16 +194,16 @@ pub struct JobStabilityRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDispatchRequest {
-    /// Must be that of the path.
+    /// Must equal the id in the path.
     #[serde(rename = "JobID")]
     pub job_id: Str,
-    /// What the child gets, in base64.
+    /// Payload of the child, in base64.
     pub payload: Option<Str>,
-    /// What the child is told.
+    /// Meta of the child.
     pub meta: Option<BTreeMap<Str, Str>>,
-    /// A repeated one answers the earlier child.
+    /// A dispatch with the token of an existing child answers with that child.
     pub idempotency_token: Str,
-    /// Comes into the child's id.
+    /// Becomes part of the child's id.
     pub id_prefix_template: Str,
 }
 
@@ -211,17 +211,17 @@ pub struct JobDispatchRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingRequest {
-    /// How many.
+    /// New count of the group; absent for a scaling event only.
     pub count: Option<i64>,
-    /// `Job` and `Group`.
+    /// Target, with the keys `Job` and `Group`.
     pub target: Option<BTreeMap<Str, Str>>,
-    /// Why.
+    /// Reason for the scaling event.
     pub message: Str,
-    /// Whether it tells of a failure.
+    /// Whether the scaling event reports a failure.
     pub error: bool,
-    /// Anything.
+    /// Arbitrary data of the scaling event.
     pub meta: Option<BTreeMap<Str, serde_json::Value>>,
-    /// Must be that of the query.
+    /// Must equal the namespace of the query, if present.
     pub namespace: Str,
 }
 
@@ -229,18 +229,18 @@ pub struct ScalingRequest {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobScaleStatus<'a> {
-    /// Which.
+    /// Id of the job.
     #[serde(rename = "JobID")]
     pub job_id: &'a str,
-    /// Its namespace.
+    /// Namespace of the job.
     pub namespace: &'a str,
-    /// Its index.
+    /// Create index of the job.
     pub job_create_index: u64,
-    /// Its index.
+    /// Modify index of the job.
     pub job_modify_index: u64,
-    /// Whether it is stopped.
+    /// Whether the job is stopped.
     pub job_stopped: bool,
-    /// By group.
+    /// Status by group.
     pub task_groups: BTreeMap<&'a str, GroupScaleStatus<'a>>,
 }
 
@@ -248,16 +248,16 @@ pub struct JobScaleStatus<'a> {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GroupScaleStatus<'a> {
-    /// The count.
+    /// Count of the group.
     pub desired: i64,
-    /// Allocations that are not over.
+    /// Number of non-terminal allocations, canaries excluded.
     pub placed: i64,
-    /// Of these: running.
+    /// Number of running ones among them.
     pub running: i64,
-    /// Of these: healthy.
+    /// Number of healthy ones among them.
     pub healthy: i64,
-    /// Of these: not healthy.
+    /// Number of unhealthy ones among them.
     pub unhealthy: i64,
-    /// What scaled it and what was told of that, newest first.
+    /// Scaling events, newest first.
     pub events: Option<&'a [ScalingEvent]>,
 }

@@ -1,4 +1,4 @@
-//! Nodes as answers show them: with `Drain`, without their secret; and their short form in lists.
+//! Wire form of nodes: with `Drain`, without their secret; and as stubs in lists.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use songline_model::{
     Str,
 };
 
-/// A node as answers and events show it. Its secret is of a type that no JSON shows.
+/// A node in answers and events. Its secret is of a type that JSON does not show.
 #[derive(Debug, Serialize)]
 pub struct NodeView<'a> {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub struct NodeView<'a> {
 }
 
 impl<'a> NodeView<'a> {
-    /// The view of a row.
+    /// Makes the view of a row.
     pub fn new(node: &'a Node) -> Self {
         Self { node, drain: node.drain_strategy.is_some() }
     }
@@ -53,17 +53,17 @@ pub struct NodeStub<'a> {
     modify_index: u64,
 }
 
-/// What a list of nodes shows beyond the usual.
+/// Optional fields of a list of nodes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NodeFields {
-    /// Resources.
+    /// Whether to show resources.
     pub resources: bool,
-    /// The operating system.
+    /// Whether to show the operating system.
     pub os: bool,
 }
 
 impl<'a> NodeStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(node: &'a Node, fields: NodeFields) -> Self {
         let text = |name: &str| node.attribute(name).map_or("", Str::as_str);
         Self {
@@ -100,11 +100,11 @@ fn host(addr: &str) -> &str {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeUpdateDrainRequest {
-    /// How to drain; absent ends the drain.
+    /// Drain to start; absent to end the drain.
     pub drain_spec: Option<DrainSpec>,
     /// Whether the node becomes eligible when the drain ends.
     pub mark_eligible: bool,
-    /// What the caller says about it.
+    /// The caller's remarks on the drain.
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
@@ -112,9 +112,9 @@ pub struct NodeUpdateDrainRequest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainSpec {
-    /// Below 0 forces the drain at once, 0 has no end.
+    /// Nanoseconds until the drain is forced. Below 0: it is forced at once; 0: no deadline.
     pub deadline: Dur,
-    /// Whether system jobs stay.
+    /// Whether system jobs stay on the node.
     pub ignore_system_jobs: bool,
 }
 
@@ -122,11 +122,11 @@ pub struct DrainSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeUpdateEligibilityRequest {
-    /// Wins over the path.
+    /// Takes precedence over the id in the path.
     #[serde(rename = "NodeID")]
     pub node_id: Str,
-    /// The wire's word.
+    /// `eligible` or `ineligible`.
     pub eligibility: Str,
-    /// Nobody may set it.
+    /// Callers must not set it.
     pub node_event: Option<serde_json::Value>,
 }

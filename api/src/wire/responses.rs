@@ -1,32 +1,32 @@
-//! Answers of writes: which index they got, and what they made.
+//! Responses of writes: their index, and the created objects.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str};
 
-/// `QueryMeta` of the wire, as it stands inside of answers.
+/// `QueryMeta` of the wire, as part of answers.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct QueryMeta {
     /// Index.
     pub index: u64,
-    /// Nanoseconds since the leader was heard of.
+    /// Nanoseconds since the last contact with the leader.
     pub last_contact: i64,
     /// Whether a leader is known.
     pub known_leader: bool,
-    /// Where the next page starts.
+    /// Token of the next page.
     pub next_token: Str,
 }
 
 impl QueryMeta {
-    /// What a write says.
+    /// Metadata in the response of a write.
     pub fn written(index: u64) -> Self {
         Self { index, ..Self::default() }
     }
 }
 
-/// An index and nothing else.
+/// Response with an index only.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct WriteMeta {
@@ -38,16 +38,16 @@ pub struct WriteMeta {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobRegisterResponse {
-    /// The evaluation that was made.
+    /// Id of the created evaluation.
     #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
-    /// Its index.
+    /// Index of the evaluation.
     pub eval_create_index: u64,
-    /// The job's.
+    /// Modify index of the job.
     pub job_modify_index: u64,
-    /// What is accepted but unwise.
+    /// Warnings about the job.
     pub warnings: String,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }
@@ -56,19 +56,19 @@ pub struct JobRegisterResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDeregisterResponse {
-    /// The evaluation that was made.
+    /// Id of the created evaluation.
     #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
-    /// Its index.
+    /// Index of the evaluation.
     pub eval_create_index: u64,
-    /// The job's.
+    /// Modify index of the job.
     pub job_modify_index: u64,
-    /// Of volumes that are given back.
+    /// Id of the evaluation that releases volumes.
     #[serde(rename = "VolumeEvalID")]
     pub volume_eval_id: EvalId,
-    /// Its index.
+    /// Index of that evaluation.
     pub volume_eval_index: u64,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }
@@ -77,32 +77,32 @@ pub struct JobDeregisterResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobPlanResponse {
-    /// What would happen.
+    /// Allocations that the scheduler would place, stop and update.
     pub annotations: Option<PlanAnnotationsView>,
-    /// What would not be placed.
+    /// Metrics of the allocations that it could not place.
     #[serde(rename = "FailedTGAllocs")]
     pub failed_tg_allocs: Option<BTreeMap<Str, AllocMetric>>,
-    /// The stored job's, 0 when there is none.
+    /// Modify index of the stored job, 0 when there is none.
     pub job_modify_index: u64,
-    /// Evaluations that would be made.
+    /// Evaluations that the scheduler would create.
     pub created_evals: Option<Vec<Evaluation>>,
-    /// What differs.
+    /// Differences to the stored job.
     pub diff: Option<JobDiff>,
-    /// When a periodic job would run next: RFC 3339, in the job's time zone.
+    /// Next launch of a periodic job: RFC 3339, in the job's time zone.
     pub next_periodic_launch: Option<String>,
-    /// What is accepted but unwise.
+    /// Warnings about the job.
     pub warnings: String,
-    /// The stored job's index again.
+    /// Modify index of the stored job, as in `job_modify_index`.
     pub index: u64,
 }
 
 /// `PlanAnnotations` of the wire.
 #[derive(Debug, Default, Serialize)]
 pub struct PlanAnnotationsView {
-    /// Per group.
+    /// Changes by group.
     #[serde(flatten)]
     pub updates: PlanAnnotations,
-    /// Who would have to give way: nobody, preemption comes later.
+    /// Allocations to preempt: always null, because preemption is not built yet.
     #[serde(rename = "PreemptedAllocs")]
     pub preempted_allocs: Option<Vec<()>>,
 }
@@ -111,15 +111,15 @@ pub struct PlanAnnotationsView {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDispatchResponse {
-    /// The child.
+    /// Id of the child.
     #[serde(rename = "DispatchedJobID")]
     pub dispatched_job_id: Str,
-    /// Its evaluation.
+    /// Id of the child's evaluation.
     #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
-    /// Its index.
+    /// Index of the evaluation.
     pub eval_create_index: u64,
-    /// The child's.
+    /// Create index of the child.
     pub job_create_index: u64,
     /// Index.
     pub index: u64,
@@ -129,13 +129,13 @@ pub struct JobDispatchResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobValidateResponse {
-    /// Always, when the job could be read at all.
+    /// Always true for a job that could be parsed.
     pub driver_config_validated: bool,
-    /// Each refusal.
+    /// One text per error.
     pub validation_errors: Option<Vec<String>>,
-    /// All of them in one text.
+    /// All errors in one text.
     pub error: String,
-    /// What is accepted but unwise.
+    /// Warnings about the job.
     pub warnings: String,
 }
 
@@ -143,28 +143,28 @@ pub struct JobValidateResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeUpdateResponse {
-    /// Nanoseconds.
+    /// Lifetime of a heartbeat, in nanoseconds.
     #[serde(rename = "HeartbeatTTL")]
     pub heartbeat_ttl: i64,
-    /// Evaluations that were made.
+    /// Ids of the created evaluations.
     #[serde(rename = "EvalIDs")]
     pub eval_ids: Option<Vec<EvalId>>,
-    /// Their index.
+    /// Index of the evaluations.
     pub eval_create_index: u64,
-    /// The node's.
+    /// Modify index of the node.
     pub node_modify_index: u64,
     /// Unused.
     pub features: u64,
-    /// The leader's address.
+    /// `host:port` of the leader's server port.
     #[serde(rename = "LeaderRPCAddr")]
     pub leader_rpc_addr: String,
-    /// How many nodes there are.
+    /// Number of nodes in the cluster.
     pub num_nodes: u64,
-    /// The servers.
+    /// Servers of the cluster.
     pub servers: Option<Vec<NodeServerInfo>>,
-    /// Whether the node takes work.
+    /// Scheduling eligibility of the node.
     pub scheduling_eligibility: Str,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }
@@ -173,13 +173,13 @@ pub struct NodeUpdateResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeServerInfo {
-    /// `host:port`.
+    /// `host:port` of the server port.
     #[serde(rename = "RPCAdvertiseAddr")]
     pub rpc_advertise_addr: String,
-    /// 1.
+    /// Always 1.
     #[serde(rename = "RPCMajorVersion")]
     pub rpc_major_version: i64,
-    /// 1.
+    /// Always 1.
     #[serde(rename = "RPCMinorVersion")]
     pub rpc_minor_version: i64,
     /// Datacenter.
@@ -190,12 +190,12 @@ pub struct NodeServerInfo {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeChangeResponse {
-    /// The node's; always 0 for eligibility.
+    /// Modify index of the node; always 0 for eligibility.
     pub node_modify_index: u64,
-    /// Evaluations that were made.
+    /// Ids of the created evaluations.
     #[serde(rename = "EvalIDs")]
     pub eval_ids: Option<Vec<EvalId>>,
-    /// Their index.
+    /// Index of the evaluations.
     pub eval_create_index: u64,
     /// Index.
     pub index: u64,
@@ -205,21 +205,21 @@ pub struct NodeChangeResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeploymentUpdateResponse {
-    /// The evaluation that was made.
+    /// Id of the created evaluation.
     #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
-    /// Its index.
+    /// Index of the evaluation.
     pub eval_create_index: u64,
-    /// The deployment's.
+    /// Modify index of the deployment.
     pub deployment_modify_index: u64,
-    /// The version that was gone back to.
+    /// Job version of the rollback; absent without one.
     pub reverted_job_version: Option<u64>,
     /// Index.
     pub index: u64,
 }
 
 impl DeploymentUpdateResponse {
-    /// What a deployment that was written at `index` says, with the evaluation that was written with it.
+    /// Response for a deployment that was written at `index`, with the evaluation of the same entry.
     pub fn at(index: u64, eval: Option<EvalId>, reverted_job_version: Option<u64>) -> Self {
         let eval_create_index = if eval.is_some() { index } else { 0 };
         let eval_id = eval.unwrap_or_default();
@@ -231,29 +231,29 @@ impl DeploymentUpdateResponse {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AllocStopResponse {
-    /// The evaluation that was made.
+    /// Id of the created evaluation.
     #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
     /// Index.
     pub index: u64,
 }
 
-/// A number of things.
+/// Number of evaluations.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct EvalCountResponse {
-    /// How many.
+    /// Number of matching evaluations.
     pub count: u64,
-    /// Index.
+    /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,
 }
 
-/// How many were deleted.
+/// Result of a deletion.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct EvalDeleteResponse {
-    /// How many.
+    /// Number of deleted evaluations.
     pub count: u64,
     /// Index.
     pub index: u64,

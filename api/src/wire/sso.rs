@@ -1,4 +1,5 @@
-//! What callers send about auth methods, binding rules and logins, and the stubs of their lists. Single rows are in `wire::acl`.
+//! Request bodies of auth methods, binding rules and logins, and the stubs of their lists. Single rows are in
+//! `wire::acl`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use songline_model::{AclAuthMethod, AclAuthMethodConfig, AclBindingRule, Binding
 use super::acl::REDACTED;
 use super::go_time::GoTime;
 
-/// `ACLAuthMethod` as callers write it. The empty name is in the reference's error texts.
+/// `ACLAuthMethod` in a request. Its empty type name is in the reference's error texts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "", rename_all = "PascalCase")]
 struct AuthMethodBody {
@@ -34,7 +35,7 @@ struct AuthMethodBody {
     _modify_index: u64,
 }
 
-/// `ACLAuthMethodConfig` as callers write it.
+/// `ACLAuthMethodConfig` in a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "", rename_all = "PascalCase")]
 struct AuthMethodConfigBody {
@@ -65,11 +66,11 @@ struct AuthMethodConfigBody {
     list_claim_mappings: Option<BTreeMap<Str, Str>>,
 }
 
-/// What Go calls the configuration while it reads a method.
+/// Go's name of the type that the configuration is parsed with.
 const CONFIG_GO_TYPE: &str =
     "struct { ExpirationLeeway interface {}; NotBeforeLeeway interface {}; ClockSkewLeeway interface {}; *structs.Alias }";
 
-/// Reads an auth method that a caller sends. An error is the reference's text.
+/// Parses an auth method. The error is the reference's text.
 pub fn auth_method(body: &[u8]) -> Result<AclAuthMethod, String> {
     let names = go_json::Names {
         root: Some("struct { MaxTokenTTL interface {}; *structs.Alias }"),
@@ -95,7 +96,7 @@ pub fn auth_method(body: &[u8]) -> Result<AclAuthMethod, String> {
     })
 }
 
-/// In the reference, rows are read through types of the same name inside of them, and its error texts say so.
+/// Adapts error texts: the reference parses rows through nested alias types, which its texts show.
 fn with_aliases(text: &str) -> String {
     let text = text.replace("Go struct field .Config.", "Go struct field .Alias.Config.Alias.");
     if text.contains("field .Alias.") { text } else { text.replace("Go struct field .", "Go struct field .Alias.") }
@@ -125,7 +126,7 @@ impl AuthMethodConfigBody {
     }
 }
 
-/// Keeps the client secret of `stored` when a caller sends back what stands for it in answers.
+/// Keeps the client secret of `stored` when the request has the replacement that answers show.
 pub fn keep_client_secret(method: &mut AclAuthMethod, stored: &AclAuthMethod) {
     if let (Some(config), Some(known)) = (&mut method.config, &stored.config)
         && config.oidc_client_secret.reveal() == REDACTED
@@ -144,7 +145,7 @@ fn leeway(field: &str, value: &Value) -> Result<Dur, String> {
     }
 }
 
-/// A value as Go prints it.
+/// A value in Go's print format.
 fn in_go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -167,7 +168,7 @@ fn nanos(number: &serde_json::Number) -> Dur {
     Dur(number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(0.0) as i64))
 }
 
-/// `ACLBindingRule` as callers write it: its id may be any text.
+/// `ACLBindingRule` in a request: its id may be any text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "ACLBindingRule", rename_all = "PascalCase")]
 pub struct BindingRuleBody {
@@ -196,7 +197,7 @@ pub struct BindingRuleBody {
 #[serde(default, rename = "ACLLoginRequest", rename_all = "PascalCase")]
 pub struct LoginBody {
     pub auth_method_name: Str,
-    /// The token that proves who logs in.
+    /// Token that authenticates the user.
     pub login_token: Secret,
     pub region: String,
 }
@@ -221,7 +222,7 @@ pub struct CompleteAuthBody {
     pub redirect_uri: String,
     pub client_nonce: String,
     pub state: String,
-    /// What the provider has given for us.
+    /// Authorization code of the provider.
     pub code: Secret,
     pub region: String,
 }
@@ -233,7 +234,7 @@ pub struct AuthUrlView {
     pub auth_url: String,
 }
 
-/// `ACLAuthMethodStub` of the wire: what everybody may know.
+/// `ACLAuthMethodStub` of the wire: the public part of a method.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AuthMethodStub<'a> {
@@ -247,7 +248,7 @@ pub struct AuthMethodStub<'a> {
 }
 
 impl<'a> AuthMethodStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(row: &'a AclAuthMethod) -> Self {
         Self {
             name: &row.name,
@@ -274,7 +275,7 @@ pub struct BindingRuleStub<'a> {
 }
 
 impl<'a> BindingRuleStub<'a> {
-    /// The stub of a row.
+    /// Makes the stub of a row.
     pub fn new(row: &'a AclBindingRule) -> Self {
         Self {
             id: row.id,

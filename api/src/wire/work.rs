@@ -1,4 +1,4 @@
-//! Long work as operators see it.
+//! Wire form of long work, for operators.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub struct WorkView<'a> {
     filter: &'a str,
     /// `running`, `complete` or `stopped`.
     status: &'static str,
-    /// Why it was stopped.
+    /// Reason for the stop; empty otherwise.
     status_description: Cow<'a, str>,
     actor: &'a str,
     total: u64,
@@ -32,7 +32,7 @@ pub struct WorkView<'a> {
 }
 
 impl<'a> WorkView<'a> {
-    /// The view of a row. `shown` turns an actor into the part of it that the caller may see.
+    /// Makes the view of a row. `shown` maps an actor to the part that the caller may see.
     pub fn new(work: &'a Work, shown: impl Fn(&'a str) -> &'a str) -> Self {
         let WorkTask::DeleteEvals(choice) = &work.task;
         let filter = match &**choice {
@@ -66,8 +66,8 @@ impl<'a> WorkView<'a> {
     }
 }
 
-/// A store that the asked server is refilling. It has the fields of long work, so that one list shows both. It has no id: it belongs to no
-/// entry and cannot be stopped.
+/// A store that this server is refilling. It has the fields of long work, so that one list shows both. It has no id:
+/// it belongs to no entry and cannot be stopped.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RefillView {
@@ -78,21 +78,21 @@ pub struct RefillView {
     status: &'static str,
     status_description: String,
     actor: &'static str,
-    /// Number of entries that are wanted.
+    /// Number of wanted entries.
     total: u64,
-    /// Number of those that were looked at.
+    /// Number of entries that were read.
     looked: u64,
     deleted: u64,
     opened_at: Option<Time>,
     ended_at: Option<Time>,
-    /// Index of the oldest entry that is filled in; 0 while none is.
+    /// Index of the oldest filled entry; 0 while there is none.
     create_index: u64,
-    /// Index of the newest entry that is filled in.
+    /// Index of the newest filled entry.
     modify_index: u64,
 }
 
 impl RefillView {
-    /// The view of a refill.
+    /// Makes the view of a refill.
     pub fn new(refilling: &Refilling) -> Self {
         let filling = &refilling.filling;
         let looked = if filling.from == 0 { 0 } else { filling.through + 1 - filling.from };

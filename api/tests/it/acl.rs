@@ -1,4 +1,4 @@
-//! ACL objects: bootstrap, policies, tokens, roles, one-time tokens; what is answered and what is refused.
+//! ACL objects: bootstrap, policies, tokens, roles, one-time tokens; their answers and refusals.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::server::{Memory, answer, text};
 /// The secret of the management token.
 pub const ALL: &str = "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a";
 
-/// The nth id that a server makes.
+/// The nth id that a server generates.
 pub fn made(nth: u128) -> String {
     Uuid::from_u128(nth << 64 | 0x8000_0000_0000_0001).to_string()
 }
 
-/// A server whose management token is made; that took the first id.
+/// A server with ACLs and a management token, which took the first generated id.
 pub async fn guarded() -> Arc<Memory> {
     let server = Memory::guarded();
     let line = format!("PUT /v1/acl/bootstrap {{\"BootstrapSecret\": \"{ALL}\"}}");
@@ -23,8 +23,8 @@ pub async fn guarded() -> Arc<Memory> {
     server
 }
 
-/// Sends requests one after another. Before each stands who asks: `all` has the management token, `-` has none, `#3` shows the third id that
-/// was made. In a request `#3` is that id, too.
+/// Sends requests one after another. Each begins with its caller: `all` has the management token, `-` has none, `#3`
+/// sends the third generated id as its token. In a request, `#3` is replaced by that id, too.
 pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
     let mut out = String::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -1,5 +1,5 @@
-//! Auth methods and binding rules, as far as ours differ from the reference: secrets stay in, and every change is stored. The rest is in the
-//! recorded conversations.
+//! Auth methods and binding rules that differ from the reference on purpose: secrets are not shown, and every change
+//! is stored. The rest is in the recorded conversations.
 
 use songline_api::Server;
 use songline_commands::UpsertAclTokens;
@@ -12,7 +12,7 @@ use crate::server::{Memory, answer, parsed, text};
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 
-/// A server and the token of somebody who may everything there.
+/// A server and a management token.
 fn guarded() -> Arc<Memory> {
     let server = Memory::guarded();
     let token = AclToken {
@@ -51,7 +51,7 @@ async fn defect_3_a_client_secret_goes_in_and_never_comes_out() {
     let (_, mut read) = ask(&server, "GET", "/v1/acl/auth-method/corp", Value::Null).await;
     assert_eq!(read["Config"]["OIDCClientSecret"], "redacted");
     assert_eq!(stored_secret(&server), "hush");
-    // Whoever sends back what was read keeps the secret, and the leeways that are no texts of a duration.
+    // A caller that sends back the answer of a read keeps the secret, and the leeways in their numeric form.
     read["Config"]["OIDCClientID"] = json!("other");
     let (code, changed) = ask(&server, "PUT", "/v1/acl/auth-method/corp", read).await;
     assert_eq!((code, &changed["Config"]["OIDCClientID"]), (200, &json!("other")));

@@ -1,4 +1,4 @@
-//! How the servers look after themselves: reading and replacing the configuration, and how well they are.
+//! Autopilot: reading and replacing the configuration, and the health of the servers.
 
 use expect_test::expect;
 

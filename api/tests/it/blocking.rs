@@ -1,4 +1,4 @@
-//! Reads that wait.
+//! Blocking queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn namespaces(name: &str) -> UpsertNamespaces {
     UpsertNamespaces { namespaces: vec![Namespace { name: name.into(), ..Namespace::default() }] }
 }
 
-/// Starts a request and returns once it waits.
+/// Starts a request and returns once the request waits.
 async fn waiting(server: &Arc<Memory>, line: String) -> tokio::task::JoinHandle<(u64, String)> {
     let before = server.watches().waiting();
     let other = Arc::clone(server);

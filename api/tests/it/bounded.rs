@@ -1,9 +1,9 @@
-//! However a body is wrong, the text that says so is short: job files, policies, jobs, variables and auth methods with pieces taken out, put in
-//! and repeated. What is short is checked by what the fuzzer runs.
+//! The error text for any malformed body is short: job files, policies, jobs, variables and auth methods with pieces
+//! removed, inserted and repeated. The check is the fuzzer's, `http::http`.
 
 use proptest::prelude::*;
 
-/// Right requests to begin with.
+/// Valid requests to mutate.
 const REQUESTS: &[&str] = &[
     "PUT /v1/jobs/parse\n\n{\"JobHCL\": \"variable \\\"n\\\" {\\n type = list(number)\\n default = [1, 2]\\n}\\njob \\\"web\\\" {\\n datacenters = \
      [\\\"dc1\\\"]\\n meta { a = \\\"${upper(\\\"x\\\")}\\\" }\\n group \\\"g\\\" {\\n count = max(var.n...)\\n dynamic \\\"task\\\" {\\n for_each = \
@@ -24,7 +24,8 @@ const REQUESTS: &[&str] = &[
     "GET /v1/jobs?filter=ID%20matches%20%22a.*%22%20and%20not%20(Status%20in%20Meta)\n\n",
 ];
 
-/// What is done to a body at a place: so many bytes go, a text comes, and what was before it comes again.
+/// Mutation of a body at a position: some bytes are removed, a text is inserted, and bytes before the position are
+/// repeated.
 #[derive(Debug, Clone)]
 struct Mutation {
     at: prop::sample::Index,

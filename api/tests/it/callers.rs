@@ -1,4 +1,4 @@
-//! Who may what: tokens, workloads and nodes at the gate, on lists, on reads that wait, and on streams.
+//! Rights of tokens, workloads and nodes at the gate, on lists, on blocking queries, and on streams.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::server::{Memory, answer, request, shown, text};
 use crate::stream::Reader;
 
-/// The secret, and the accessor, of the nth token.
+/// The nth token's secret, which is also its accessor id.
 fn id(nth: u8) -> Uuid {
     Uuid::from_bytes([nth; 16])
 }
@@ -22,7 +22,7 @@ fn policy(server: &Memory, name: &str, rules: &str) {
     server.run(UpsertAclPolicies { policies: vec![AclPolicy { hash, ..policy }] });
 }
 
-/// A client token with these policies, a management token without any.
+/// A client token with these policies; without policies a management token.
 fn token(server: &Memory, nth: u8, policies: &[&str], expires: Option<Time>) -> String {
     let kind = if policies.is_empty() { AclTokenKind::Management } else { AclTokenKind::Client };
     let token = AclToken {
@@ -74,7 +74,7 @@ async fn a_caller_is_let_in_by_his_own_policies_alone() {
 async fn a_policy_of_a_restored_archive_is_not_taken_for_one_that_was_known_before() {
     let (before, after) = (Memory::guarded(), Memory::guarded());
     let shared = Shared::of(&*before);
-    // The same policy name at the same index, as in an archive of another cluster.
+    // The same policy name at the same index, as after restoring another cluster's archive.
     for (server, rules, expected) in [(&before, "node { policy = \"read\" }", 200), (&after, "node { policy = \"deny\" }", 403)] {
         policy(server, "p", rules);
         let secret = token(server, 1, &["p"], None);

@@ -1,4 +1,4 @@
-//! What is asked of an agent and of a cluster, as far as a server that is alone can answer.
+//! Requests about an agent and a cluster, as far as a single server can answer them.
 
 use expect_test::expect;
 

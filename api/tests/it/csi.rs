@@ -1,4 +1,4 @@
-//! CSI volumes and plugins: what routes show, refuse and hide.
+//! CSI volumes and plugins: shown, refused and hidden.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::server::{Memory, answer, check, text};
 const NODE: NodeId = NodeId::from_bytes([1; 16]);
 const CAPABILITY: &str = r#""RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]"#;
 
-/// A node that runs instances of plugin `p`, with or without a controller that can do this.
+/// A node that runs instances of plugin `p`, optionally with a controller with these capabilities.
 fn node(server: &Arc<Memory>, controller: Option<CsiControllerInfo>) {
     let info = |controller_info: Option<CsiControllerInfo>| CsiInfo {
         plugin_id: "p".into(),

@@ -1,6 +1,7 @@
-//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` in `tests/conformance` that
-//! needs no node. A test has the name of the case in its line and shows what the line claims; a test beside the lists checks that none is
-//! missing. Differences that need a running agent are in `tests/conformance/deliberate`.
+//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` in
+//! `tests/conformance` that needs no node. A test has the name of the case in its line and shows the line's claim; a
+//! test beside the lists checks that none is missing. Differences that need a running agent are in
+//! `tests/conformance/deliberate`.
 
 mod acl;
 mod events;
@@ -38,7 +39,7 @@ impl World {
         Self { server: Memory::new() }
     }
 
-    /// Sends `METHOD /path` with this token. A body that is not JSON is answered as text.
+    /// Sends `METHOD /path` with this token. A body that is not JSON is returned as a string.
     async fn ask(&self, token: &str, line: &str, body: Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         parsed(answer(&self.server, &shown(token, &format!("{line} {body}"))).await).await
@@ -51,7 +52,7 @@ impl World {
         said
     }
 
-    /// Makes a client token with one policy, and answers its secret.
+    /// Creates a client token with one policy and returns its secret.
     async fn token(&self, policy: &str, rules: &str) -> String {
         self.done(&format!("PUT /v1/acl/policy/{policy}"), json!({"Name": policy, "Rules": rules})).await;
         let token = self.done("POST /v1/acl/token", json!({"Name": policy, "Type": "client", "Policies": [policy]})).await;
@@ -62,7 +63,7 @@ impl World {
         self.done("PUT /v1/namespace", json!({ "Name": name })).await;
     }
 
-    /// Registers a job that runs nothing, and answers the id of its evaluation.
+    /// Registers a job without allocations and returns the id of its evaluation.
     async fn job(&self, namespace: &str, id: &str) -> String {
         let group = json!({"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "d"}]});
         let job = json!({"Job": {"ID": id, "Namespace": namespace, "TaskGroups": [group]}});
@@ -104,7 +105,7 @@ async fn search_odd_prefix() {
             format!("{prefix}: {ids} truncated {}", said["Truncations"]["evals"])
         }
     };
-    // Prefixes of even length stand beside them, and find what they always found.
+    // Prefixes of even length are listed, too: their matches have not changed.
     let mut told = String::new();
     for prefix in ["f", "fe", "fef", "fefefefe-f", "fefefefe-fe", "0a0", ""] {
         told += &found(prefix).await;

@@ -1,4 +1,4 @@
-//! Deleting evaluations by hand, and the long work that it is.
+//! Deletion of evaluations by operators, and its long work.
 
 use std::sync::Arc;
 

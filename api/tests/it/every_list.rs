@@ -1,5 +1,5 @@
-//! Every list, and the parameters that it honours: pages, prefix, filter, order, namespaces, waiting. Which list honours what is what the table of
-//! routes says, so a list that is new there has to be told of here.
+//! Every list and its parameters: pages, prefix, filter, order, namespaces, blocking. The table of routes says which
+//! list supports which parameter, so a new list in the table has to be added here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use songline_model::{
 
 use crate::server::{Memory, answer, text};
 
-/// A list: where it is, what names its rows, and a prefix of some of the names.
+/// A list: its path, the field that names its rows, and a prefix of some names.
 struct List {
-    /// As in the table of routes.
+    /// Route in the notation of the table of routes.
     route: &'static str,
     path: &'static str,
     name: &'static str,
-    /// What a filter calls the name, if it is not the same.
+    /// Name of that field in filters, if it differs.
     field: &'static str,
     prefix: &'static str,
     is_spaced: bool,
@@ -44,7 +44,7 @@ const LISTS: &[List] = &[
     list("/v1/volumes", "/v1/volumes?type=csi", "ID", "vol-1", true),
     list("/v1/plugins", "/v1/plugins?type=csi", "ID", "plug-1", false),
     List { field: "VariableMetadata.Path", ..list("/v1/vars", "/v1/vars", "Path", "var/1", true) },
-    // A service is one object: `*` is no namespace of it.
+    // A service is a single object: `*` is no valid namespace for it.
     list("/v1/service/{name}", "/v1/service/web", "ID", "", false),
     list("/v1/services", "/v1/services", "Namespace", "", true),
     list("/v1/scaling/policies", "/v1/scaling/policies", "ID", "0", true),
@@ -61,7 +61,7 @@ const LISTS: &[List] = &[
     list("/v1/deployment/allocations/{deployment_id}", "/v1/deployment/allocations/d1d1d1d1-d1d1-d1d1-d1d1-d1d1d1d1d1d1", "ID", "", false),
 ];
 
-/// Lists that are not of the state, or that are told elsewhere.
+/// Lists that do not read the state, or that other tests cover.
 const OTHERS: &[&str] = &[
     "/v1/acl/",
     "/v1/agent/",
@@ -74,7 +74,7 @@ const OTHERS: &[&str] = &[
     "/v1/volumes/snapshot",
 ];
 
-/// One more of everything; the fourth is in another namespace.
+/// Adds one object of every kind; the fourth is in another namespace.
 async fn grow(server: &Arc<Memory>, n: u8) {
     let space = if n == 4 { "dev" } else { "default" };
     let id = |first: u8| [first * 16 + n; 16];
@@ -148,7 +148,7 @@ async fn world() -> Arc<Memory> {
     server
 }
 
-/// What a list answers: status, index, token of the next page, and names or the text of the refusal.
+/// Answer of a list: status, index, token of the next page, and names or the text of the refusal.
 struct Answer {
     status: u16,
     index: u64,
@@ -158,7 +158,7 @@ struct Answer {
 }
 
 impl List {
-    /// Asks with these parameters more.
+    /// Sends the request with these additional parameters.
     async fn ask(&self, server: &Arc<Memory>, method: &str, query: &str) -> Answer {
         let mark = if self.path.contains('?') { "&" } else { "?" };
         let response = answer(server, &format!("{method} {}{mark}{query}", self.path)).await;
@@ -178,7 +178,7 @@ impl List {
         answer.names
     }
 
-    /// All pages of so many rows, one after another.
+    /// Reads all pages of `per_page` rows, one after another.
     async fn pages(&self, server: &Arc<Memory>, query: &str, per_page: usize) -> Vec<String> {
         let (mut out, mut token) = (Vec::new(), String::new());
         loop {
@@ -349,7 +349,7 @@ async fn parameters_that_are_none_are_refused_alike_everywhere() {
         ] {
             let refused = list.ask(&server, "GET", query).await;
             assert_eq!(refused.status, status, "{at} {query}: {}", refused.body);
-            // Variables go on about it.
+            // Lists of variables append further text.
             assert!(refused.body.starts_with(said), "{at} {query}: {}", refused.body);
         }
         let stale = list.ask(&server, "GET", "stale=maybe").await;

@@ -1,4 +1,4 @@
-//! Any server answers any request: three in memory with one log, of which one leads.
+//! Any server answers any request: three servers in memory share one log, and one of them leads.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -53,13 +53,14 @@ impl Three {
     }
 }
 
-/// Lines are `NAME leads`, `NAME fails FAULT`, `NAME leads after MS`, and `NAME: METHOD PATH [HEADER] BODY`, a request of that server. A request
-/// shows its answer and how many seconds it took; at the end stand the entries of the log.
+/// Lines are `NAME leads`, `NAME fails FAULT`, `NAME leads after MS`, and `NAME: METHOD PATH [HEADER] BODY`, a
+/// request to that server. The output has the answer and duration in seconds of each request, and the entries of the
+/// log at its end.
 async fn check(story: &str, expected: Expect) {
     expected.assert_eq(&play(story).await);
 }
 
-/// What becomes of the second write of a configuration, through `b`, when this went wrong after the first.
+/// Checks the outcome of the second write of a configuration, through `b`, when `troubles` come after the first.
 async fn check_passed_on(troubles: &str, expected: Expect) {
     let second = format!("b: PUT /v1/operator/scheduler/configuration?cas=2 {CONFIG}");
     let told = play(&format!("a: PUT /v1/operator/scheduler/configuration {CONFIG}\n{troubles}\n{second}")).await;

@@ -1,4 +1,4 @@
-//! Clients that mean harm, or have lost their way: what they send is answered shortly or cut off, and others are served meanwhile.
+//! Hostile or confused clients: their requests are answered briefly or cut off, and others are served meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::server::{Memory, answer, text};
 
-/// Bytes that the text of an error may have.
+/// Largest length of an error text, in bytes.
 const ERROR_BYTES_MAX: usize = 4096;
 
-/// Routes that read what people write.
+/// Routes that parse texts of users.
 const READERS: &[&str] = &[
     "PUT /v1/jobs",
     "PUT /v1/jobs/parse",
@@ -49,7 +49,7 @@ async fn send(server: &Arc<Memory>, line: &str, body: impl Into<Body>) -> (Statu
     (status, text(response).await)
 }
 
-/// Sends a body to every route that reads one: whatever is refused is refused shortly.
+/// Sends a body to every route that parses one: each refusal is short.
 async fn check(body: impl Into<Bytes>) {
     let server = Memory::new();
     let body: Bytes = body.into();
@@ -155,7 +155,7 @@ async fn a_body_larger_than_any_may_be_is_refused_as_such() {
     let server = Memory::new();
     for line in ["PUT /v1/jobs", "PUT /v1/var/a", "PUT /v1/jobs/parse"] {
         let piece = Bytes::from(vec![b' '; 1 << 20]);
-        // It never ends: the answer has to come before.
+        // The body is endless: the answer has to come before its end.
         let endless = async_stream_of(piece);
         let (status, said) = send(&server, line, Body::from_stream(endless)).await;
         assert_eq!((status.as_u16(), said.as_str()), (413, "http: request body too large"), "{line}");
@@ -179,10 +179,10 @@ fn impatient() -> Limits {
     Limits { header_timeout: short, body_timeout: short, ..Limits::default() }
 }
 
-/// Everything the server has to say to these bytes, until it hangs up.
+/// The complete response of the server to these bytes, until it closes the connection.
 async fn until_hung_up(addr: std::net::SocketAddr, bytes: Vec<u8>) -> String {
     let (mut read, mut write) = TcpStream::connect(addr).await.expect("connects").into_split();
-    // It may hang up while this is still being written.
+    // The server may close the connection while these bytes are being written.
     let writing = tokio::spawn(async move {
         let _cut_off = write.write_all(&bytes).await;
         write
@@ -235,7 +235,7 @@ async fn what_is_no_http_is_hung_up_on() {
         let answer = until_hung_up(addr, bytes).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    // Others are served.
+    // Other clients are served.
     let answer = until_hung_up(addr, b"GET /v1/regions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec()).await;
     assert!(answer.ends_with("[\"global\"]"), "{answer}");
 }

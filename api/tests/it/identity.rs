@@ -1,4 +1,4 @@
-//! Tokens of tasks: they count as long as their allocation does.
+//! Workload identities: they are valid until their allocation ends.
 
 use songline_api::Server;
 use songline_api::keyring::workload;

@@ -1,4 +1,4 @@
-//! Jobs: how they are written, and what reads show then.
+//! Jobs: writes, and the reads that follow them.
 
 use expect_test::expect;
 

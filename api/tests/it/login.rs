@@ -1,5 +1,5 @@
-//! Logging in: at an OpenID provider, and with tokens of somebody whose keys are published. What the reference answers word for word is in the
-//! recorded conversations.
+//! Logins: at an OpenID provider, and with tokens of an issuer with published keys. The exact answers of the
+//! reference are in the recorded conversations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::server::{Memory, answer, text};
 
 const REDIRECT: &str = "http://127.0.0.1:4649/oidc/callback";
 
-/// A method called `corp` with this configuration.
+/// Stores an auth method `corp` with this configuration.
 fn method(server: &Memory, kind: AclAuthMethodKind, config: Option<Value>) {
     let method = AclAuthMethod {
         name: "corp".into(),
@@ -34,7 +34,7 @@ fn method(server: &Memory, kind: AclAuthMethodKind, config: Option<Value>) {
     server.run(UpsertAclAuthMethods { auth_methods: vec![AclAuthMethod { hash, ..method }] });
 }
 
-/// A rule of `corp`.
+/// Stores a binding rule of `corp`.
 fn rule(server: &Memory, nth: u8, selector: &str, kind: &str, name: &str) {
     let rule = AclBindingRule {
         id: BindingRuleId::from_bytes([nth; 16]),
@@ -50,7 +50,7 @@ fn rule(server: &Memory, nth: u8, selector: &str, kind: &str, name: &str) {
     server.run(UpsertAclBindingRules { binding_rules: vec![AclBindingRule { hash, ..rule }], allow_missing_auth_methods: false });
 }
 
-/// A policy `ops` and a role `admins` that has it.
+/// Stores a policy `ops` and a role `admins` that has it.
 fn targets(server: &Memory) {
     let policy = AclPolicy { name: "ops".into(), rules: "node { policy = \"read\" }".into(), ..AclPolicy::default() };
     let hash = Some(policy.compute_hash());
@@ -101,7 +101,7 @@ fn callback(nonce: &str, state: &str) -> Value {
     json!({"AuthMethodName": "corp", "RedirectURI": REDIRECT, "ClientNonce": nonce, "State": state, "Code": "code"})
 }
 
-/// What counts of a token's answer.
+/// The relevant part of an answer with a token.
 fn told((code, text): (u16, String)) -> String {
     match serde_json::from_str::<Value>(&text) {
         Ok(token) if code == 200 => {
@@ -112,7 +112,7 @@ fn told((code, text): (u16, String)) -> String {
     }
 }
 
-/// One login from begin to end, at a provider that is bent like this.
+/// A complete login at a provider with these deviations.
 async fn login(server: &Arc<Memory>, provider: &Provider, nonce: &str, bent: Value) -> String {
     provider.bend(bent);
     let (code, url) = begin(server, nonce).await;
@@ -123,7 +123,7 @@ async fn login(server: &Arc<Memory>, provider: &Provider, nonce: &str, bent: Val
     told(put(server, "/v1/acl/oidc/complete-auth", &callback(nonce, &state)).await)
 }
 
-/// Each story is a provider, bent in its own way, and what a login at it comes to.
+/// Each story is a set of the provider's deviations; the output has the outcome of a login at it.
 async fn check(stories: Vec<Value>, expected: Expect) {
     let mut out = String::new();
     for bent in stories {
@@ -339,7 +339,7 @@ async fn defect_25_a_login_comes_back_once_and_as_it_began() {
     "#]].assert_eq(&out);
 }
 
-/// A server that believes tokens by the keys at an address.
+/// A server that verifies tokens by the keys at a URL.
 fn by_keys() -> (Arc<Memory>, Arc<Provider>) {
     let provider = Provider::new();
     let server = Memory::asking(Arc::clone(&provider) as _);
@@ -427,6 +427,6 @@ async fn a_login_that_is_sent_twice_under_one_key_is_one_login() {
     assert_eq!(first, second);
     let tokens: Vec<_> = server.view().acl_tokens().cloned().collect();
     assert_eq!(tokens.len(), 1, "{first}");
-    // Its accessor is made of the key; its secret is not.
+    // The accessor id is derived from the idempotency key; the secret is not.
     assert_ne!(tokens[0].secret_id.reveal(), tokens[0].accessor_id.to_string());
 }

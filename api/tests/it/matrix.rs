@@ -1,5 +1,6 @@
-//! Every route, asked by callers without rights, with too few, and with each single capability, and compared with a table of the rights
-//! that each route needs. Then every route, asked by a caller with all rights in one of two namespaces.
+//! Sends a request to every route as callers without rights, with too few, and with each single capability, and
+//! compares the answers with a table of the rights that each route needs. Then sends all requests as a caller with
+//! all rights in one of two namespaces.
 
 mod table;
 mod websocket;
@@ -21,7 +22,7 @@ use crate::world::{
 };
 use table::{Caller, Row, Where, is_namespaced};
 
-/// What is not a capability of namespaces.
+/// Rights that are not capabilities of namespaces.
 const OTHERS: [&str; 18] = [
     "node:read",
     "node:write",
@@ -53,7 +54,7 @@ fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, Stri
         let client = |words: &BTreeSet<&str>, namespace: &str| {
             let named = words.iter().map(|word| {
                 let name = format!("{namespace}-{}", word.replace([':', '_'], "-"));
-                // No capability has this name: any capability of the namespace stands for it.
+                // No capability has this name: it stands for any capability of the namespace.
                 let word = if *word == "any-of-namespace" { "read-job" } else { word };
                 policy(server, &name, &rules(word, namespace));
                 name
@@ -77,7 +78,7 @@ fn secrets(server: &Memory, callers: &BTreeSet<Caller>) -> BTreeMap<Caller, Stri
     secrets
 }
 
-/// The served routes as the table writes them.
+/// The served routes, in the notation of the table.
 pub(crate) fn served() -> BTreeSet<String> {
     let of_line = |line: &str| line.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ");
     routes_text::<Memory>().lines().map(of_line).collect()
@@ -89,7 +90,7 @@ fn rows() -> Vec<Row<'static>> {
     Row::all().into_iter().filter(|row| served.contains(row.route)).collect()
 }
 
-/// Values of the words in capitals of a request.
+/// Values of the capitalized words in requests.
 struct Names(Vec<(&'static str, String)>);
 
 impl Names {
@@ -141,7 +142,7 @@ fn with_namespace(request: &str, namespace: &str) -> String {
     format!("{method} {path}{joint}namespace={namespace}{body}")
 }
 
-/// The server that is asked. After a request that wrote, another server in the old state takes its place.
+/// The server under test. After a request that wrote, another server in the old state replaces it.
 struct Asked {
     whole: Arc<Memory>,
     server: Arc<Memory>,
@@ -162,7 +163,7 @@ impl Asked {
 
 /// Whether an answer refuses its caller.
 fn is_refusal(row: &Row<'_>, (status, body): &(StatusCode, String)) -> bool {
-    // The last text is the answer to the identity of a task where tokens are looked up.
+    // The last text is the answer to a workload identity when a token is looked up.
     let texts = ["Permission denied", "ACL token not found", "allocation is terminal", "UUID must be 36 characters"];
     let refusal = texts.iter().any(|text| body.ends_with(text));
     let hidden = row.has("hidden") && body.starts_with("Unknown allocation");
@@ -183,7 +184,7 @@ async fn every_route_lets_in_whom_the_table_names_and_nobody_else() {
     let mut callers: BTreeSet<Caller> = single.map(|word| Caller::Having([word].into())).collect();
     callers.extend([Caller::Nobody, Caller::Powerless, Caller::Unknown, Caller::Node, Caller::Management]);
     callers.extend([Caller::Task(["read-job"].into()), Caller::Task([].into()), Caller::Over]);
-    // Where several are needed, none of them alone is enough.
+    // When a route needs several rights, none of them alone suffices.
     callers.extend(rows.iter().flat_map(|row| &row.needs).filter(|all| all.len() > 1).cloned().map(Caller::Having));
     let whole = world().await;
     let secrets = secrets(&whole, &callers);
@@ -223,7 +224,7 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
         for all in of_row(row) {
             let (own, foreign) = (Caller::Having(all.clone()), Caller::Elsewhere(all));
             let place = row.namespace();
-            // The objects, the request's namespace, the caller, and whether that caller is let in.
+            // Objects, namespace of the request, caller, and whether that caller is admitted.
             let cases = [
                 (&here, "other", &own, place == Where::Object),
                 (&here, "other", &foreign, place == Where::Query),
@@ -232,7 +233,8 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
                 (&there, "other", &foreign, true),
             ];
             for (names, namespace, caller, admitted) in cases {
-                // Both namespaces have an object of this name, so the request is never about that of another namespace.
+                // Both namespaces have an object of this name, so the request never reaches the other namespace's
+                // object.
                 let request = with_namespace(&names.put_into(row.request), namespace);
                 let of_path = row.has("object") && names.put_into(row.request) == here.put_into(row.request);
                 if of_path && std::ptr::eq(names, &there) {
@@ -251,7 +253,7 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
     assert!(asked > 450, "all were asked: {asked}");
 }
 
-/// All rights that are not about a namespace, and all rights in `default`.
+/// All rights without a namespace, and all rights in `default`.
 fn everything_here() -> String {
     let words: Vec<String> = NamespaceCapability::ALL.iter().map(|capability| format!("\"{}\"", capability.as_str())).collect();
     let of_variables = "variables { path \"*\" { capabilities = [\"list\", \"read\", \"write\", \"destroy\"] } }";
@@ -261,7 +263,7 @@ fn everything_here() -> String {
     format!("{namespace} {} {pools}", others.join(" "))
 }
 
-/// The rows of `other`, without evaluations: a caller who may write nodes makes evaluations for all jobs on them.
+/// Rows of `other`, except evaluations: a caller that may write nodes creates evaluations for all jobs on them.
 fn rows_there(view: &State) -> String {
     let jobs: Vec<_> = view.jobs_in("other").collect();
     let allocs: Vec<_> = view.allocs().filter(|row| row.namespace == "other").collect();
@@ -339,7 +341,7 @@ async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_anothe
         let mut requests = BTreeSet::new();
         for names in &names {
             let plain = names.put_into(row.request);
-            // The namespace stands in the body, too: around an object, and in it.
+            // The body names the namespace, too: beside the object, and in it.
             let named =
                 plain.replacen(" {\"", " {\"Namespace\": \"other\", \"", 1).replace("{\"ID\": ", "{\"Namespace\": \"other\", \"ID\": ");
             for namespace in ["", "other", "*"] {

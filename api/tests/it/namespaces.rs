@@ -1,4 +1,4 @@
-//! Namespaces, and what every route has in common.
+//! Namespaces, and behaviour that all routes share.
 
 use expect_test::expect;
 

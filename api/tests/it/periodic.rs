@@ -1,4 +1,4 @@
-//! Periodic jobs: a launch by hand.
+//! Periodic jobs: forced launches.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! The place of a server in memory among several: who leads, how the others are reached, and what goes wrong on the way.
+//! A server in memory among several: the leader, the connections to the others, and their failures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -18,20 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::Memory;
 
-/// What goes wrong, once.
+/// A failure that happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The other server cannot be reached.
     Refused,
-    /// The connection breaks before the request gets there, though it was sent.
+    /// The connection breaks after the request was sent and before it arrives.
     CutBefore,
-    /// The other server answers, and the answer does not come.
+    /// The other server handles the request, and its answer is lost.
     CutAfter,
-    /// The other server has the request and never answers.
+    /// The other server gets the request and never answers.
     Hangs,
-    /// Leadership is lost while a write is under way, and it is not in the log.
+    /// Leadership is lost during a write, which is not in the log.
     LostBefore,
-    /// The same, and it is.
+    /// Leadership is lost during a write, which is in the log.
     LostAfter,
 }
 
@@ -41,7 +41,7 @@ pub struct Place {
     others: Mutex<BTreeMap<String, Weak<Memory>>>,
     faults: Mutex<VecDeque<Fault>>,
     contact: Mutex<Duration>,
-    /// Requests that it has passed on.
+    /// Number of requests that this server has forwarded.
     pub passed: Mutex<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Place {
         self.faults.lock().push_back(fault);
     }
 
-    /// Sets how long ago it has heard of the leader.
+    /// Sets the time since the last contact with the leader.
     pub fn last_heard(&self, ago: Duration) {
         *self.contact.lock() = ago;
     }

@@ -1,4 +1,4 @@
-//! An OpenID provider without a socket: what it says of itself, its keys, its tokens and its users, each of which a story can bend.
+//! An OpenID provider without a socket: its document, keys, tokens and users, each of which a story can change.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use sha2::Digest as _;
 use songline_api::sso::{Credentials, Fetch, FetchError, FetchFuture, Fetched, Outgoing};
 
-/// When its tokens are made, in seconds: when the servers of these tests begin.
+/// Issue time of its tokens, in seconds: the start time of these tests' servers.
 pub const NOW: i64 = 1_700_000_000;
 
 /// A provider at `https://id.test`.
 pub struct Provider {
-    /// What is otherwise than usual: members of `document`, `keys`, `header`, `claims`, `tokens` and `user`, and `broken`, an address that
-    /// answers 500.
+    /// Deviations from the usual: members of `document`, `keys`, `header`, `claims`, `tokens` and `user`, and
+    /// `broken`, a URL that answers 500.
     bent: Mutex<Value>,
-    /// The address that the user was sent to last.
+    /// Parameters of the authorization URL that the user visited last.
     sent_to: Mutex<Vec<(String, String)>>,
     asked: Mutex<Vec<String>>,
 }
@@ -29,17 +29,18 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).expect("a seed")
 }
 
-/// The bytes of the public part of a key.
+/// Bytes of a public key.
 pub fn public_key(seed: u8) -> Vec<u8> {
     pair(seed).public_key().as_ref().to_vec()
 }
 
-/// The public part of a key, as a set has it.
+/// A public key as a JWK.
 pub fn jwk(seed: u8) -> Value {
     json!({"kty": "OKP", "crv": "Ed25519", "kid": format!("key-{seed}"), "x": URL_SAFE_NO_PAD.encode(pair(seed).public_key())})
 }
 
-/// A token whose header says how it is signed: `EdDSA` with the key that `kid` names, `HS256` with the text of the public key, or not.
+/// A token. Its header determines its signature: `EdDSA` with the key in `kid`, `HS256` with the public key's text,
+/// or none.
 pub fn signed(header: &Value, claims: &Value) -> String {
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
     let by = header["by"].as_u64().and_then(|seed| u8::try_from(seed).ok()).unwrap_or(1);
@@ -59,17 +60,17 @@ impl Provider {
         Arc::new(Self { bent: Mutex::new(json!({})), sent_to: Mutex::default(), asked: Mutex::default() })
     }
 
-    /// From now on this is otherwise than usual, and nothing else.
+    /// Replaces all deviations by these.
     pub fn bend(&self, bent: Value) {
         *self.bent.lock() = bent;
     }
 
-    /// What it was asked since the last call.
+    /// Requests that the provider got since the last call.
     pub fn asked(&self) -> String {
         std::mem::take(&mut *self.asked.lock()).join("\n")
     }
 
-    /// A user follows an address and logs in: the state that comes back.
+    /// Visits the authorization URL as a user and logs in; returns the state that the provider sends back.
     pub fn visit(&self, auth_url: &str) -> String {
         let (_, query) = auth_url.split_once('?').expect("a query");
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -82,7 +83,7 @@ impl Provider {
         sent.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()).unwrap_or_default()
     }
 
-    /// An object as it usually is, with what a story makes of it. A member that is null is left out.
+    /// The usual object with the deviations of the story. A null member is removed.
     fn usual(&self, what: &str, mut usual: Value) -> Value {
         let bent = self.bent.lock();
         for (name, value) in bent[what].as_object().into_iter().flatten() {
@@ -101,7 +102,7 @@ impl Provider {
         signed(&self.usual("header", json!({"alg": "EdDSA", "kid": "key-1"})), &self.usual("claims", claims))
     }
 
-    /// Whether who asks for tokens is the client, and who began.
+    /// Whether a token request comes from the client, and from the one that started the login.
     fn may_have_tokens(&self, outgoing: &Outgoing) -> bool {
         let form = outgoing.form.as_ref().map(|form| form.0.clone()).unwrap_or_default();
         let pair = |name: &str| form.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The past of a server in memory: every state, every command, and what each command did.
+//! The past of a server in memory: every state, every command, and the touches of each command.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use songline_api::{LoggedCommand, Past, PastFuture};
 use songline_commands::Envelope;
 use songline_projections::{Applied, State};
 
-/// States, commands and touches of a server since it began.
+/// States, commands and touches of a server since its start.
 pub struct Record {
     touches: Arc<Touches>,
     states: Mutex<BTreeMap<u64, Arc<State>>>,
@@ -19,7 +19,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record that begins with this state.
+    /// A record that starts with this state.
     pub fn from(state: Arc<State>) -> Arc<Self> {
         let dir = tempfile::tempdir().expect("a folder");
         let touches = Touches::open(dir.path()).expect("opens");

@@ -1,4 +1,5 @@
-//! Rights after the object that a request names was deleted, and the fields that answers about the past show to each caller.
+//! Rights after the deletion of an object that a request names, and the fields that answers about the past show to
+//! each caller.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::world::{
 const READS: &str = "namespace \"default\" { policy = \"read\" }";
 const READS_BOTH: &str = "namespace \"default\" { policy = \"read\" } namespace \"other\" { policy = \"read\" }";
 
-/// The ids of the rows of an answer.
+/// Ids of the rows in an answer.
 async fn ids(server: &Arc<Memory>, secret: &str, target: &str) -> String {
     let (status, body) = ask(server, secret, &format!("GET {target}")).await;
     let rows: Vec<Value> = serde_json::from_str(&body).unwrap_or_default();
@@ -44,7 +45,7 @@ async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_ow
         }
         assert_eq!(ids(&server, &here, &format!("{target}?namespace=other")).await, "403 Permission denied");
     }
-    // A deployment that exists names the namespace itself.
+    // An existing deployment names the namespace itself.
     let target = format!("/v1/deployment/allocations/{OTHER_DEPLOYMENT}");
     assert_eq!(ids(&server, &here, &target).await, "403 Permission denied");
 }
@@ -90,7 +91,8 @@ async fn history_and_explanations_of_what_is_deleted_stay_in_its_namespace() {
     }
 }
 
-/// The holder of a token registers the job. Its node goes down, so its alloc is to move. Then a job of the other namespace preempts it.
+/// The holder of a token registers the job. Its node goes down, so its alloc has to move. Then a job of the other
+/// namespace preempts it.
 fn eventful(server: &Memory, accessor: &str) {
     let (leader, holder) = (Actor::Leader("test".into()), Actor::Accessor(accessor.into()));
     let job = server.view().job("default", "web").cloned().expect("is there");

@@ -1,4 +1,4 @@
-//! Which routes there are, and what paths that are none answer.
+//! The list of routes, and answers to unknown paths.
 
 use expect_test::{expect, expect_file};
 use songline_api::routes_text;

@@ -1,4 +1,5 @@
-//! Every writing route under an idempotency key: sent twice it has the effect of one, and each time the same answer, whatever came between.
+//! Every writing route under an idempotency key: a request that is sent twice has one effect, and gets the same
+//! answer each time, whatever happens in between.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::world::{ALLOC, DEPLOYMENT, MANAGEMENT, NODE, VOLUME, world};
 const JOB: &str =
     r#"{"ID": "web", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Count": 1, "Tasks": [{"Name": "t", "Driver": "d"}]}]}"#;
 
-/// `route = request`: a write that is done or refused by the log.
+/// `route = request`: a write that is applied or refused by the log.
 const WRITES: &str = r#"
     /v1/acl/auth-method PUT,POST = PUT /v1/acl/auth-method {"Name": "m2", "Type": "JWT", "TokenLocality": "local", "MaxTokenTTL": "1h", "Config": {"JWKSURL": "https://id.test/keys"}}
     /v1/acl/auth-method/{} DELETE = DELETE /v1/acl/auth-method/m
@@ -90,7 +91,7 @@ const WRITES: &str = r#"
     /v1/volumes PUT,POST = PUT /v1/volumes {"Volumes": [VOLUME]}
 "#;
 
-/// Routes that write no command: what they do is not the log's, or they only read.
+/// Routes without a command: their effects are outside of the log, or they only read.
 const WITHOUT_COMMANDS: &str = "
     /v1/acl/oidc/auth-url PUT,POST
     /v1/agent/force-leave PUT,POST
@@ -111,7 +112,7 @@ const WITHOUT_COMMANDS: &str = "
     /v1/volumes/snapshot PUT,POST
 ";
 
-/// Routes whose story is elsewhere, because they need another world.
+/// Routes with tests elsewhere, because they need another world.
 const ELSEWHERE: &str = "
     /v1/acl/bootstrap PUT,POST
     /v1/acl/login PUT,POST
@@ -125,7 +126,7 @@ fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// The route and the request of each write.
+/// Route and request of each write.
 fn writes() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines(WRITES).map(|line| line.split_once(" = ").expect("a route and a request"))
 }
@@ -156,7 +157,7 @@ async fn ask(server: &Arc<Memory>, key: &str, line: &str) -> (u16, Option<String
     (response.status().as_u16(), index, text(response).await)
 }
 
-/// One of everything that a request of the table needs.
+/// One object of every kind that a request of the table needs.
 async fn everything() -> World {
     let server = world().await;
     let two = JOB.replace("\"Count\": 1", "\"Count\": 3");
@@ -181,7 +182,7 @@ async fn everything() -> World {
     }
     let node = |n: u8| songline_model::NodeId::from_bytes([n; 16]);
     for n in [20, 21] {
-        // The first is in a datacenter of no system job; the second is made ineligible below.
+        // The first node is in a datacenter without system jobs; the second is made ineligible below.
         let datacenter = if n == 20 { "elsewhere" } else { "dc1" };
         let node = songline_model::Node {
             id: node(n),
@@ -239,7 +240,7 @@ async fn everything() -> World {
     World { server, names }
 }
 
-/// Changes the state so that nearly every write would do something else than before.
+/// Changes the state so that nearly every write would have another effect than before.
 fn move_on(server: &Memory) {
     let view = server.view();
     // The write itself may have dropped the job or the node.

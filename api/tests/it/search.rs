@@ -1,4 +1,4 @@
-//! Search by the beginning of ids, and in names.
+//! Search by prefix of ids, and in names.
 
 use std::sync::Arc;
 

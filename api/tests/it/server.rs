@@ -39,7 +39,7 @@ use crate::place::Place;
 use crate::record::Record;
 use crate::shapes::Document;
 
-/// Nobody can be asked.
+/// Agent of a node that cannot be reached.
 pub struct NoNode;
 
 fn no_path<T>() -> Result<T, RpcError> {
@@ -102,10 +102,10 @@ impl NodeAgent for NoNode {
     }
 }
 
-/// A keyring without secrets: what it encrypts, it turns round. Its one key has to be proposed first.
+/// A keyring without secrets: it encrypts by reversing the bytes. Its only key has to be proposed first.
 pub struct Mirror;
 
-/// The one key.
+/// The only key.
 pub fn mirror_key() -> RootKeyId {
     RootKeyId::from_bytes([9; 16])
 }
@@ -117,7 +117,7 @@ impl Keyring for Mirror {
     fn decrypt(&self, _: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         Ok(sealed.0.iter().rev().copied().collect())
     }
-    /// Believes what it is told.
+    /// Accepts any claims as valid.
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
         serde_json::from_str(token).map_err(|error| KeyringError::InvalidIdentity(error.to_string()))
     }
@@ -136,7 +136,7 @@ impl Keyring for Mirror {
     }
 }
 
-/// There is no world outside.
+/// HTTP client that reaches no server.
 pub struct Nobody;
 
 impl Fetch for Nobody {
@@ -145,10 +145,10 @@ impl Fetch for Nobody {
     }
 }
 
-/// A server that applies commands as they come.
+/// A server that applies commands immediately.
 pub struct Memory {
     state: Arc<Mutex<Arc<State>>>,
-    /// Its place among several servers.
+    /// The server's place among several servers.
     pub place: Place,
     watches: Watches,
     events: Arc<EventHub>,
@@ -161,7 +161,7 @@ pub struct Memory {
     ids: AtomicU64,
     bootstrap_reset: AtomicU64,
     past: Option<Arc<Record>>,
-    /// Whether the own writes of this server are recorded in `past`.
+    /// Whether this server's own writes are recorded in `past`.
     keeps_past: bool,
     shutdown: CancellationToken,
 }
@@ -171,12 +171,12 @@ impl Memory {
         Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
     }
 
-    /// The same where callers have to show who they are.
+    /// A server with ACLs enabled.
     pub fn guarded() -> Arc<Self> {
         Self::asking(Arc::new(Nobody))
     }
 
-    /// One that reaches the world outside through this.
+    /// A server with ACLs enabled and this HTTP client.
     pub fn asking(fetch: Arc<dyn Fetch>) -> Arc<Self> {
         Self::with(songline_api::AclSettings { enabled: true, ..songline_api::AclSettings::default() }, fetch)
     }
@@ -202,7 +202,7 @@ impl Memory {
             response_headers: Vec::new(),
         };
         let mut state = State::new();
-        // A fresh cluster's first entry is no command of a user.
+        // The first entry of a fresh cluster is no user's command.
         pass(&mut state, 1);
         let events = EventHub::start(HubConfig::default(), None, state.applied_index() + 1).expect("starts");
         Arc::new(Self {
@@ -224,7 +224,7 @@ impl Memory {
         })
     }
 
-    /// The same server, with a past that can be asked for from here on.
+    /// The same server with a readable past from here on.
     pub fn remembering(self: Arc<Self>) -> Arc<Self> {
         let mut own = Arc::into_inner(self).expect("nobody else has it");
         own.past = Some(Record::from(own.view()));
@@ -232,12 +232,12 @@ impl Memory {
         Arc::new(own)
     }
 
-    /// Lets a bootstrap happen once more, for who names the index of the last.
+    /// Permits a second bootstrap to callers that know the index of the last one.
     pub fn allow_bootstrap(&self, index: u64) {
         self.bootstrap_reset.store(index, Ordering::Relaxed);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass_minutes(&self, minutes: u64) {
         self.clock.fetch_add(minutes * 60_000_000_000, Ordering::Relaxed);
     }
@@ -265,14 +265,14 @@ impl Memory {
         })
     }
 
-    /// Another server with the same log: what one applies, both have.
+    /// Another server with the same log: both apply every entry.
     pub fn sibling(&self) -> Arc<Self> {
         let mut sibling = Arc::into_inner(self.twin()).expect("nobody else has it");
         sibling.state = Arc::clone(&self.state);
         Arc::new(sibling)
     }
 
-    /// Applies a command as if a loop of the leader had proposed it.
+    /// Applies a command like a loop of the leader.
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
         self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
@@ -283,17 +283,17 @@ impl Memory {
         self.apply(Proposal { actor, cause, idempotency: None, command }).expect("is applied").index
     }
 
-    /// What was counted: endpoint, operation and identity of each request.
+    /// Counted requests: endpoint, operation and identity of each.
     pub fn served(&self) -> Vec<String> {
         self.served.lock().clone()
     }
 
-    /// The routes that were answered here, in order.
+    /// Routes that this server answered, in order.
     pub fn answered(&self) -> Vec<String> {
         self.answered.lock().clone()
     }
 
-    /// Who proposed the last command.
+    /// Actor of the last command.
     pub fn last_actor(&self) -> Actor {
         self.last_actor.lock().clone()
     }
@@ -476,7 +476,7 @@ impl Server for Memory {
     }
 }
 
-/// One request: `METHOD /path?query [Header: value ..] [body]`.
+/// Parses a request: `METHOD /path?query [Header: value ..] [body]`.
 pub fn request(line: &str) -> Request<Body> {
     let (method, rest) = line.split_once(' ').expect("a method");
     let (path, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -489,7 +489,7 @@ pub fn request(line: &str) -> Request<Body> {
     builder.body(Body::from(rest.to_owned())).expect("a request")
 }
 
-/// The answer to one request.
+/// Sends one request and returns the response.
 pub async fn answer(server: &Arc<Memory>, line: &str) -> Response<Body> {
     Api::new(Arc::clone(server)).answer(request(line)).await
 }
@@ -502,25 +502,25 @@ pub fn with_header(line: &str, header: &str) -> String {
     format!("{method} {path} [{header}] {rest}")
 }
 
-/// The line of a request with this token, if it is one.
+/// The line of a request with this token; unchanged for an empty one.
 pub fn shown(token: &str, line: &str) -> String {
     if token.is_empty() { line.to_owned() } else { with_header(line, &format!("x-nomad-token: {token}")) }
 }
 
-/// Status and JSON of an answer. A body that is not JSON is its text.
+/// Status and JSON of a response. A body that is not JSON becomes a string.
 pub async fn parsed(response: Response<Body>) -> (u16, serde_json::Value) {
     let status = response.status().as_u16();
     let body = text(response).await;
     (status, serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body)))
 }
 
-/// The text of an answer.
+/// Body of a response as text.
 pub async fn text(response: Response<Body>) -> String {
     let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Sends requests one after another and compares what comes back: status, index, body.
+/// Sends requests one after another and compares the responses: status, index, body.
 pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
     let mut out = String::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -538,13 +538,13 @@ pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
     expected.assert_eq(&out);
 }
 
-/// What is answered well has the shape that the OpenAPI document says.
+/// Checks that a successful response has its shape in the OpenAPI document.
 fn has_its_shape(line: &str, status: u16, body: &str) {
     static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(songline_api::openapi_document::<Memory>("test")));
     let (method, rest) = line.split_once(' ').expect("a method");
     let path = rest.split([' ', '?']).next().unwrap_or_default();
     let path = path.replace("%20", " ").replace("%2F", "/").replace("%2f", "/");
-    // The router takes whatever follows here.
+    // The router accepts any text after this word.
     let path = path.replace("/configurationX", "/configuration");
     if !(200..300).contains(&status) || path.starts_with("/ui/") {
         return;

@@ -1,4 +1,4 @@
-//! Services and scaling policies, as requests see them.
+//! Services and scaling policies over HTTP.
 
 use expect_test::expect;
 use songline_commands::UpsertServiceRegistrations;

@@ -1,4 +1,4 @@
-//! The event stream as a subscriber sees it.
+//! The event stream over HTTP.
 
 use std::sync::Arc;
 

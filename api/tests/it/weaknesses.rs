@@ -1,5 +1,6 @@
-//! Weaknesses of the reference that are closed here. The name of a test has the number of its weakness in `tests/tidy/defects.txt`. Some
-//! are tested elsewhere: secrets of nodes and streams in `callers`, auth methods and logins in their files, rights of routes in `matrix`.
+//! Weaknesses of the reference that are fixed here. The name of a test has the number of its weakness in
+//! `tests/tidy/defects.txt`. Some are tested elsewhere: secrets of nodes and streams in `callers`, auth methods and
+//! logins in their files, rights of routes in `matrix`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! A guarded server with objects of every kind in two namespaces, and the tokens and policies that callers of tests have.
+//! A server with ACLs and objects of every kind in two namespaces, and the tokens and policies of tests' callers.
 //!
-//! Objects of the namespace `other` have the text `zebra` in them, or an id of [`MARKS`], so that an answer can be searched for it.
+//! Objects of the namespace `other` contain the text `zebra`, or an id of [`MARKS`], so that answers can be searched
+//! for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +22,13 @@ use crate::server::{Memory, answer, shown, text};
 
 pub const MANAGEMENT: Uuid = Uuid::from_bytes([0xee; 16]);
 pub const OF_NODE: Uuid = Uuid::from_bytes([0xdd; 16]);
-/// A secret of nobody.
+/// A secret that belongs to no token.
 pub const UNKNOWN: Uuid = Uuid::from_bytes([0xcc; 16]);
 pub const NODE: NodeId = NodeId::from_bytes([1; 16]);
-/// A running alloc of the job `web` in `default`, of a driver that does not isolate.
+/// A running alloc of the job `web` in `default`, with a driver that does not isolate.
 pub const ALLOC: AllocId = AllocId::from_bytes([2; 16]);
 pub const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([3; 16]);
-/// A running alloc of the job `api` in `default`, of a driver that isolates.
+/// A running alloc of the job `api` in `default`, with a driver that isolates.
 pub const OF_API: AllocId = AllocId::from_bytes([4; 16]);
 /// An alloc of the job `web` in `default` that is complete.
 pub const OVER: AllocId = AllocId::from_bytes([5; 16]);
@@ -36,7 +37,7 @@ pub const OTHER_ALLOC: AllocId = AllocId::from_bytes([0xa2; 16]);
 pub const OTHER_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xa3; 16]);
 pub const GONE_EVAL: EvalId = EvalId::from_bytes([0xa4; 16]);
 pub const GONE_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xa5; 16]);
-/// Texts that only answers about `other` contain.
+/// Texts that only answers about `other` may contain.
 pub const MARKS: [&str; 3] = ["zebra", "a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2", "a3a3a3a3-a3a3-a3a3-a3a3-a3a3a3a3a3a3"];
 
 const GROUP: &str =
@@ -48,7 +49,7 @@ pub fn job(id: &str, name: &str, driver: &str) -> String {
     format!(r#"{{"ID": "{id}", "Name": "{name}", "Datacenters": ["dc1"], "TaskGroups": [{}]}}"#, GROUP.replace("DRIVER", driver))
 }
 
-/// Rules of a policy that gives a right in a namespace.
+/// Rules of a policy that grants a right in a namespace.
 pub fn rules(word: &str, namespace: &str) -> String {
     match word.split_once(':') {
         None => format!("namespace \"{namespace}\" {{ capabilities = [\"{word}\"] }}"),
@@ -61,12 +62,12 @@ pub fn rules(word: &str, namespace: &str) -> String {
     }
 }
 
-/// Makes a policy.
+/// Stores a policy.
 pub fn policy(server: &Memory, name: &str, rules: &str) {
     bound_policy(server, name, rules, None);
 }
 
-/// Makes a policy that the tasks of a job have.
+/// Stores a policy for the tasks of a job.
 pub fn bound_policy(server: &Memory, name: &str, rules: &str, job: Option<(&str, &str)>) {
     let job_acl = job.map(|(namespace, job)| JobAcl { namespace: namespace.into(), job_id: job.into(), ..JobAcl::default() });
     let mut policy = AclPolicy { name: name.into(), rules: rules.into(), job_acl, ..AclPolicy::default() };
@@ -74,7 +75,7 @@ pub fn bound_policy(server: &Memory, name: &str, rules: &str, job: Option<(&str,
     server.run(UpsertAclPolicies { policies: vec![policy] });
 }
 
-/// Makes a token; its secret is its accessor.
+/// Stores a token, whose secret equals its accessor id, and returns the secret.
 pub fn token(server: &Memory, id: Uuid, kind: AclTokenKind, policies: &[String]) -> String {
     let mut token = AclToken {
         accessor_id: AccessorId::from(id),
@@ -89,38 +90,38 @@ pub fn token(server: &Memory, id: Uuid, kind: AclTokenKind, policies: &[String])
     id.to_string()
 }
 
-/// A client token that has these rules and no others.
+/// Stores a client token that has exactly these rights.
 pub fn token_with(server: &Memory, nth: u8, rules: &str) -> String {
     let name = format!("of-{nth}");
     policy(server, &name, rules);
     token(server, Uuid::from_bytes([nth; 16]), AclTokenKind::Client, &[name])
 }
 
-/// The identity of the task of an alloc.
+/// The workload identity of an alloc's task.
 pub fn identity(server: &Memory, alloc: AllocId) -> String {
     let view = server.view();
     let claims = view.alloc(alloc).expect("the alloc is there").identity_claims("t");
     serde_json::to_string(&claims).expect("is JSON")
 }
 
-/// One request: `METHOD /path [body]`.
+/// Sends one request: `METHOD /path [body]`.
 pub async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {
     let response = answer(server, &shown(secret, line)).await;
     let status = response.status();
     let path = line.split(' ').nth(1).unwrap_or_default();
-    // A success of these routes streams for ever.
+    // A success of these routes streams without end.
     let streams = ["/v1/event/stream", "/v1/agent/monitor"].iter().any(|root| path.starts_with(root));
     let body = if status.is_success() && streams { String::new() } else { text(response).await };
     (status, body)
 }
 
-/// Status and body of the answer, as one text.
+/// Status and body of the response, as one string.
 pub async fn told(server: &Arc<Memory>, secret: &str, line: &str) -> String {
     let (status, body) = ask(server, secret, line).await;
     format!("{} {}", status.as_u16(), body.trim_end())
 }
 
-/// A server with one of everything in `default` and in `other`, whose past can be asked for.
+/// A server with one object of every kind in `default` and in `other`, with a readable past.
 pub async fn world() -> Arc<Memory> {
     let server = Memory::guarded().remembering();
     let all = token(&server, MANAGEMENT, AclTokenKind::Management, &[]);
@@ -174,7 +175,7 @@ pub async fn world() -> Arc<Memory> {
     server
 }
 
-/// Places the allocs and their deployments, and ends one.
+/// Places the allocs and their deployments, and completes one.
 fn place_all(server: &Memory) {
     let view = server.view();
     let eval = |namespace: &str| view.evals_of_job(namespace, "web").next().map(|eval| eval.id);

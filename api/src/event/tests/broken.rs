@@ -1,4 +1,4 @@
-//! Histories whose disk fails: they are opened anew, and nobody who reads misses anything.
+//! Histories whose disk fails: they are reopened, and no subscriber misses an entry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use songline_commands::Kind;
 use super::super::{Batch, Block, EventHub, FjallHistory, History, HistoryError, HubConfig, Start};
 use super::{pool, read_until, settled};
 
-/// Fails as a store does that was told once that it cannot write: until it is opened anew.
+/// A history that fails like a store after one failed write: until it is reopened.
 struct Broken {
     inner: FjallHistory,
     /// The disk does not work.

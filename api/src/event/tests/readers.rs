@@ -1,4 +1,4 @@
-//! Stories of single readers: filters, full streams, snapshots, marks, permits, and readers that pause.
+//! Stories of single subscribers: filters, full streams, snapshots, marks, permits, and subscribers that pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,8 @@ fn hub() -> Arc<EventHub> {
     EventHub::start(HubConfig::default(), None, 2).expect("starts")
 }
 
-/// What a reader in our dialects sees until it has caught up: an event is its index, type and key, a mark is itself.
+/// Checks what a subscriber in our dialects gets until it has caught up. An event shows as its index, type and key, a
+/// mark as its JSON.
 async fn check(subscription: Subscription, expected: Expect) {
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
     let mut out = String::new();
@@ -234,7 +235,7 @@ async fn a_snapshot_comes_before_what_follows_it() {
     let hub = hub();
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));
     let mut view = State::new();
-    // What is at index 2 is in the view.
+    // The view already holds the change at index 2.
     songline_projections::pass(&mut view, 2);
     hub.publish(3, Kind::NodePoolUpsert, pool("b"));
     settled(&hub, 3).await;
@@ -297,7 +298,7 @@ async fn a_busy_stream_of_which_nothing_matches_tells_how_far_it_is() {
         hub.publish(index, Kind::NodePoolUpsert, pool("a"));
         settled(&hub, index).await;
         tokio::time::advance(Duration::from_secs(1)).await;
-        // Not for long: nothing is to be seen of a node pool.
+        // Waits only briefly: this stream shows no event of a node pool.
         if let Ok(Some(piece)) = tokio::time::timeout(Duration::from_millis(1), stream.next()).await {
             seen.push_str(&lines(&piece.expect("a piece")));
         }
@@ -354,7 +355,7 @@ async fn a_reader_that_pauses_goes_to_the_history_and_comes_back_and_loses_nothi
         let subscription = hub.subscribe(everything(), format, Dialect::Ours, Start::Now);
         let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
         let (mut bytes, mut last) = (Vec::new(), begin);
-        // Ten times it keeps up for a while, then sleeps over more than the tail holds.
+        // Ten times the subscriber keeps up for a while, then sleeps while more entries come than the tail holds.
         for round in 0..10_u64 {
             for index in last + 1..=last + 5 {
                 hub.publish(index, Kind::NodePoolUpsert, pool("live"));

@@ -1,4 +1,5 @@
-//! Stories of readers who go from one server to another: the entries are the same, how far each server is differs.
+//! Stories of subscribers that move from one server to another: the entries are the same, the progress of the servers
+//! differs.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ async fn a_server_that_is_behind_its_reader_says_nothing_until_it_is_not() {
     for index in 4..=8 {
         behind.publish(index, Kind::NodePoolUpsert, pool("a"));
     }
-    // Between two of them it may be where its reader is, and says so.
+    // Between two entries this server may reach the subscriber's cursor, and then sends a caught-up mark.
     let mut said = next().await;
     while said.contains("CaughtUp") {
         said = next().await;

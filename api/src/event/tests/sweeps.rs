@@ -1,4 +1,4 @@
-//! What an entry sweeps is one piece in memory and on disk, and event for event in the streams that show it.
+//! A sweep is one piece in memory and on disk, and one event per row in the streams that show it.
 
 use songline_model::{DeploymentId, EvalId, Evaluation};
 use songline_projections::Work;
@@ -6,7 +6,7 @@ use songline_projections::Work;
 use super::*;
 use crate::wire::event;
 
-/// A slice of a deletion: fifty evaluations of three jobs go, and the work stands elsewhere.
+/// A slice of a deletion: fifty evaluations of three jobs are dropped, and the long work's cursor moves.
 fn slice(first: u8) -> Vec<Change> {
     let eval = |n: u8| Evaluation {
         id: EvalId::from_bytes([first + n; 16]),
@@ -20,7 +20,7 @@ fn slice(first: u8) -> Vec<Change> {
     dropped.chain([Change::PendingWork { before: None, after: Some(Arc::new(Work::default())) }]).collect()
 }
 
-/// The lines with events of a stream, up to the entry at `last`.
+/// Lines with events of a stream, up to the entry at `last`.
 async fn lines(hub: &Arc<EventHub>, interest: Interest, format: Format, dialect: Dialect, last: u64) -> Vec<serde_json::Value> {
     let subscription = hub.subscribe(interest, format, dialect, Start::After(1));
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
@@ -45,7 +45,7 @@ async fn lines(hub: &Arc<EventHub>, interest: Interest, format: Format, dialect:
     out
 }
 
-/// What a stream would show if each dropped row had been encoded for itself.
+/// The frame that a stream would show if each dropped row had been encoded by itself.
 fn one_by_one(index: u64, changes: &[Change]) -> serde_json::Value {
     let kind = Kind::WorkContinue;
     let batch = Batch::of(index, kind.number(), event::events(kind, changes));

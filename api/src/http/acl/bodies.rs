@@ -1,4 +1,4 @@
-//! What callers send about tokens and roles: as they may be written, ids as texts, since an id that is none is told by its text.
+//! Request bodies of tokens and roles. Ids are strings, because an error quotes an invalid id.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -69,24 +69,24 @@ pub(super) struct AclRolePolicyLink {
 }
 
 impl AclToken {
-    /// How long the token lives: a text, or nanoseconds. Anything else is not looked at.
+    /// Lifetime of the token: a duration string, or nanoseconds. Other values count as zero.
     pub(super) fn ttl(&self) -> Result<Dur, ApiError> {
         match &self.expiration_ttl {
             Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
             Value::String(text) => duration::parse(text).map(Dur).map_err(|error| ApiError::bad_request(error.to_string())),
-            // A float that is too large ends at the largest span.
+            // A float that is too large saturates.
             Value::Number(number) => Ok(Dur(number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).unwrap_or(0))),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Ok(Dur::ZERO),
         }
     }
 
-    /// When the token ends. The year 1 is Go's way to say never.
+    /// Expiration time of the token. Go's zero time, in the year 1, means never.
     pub(super) fn expiration(&self) -> Option<Time> {
         self.expiration_time.0
     }
 }
 
-/// The entries of a list, none of which may be null.
+/// Entries of a list, none of which may be null.
 pub(super) fn entries<'a, T>(what: &str, list: Option<&'a Vec<Option<T>>>) -> Result<Vec<&'a T>, ApiError> {
     let entry = |entry: &'a Option<T>| entry.as_ref().ok_or_else(|| ApiError::bad_request(format!("{what} must not be null")));
     list.into_iter().flatten().map(entry).collect()

@@ -1,5 +1,5 @@
-//! The first management token, made by whoever comes first; and once more with the index of the one before, for who can write a file on
-//! the leader.
+//! ACL bootstrap: the first management token, created by the first caller. A second bootstrap needs the index of the
+//! first in a file on the leader.
 
 use axum::response::Response;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/bootstrap", "", Capability::Anyone, |call| Box::pin(bootstrap(call)));
 }
 
-/// `ACLTokenBootstrapRequest`. Its `ResetIndex` is not looked at: the index comes from the leader's file. It holds a
+/// `ACLTokenBootstrapRequest`. Its `ResetIndex` is ignored: the index comes from the leader's file. The body holds a
 /// secret, so it does not print.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

@@ -1,4 +1,4 @@
-//! One-time tokens: a secret made with a token, and exchanged for it once.
+//! One-time tokens: secrets that are created for a token and exchanged for it once.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -39,7 +39,8 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     };
     let written = call.propose(UpsertOneTimeToken { token: row }).await?;
     let view = call.view_after(written.index).await;
-    // A newer one-time token may have replaced the row already. A repeated write finds the row that it made the first time.
+    // Race: a newer one-time token may have replaced the row already. A repeated write finds the row of the first
+    // write.
     let row = view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
     call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })
 }
@@ -59,7 +60,7 @@ async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let token = view.acl_token(row.accessor_id).ok_or_else(denied)?;
     unexpired(&call, &token)?;
     let command = DeleteOneTimeTokens { accessor_ids: vec![row.accessor_id], exchanged: Some(row.modify_index) };
-    // Refused when somebody else was faster.
+    // Apply refuses the exchange when another caller was faster.
     let written = call.propose(command).await.map_err(|error| if error.code == StatusCode::FORBIDDEN { denied() } else { error })?;
     call.written(written.index, &OneTimeTokenExchangeResponse { token: TokenView::revealed(&token), index: written.index })
 }

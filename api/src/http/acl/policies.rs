@@ -1,4 +1,4 @@
-//! Policies: list, read, write, delete. Without a management token a caller sees those that he has.
+//! Policies: list, read, write, delete. A caller without a management token sees its own policies.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::wire::acl::{PolicyStub, PolicyView};
 
 use super::{Own, json};
 
-/// What a caller's own policies come from.
+/// Tables that determine a caller's own policies.
 const KEYS: [WatchKey; 3] = [WatchKey::Table(Table::AclPolicy), WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -1,4 +1,4 @@
-//! Roles: list, read by id and by name, write, delete. Without a management token a caller sees those that he has.
+//! Roles: list, read by id and by name, write, delete. A caller without a management token sees its own roles.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::watch::WatchKey;
 
 use super::{Own, bodies, json};
 
-/// What a caller's own roles come from.
+/// Tables that determine a caller's own roles.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclRoles), WatchKey::Table(Table::AclToken)];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -134,7 +134,7 @@ fn id_of<S: Server>(call: &Call<S>) -> Result<&str, ApiError> {
     }
 }
 
-/// The id that a text is, letter by letter: the reference keeps ids of roles as texts.
+/// Parses a role id in canonical form: the reference stores role ids as strings, so only the exact text matches.
 pub(super) fn id_in(text: &str) -> Option<RoleId> {
     text.parse().ok().filter(|id: &RoleId| id.to_string() == text)
 }

@@ -1,4 +1,4 @@
-//! Tokens: list, read, write, delete. A caller without a management token sees his own and nothing else.
+//! Tokens: list, read, write, delete. A caller without a management token sees only its own token.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::wire::acl::{TokenStub, TokenView};
 
 use super::{bodies, json, lookup_failed, roles, shown};
 
-/// What a read of a token comes from: the names of its roles are theirs.
+/// Tables that a read of a token depends on: the names of a token's roles are in the roles' table.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -33,7 +33,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(delete(call)));
 }
 
-/// A row of the list: filters see the whole token as it is stored, its secret too.
+/// A row of the list as filters see it: the whole stored token, including its secret.
 struct Listed(Arc<AclToken>);
 
 impl Serialize for Listed {
@@ -87,7 +87,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
-        // Here, and nowhere else, a caller is told why he is not known.
+        // Only this route reports why authentication failed.
         let caller = call.authenticated().map_err(|error| match error {
             AuthError::Unknown => denied(),
             AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_) => ApiError::internal(error.to_string()),
@@ -110,7 +110,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-/// The token of an accessor, if the text is one.
+/// The token with this accessor id, if the text is an id.
 fn find(view: &State, accessor: &str) -> Result<Option<Arc<AclToken>>, String> {
     Ok(ids::exact(accessor)?.and_then(|id| view.acl_token(AccessorId::from(id))))
 }
@@ -131,7 +131,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     write(&call, &body).await
 }
 
-/// A token's body. The reference reads it through a type without a name.
+/// Parses a token's body. The reference reads it through an unnamed type, which its error texts show.
 async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError> {
     json(call).await.map_err(|error: ApiError| {
         let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
@@ -172,7 +172,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Res
         token.create_time = stored.create_time;
         Some(stored)
     };
-    // Validation only counts the links, so a link to a role that is not there is told after what is wrong with the token itself.
+    // Validation only counts the links: a link to a missing role is reported after all other defects of the token.
     token.roles = (!links.is_empty()).then(|| vec![AclTokenRoleLink::default(); links.len()]);
     token
         .validate(stored.as_deref(), call.server.info().acl.token_ttl)
@@ -187,7 +187,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Res
     }
 }
 
-/// The roles that links name, by id or by name, each once.
+/// The roles that links name by id or by name, without duplicates.
 fn linked(view: &State, links: &[&bodies::AclTokenRoleLink]) -> Result<Option<Vec<AclTokenRoleLink>>, ApiError> {
     let mut found: Vec<AclTokenRoleLink> = Vec::new();
     for link in links {

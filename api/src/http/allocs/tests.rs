@@ -1,4 +1,4 @@
-//! A list that an index leads to is the list of a walk through all rows.
+//! A list that is read through an index equals the list of a walk through all rows.
 
 use songline_commands::{Actor, ApplyPlan, Command, Envelope, RegisterJob};
 use songline_model::{Job, NodeId, Task, TaskGroup, Time};

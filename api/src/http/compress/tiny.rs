@@ -1,19 +1,19 @@
-//! Deflate for bodies of a few bytes, byte for byte as the reference sends them: each byte by the fixed code, and an empty block at the end.
-//! Nothing is found twice in so few bytes, so there is nothing to search.
+//! Deflate for bodies of a few bytes, byte for byte as the reference sends them: each byte in the fixed Huffman code,
+//! and an empty block at the end. No matches are searched in so few bytes.
 
-/// Bodies of at most so many bytes are written this way.
+/// Largest body that is written this way, in bytes.
 pub(super) const BYTES_MAX: usize = 32;
 
 /// Raw deflate of `body`.
 pub(super) fn deflate(body: &[u8]) -> Vec<u8> {
     let mut out = Bits::default();
     if !body.is_empty() {
-        // Not the last block, and of the fixed codes.
+        // Header of a block: not the last one, fixed Huffman codes.
         out.push(0, 1);
         out.push(1, 2);
         for &byte in body {
             let byte = u16::from(byte);
-            // Codes are written from their first bit, all else from its last.
+            // Huffman codes are written from their highest bit, all other fields from their lowest.
             if byte < 144 { out.push_reversed(0x30 + byte, 8) } else { out.push_reversed(0x190 + byte - 144, 9) }
         }
         out.push_reversed(0, 7);
@@ -37,11 +37,11 @@ pub(super) fn gzip(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bits, the lowest of each byte first.
+/// Bit writer that fills each byte from its lowest bit.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are taken; 0: all of them.
+    /// Number of used bits in the last byte; 0 when it is full.
     taken: u32,
 }
 

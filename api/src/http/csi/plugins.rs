@@ -1,4 +1,4 @@
-//! CSI plugins: list and read. Nobody writes one: they follow from nodes and jobs.
+//! CSI plugins: list and read. Plugins are not written by requests: they follow from nodes and jobs.
 
 use std::sync::Arc;
 
@@ -48,12 +48,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::CsiPlugin(id.clone())], |view| {
         let row = view.csi_plugin(&id).cloned();
         let caller = call.caller()?;
-        // All that the caller may see; without ACLs of every namespace.
+        // All allocations that the caller may read; with ACLs disabled, those of all namespaces.
         let aimed = |alloc: &Allocation| !call.server.info().acl.enabled || params.in_namespace(&alloc.namespace);
         let shown = |alloc: &&Arc<Allocation>| aimed(alloc) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
         let allocs: Vec<Arc<Allocation>> =
             row.iter().flat_map(|row| row.allocs()).filter_map(|alloc| view.alloc(alloc)).filter(shown).cloned().collect();
-        // Of a plugin that is not there, the reference knows no index.
+        // The reference has no index for a missing plugin.
         let index = row.as_ref().map_or(0, |_| view.table_index(Table::CsiPlugins));
         Ok(At { index, value: (row, allocs) })
     })

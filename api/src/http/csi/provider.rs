@@ -1,5 +1,6 @@
-//! What a plugin's controller does at its storage: making and deleting volumes and snapshots, and listing what is there. Controllers can
-//! not be called yet, so each of these answers either why the reference would not have called one, or that it is not built.
+//! Controller operations of a plugin: creating and deleting volumes and snapshots, and listing what the storage has.
+//! Controllers cannot be called yet, so each route answers either the refusal of the reference before such a call, or
+//! that calls are not built.
 
 use axum::response::Response;
 use songline_model::CsiControllerInfo;
@@ -14,7 +15,8 @@ use crate::http::rates::RateOp;
 use crate::server::{Served, Server};
 use crate::wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 
-/// Stands for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it is not built.
+/// Stands in for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it
+/// is not built.
 fn call_controller<S: Server>(call: &Call<S>, op: RateOp) -> ApiError {
     let info = call.server.info();
     let identity = (info.rpc_rate_labels && info.acl.enabled).then(|| "token:anonymous".to_owned());
@@ -46,7 +48,7 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     let Some(volume) = view.csi_volume(&namespace, &id) else {
         return Err(ApiError::internal(format!("volume not found: {id}")));
     };
-    // Without a controller there is nobody who could delete it: the reference does not tell that from no plugin at all.
+    // Without a controller no volume can be deleted. The reference answers as if the plugin were missing.
     if !view.csi_plugin(&volume.plugin_id).is_some_and(|plugin| plugin.controller_required) {
         return Err(ApiError::internal(format!("plugin {} for volume {} not found", quote(&volume.plugin_id), quote(&id))));
     }
@@ -103,7 +105,7 @@ pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Res
     Err(call_controller(&call, RateOp::Write))
 }
 
-/// Refuses a plugin that is not there, or that has no healthy controller which can do this.
+/// Refuses a missing plugin, and one without a healthy controller that has the capability.
 fn check(view: &State, id: &str, can: impl Fn(&CsiControllerInfo) -> bool, refusal: &'static str) -> Result<(), ApiError> {
     match view.csi_plugin(id) {
         None => Err(ApiError::internal("no such plugin")),

@@ -1,4 +1,4 @@
-//! A page that an index leads to is the page of a walk through all rows, to the letter of its token.
+//! A page that is read through an index equals the page of a walk through all rows, including its token.
 
 use songline_commands::{Actor, Command, Envelope, UpdateEvals};
 use songline_model::{EvalStatus, NodeId, Time};
@@ -27,7 +27,7 @@ fn state() -> State {
     state
 }
 
-/// One page, or what is said instead.
+/// One page, or its error.
 fn told(page: Result<Page<Arc<Evaluation>>, ApiError>) -> Result<(Vec<EvalId>, Option<String>), String> {
     page.map(|page| (page.rows.iter().map(|row| row.id).collect(), page.next_token)).map_err(|error| error.text.to_string())
 }

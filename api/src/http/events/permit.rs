@@ -1,4 +1,4 @@
-//! Whether the token that opened a stream still lets it go on.
+//! Permit of a stream: checks whether the token that opened it still permits it.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ use crate::http::call::Call;
 use crate::http::gate::Credentials;
 use crate::server::Server;
 
-/// What a policy, role or token says stands in these tables.
+/// Tables that determine the rights of a token.
 const TABLES: [Table; 3] = [Table::AclPolicy, Table::AclToken, Table::AclRoles];
 
-/// The token of a stream. As long as nothing is written about ACLs, only its expiry is looked at.
+/// The token of a stream. Its rights are looked up again only after a write to an ACL table; its expiration is
+/// checked every time.
 pub(super) struct TokenPermit<S> {
     server: Arc<S>,
     credentials: Credentials,
     token: String,
     interest: Interest,
-    /// How the tables were when it was last looked up.
+    /// Indexes of the tables at the last look-up.
     seen: Mutex<[u64; TABLES.len()]>,
 }
 
@@ -35,7 +36,7 @@ impl<S: Server> TokenPermit<S> {
             credentials: call.credentials.clone(),
             token: call.token().to_owned(),
             interest,
-            // Whatever has been written since the call was let in is looked at.
+            // Zero forces a look-up at the first check, so that writes since the request was admitted are seen.
             seen: Mutex::new([0; TABLES.len()]),
         }
     }

@@ -1,4 +1,4 @@
-//! The messages of a session as they are on the wire: one JSON object each.
+//! Wire form of a session's messages: one JSON object each.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -29,7 +29,7 @@ struct TtySize {
     width: i64,
 }
 
-/// The first message of a caller who cannot set headers.
+/// First message of a caller that cannot set headers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "wsHandshakeMessage")]
 struct Handshake {
@@ -39,7 +39,7 @@ struct Handshake {
 
 const NAMES: go_json::Names<'static> = go_json::Names { package: "drivers", root: None, fields: &[] };
 
-/// What a message says, in the order in which it is to be done. An empty message only tells that the caller is there.
+/// Inputs in a message, in the order in which they take effect. An empty message only shows that the caller is alive.
 pub(super) fn read(message: &[u8]) -> Result<Vec<ExecInput>, String> {
     let said: Said = go_json::from_slice_named(message, NAMES).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
@@ -59,13 +59,13 @@ pub(super) fn read(message: &[u8]) -> Result<Vec<ExecInput>, String> {
     Ok(all)
 }
 
-/// The secret of a handshake.
+/// The secret in a handshake message.
 pub(super) fn read_handshake(message: &[u8]) -> Result<String, String> {
     let said: Handshake = go_json::from_slice(message).map_err(|error| error.to_string())?;
     if said.version == 1 { Ok(said.auth_token) } else { Err(format!("unexpected handshake value: {}", said.version)) }
 }
 
-/// What is told the caller.
+/// The message for an output of the command.
 pub(super) fn text(output: &ExecOutput) -> String {
     let message = match output {
         ExecOutput::Stdout(bytes) => json!({"stdout": {"data": STANDARD.encode(bytes)}}),

@@ -1,5 +1,6 @@
-//! The conversation of a session: one task reads and writes the websocket, so that nothing is ever written twice at once. A command that does
-//! not read its input makes its caller wait, and a caller who does not read makes the command wait; neither is held in memory.
+//! The conversation of a session. One async task reads and writes the websocket, so that two writes never overlap. A
+//! command that does not read its input blocks its caller, and a caller that does not read blocks the command;
+//! neither side's data is buffered without bound.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,23 +14,24 @@ use tokio_util::sync::CancellationToken;
 use super::frame;
 use crate::error::ApiError;
 
-/// How long a caller may take to send the handshake message it has announced.
+/// Longest time for the handshake message that a caller has announced.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
-/// How long a close frame may take to be answered.
+/// Longest wait for the answer to a close frame.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
-/// A caller who has said nothing for so long is asked whether it is there; it then either answers, or its connection breaks.
+/// Silence of a caller after which it is pinged: either it answers, or its connection breaks.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How often that is looked at. While a caller is kept waiting nothing of it is read, its end neither, and it is asked every time.
+/// Interval of the checks for silence and rights. While input waits for the command, the caller is not read, so not
+/// even its end is noticed; then it is pinged at every check.
 const LOOK: Duration = Duration::from_secs(5);
-/// A close frame has room for so many bytes of text.
+/// Bytes of text that fit into a close frame.
 const REASON_BYTES_MAX: usize = 123;
 
-/// The close code that stands for a status: it does not tell more than whether the server is to blame.
+/// Close code for a status. It only tells whether the server is at fault.
 pub(super) fn code_of(status: StatusCode) -> u16 {
     if status == StatusCode::INTERNAL_SERVER_ERROR { close_code::ERROR } else { close_code::POLICY }
 }
 
-/// Reads the first message of a caller who sends its secret so. The text is what it is refused with.
+/// Reads the first message of a caller that sends its secret there. The error is the text of the refusal.
 pub(super) async fn handshake(socket: &mut WebSocket) -> Result<String, String> {
     let first = async {
         loop {
@@ -45,7 +47,7 @@ pub(super) async fn handshake(socket: &mut WebSocket) -> Result<String, String> 
     tokio::time::timeout(HANDSHAKE_MAX, first).await.unwrap_or_else(|_| Err("no handshake was sent".to_owned()))
 }
 
-/// Carries a session to its end, which comes early for a caller who may not any more.
+/// Runs a session to its end. It ends early when the caller loses its rights.
 pub(super) async fn talk(
     mut socket: WebSocket,
     session: ExecSession,
@@ -53,7 +55,7 @@ pub(super) async fn talk(
     still_may: impl Fn() -> Result<(), ApiError>,
 ) {
     let ExecSession { input, mut output } = session;
-    // What was said and has no room yet: while there is something, nothing more is read.
+    // Inputs that the command has no room for yet. While there are any, no further message is read.
     let mut waiting = VecDeque::new();
     let mut heard_at = Instant::now();
     let mut look = tokio::time::interval(LOOK);
@@ -80,7 +82,7 @@ pub(super) async fn talk(
                     Some(Ok(Message::Binary(bytes))) => frame::read(&bytes),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                     Some(Ok(Message::Close(_))) => break (close_code::NORMAL, String::new()),
-                    // Too large a message, or none of the protocol.
+                    // The message is too large, or violates the protocol.
                     Some(Err(error)) => break (close_code::POLICY, error.to_string()),
                     None => return,
                 };
@@ -91,7 +93,7 @@ pub(super) async fn talk(
             },
             place = input.reserve(), if !waiting.is_empty() => match (place, waiting.pop_front()) {
                 (Ok(place), Some(next)) => place.send(next),
-                // The command listens no more; its end is about to be told.
+                // The command no longer reads its input; its exit is about to be reported.
                 (Ok(_) | Err(_), _) => waiting.clear(),
             },
             _ = look.tick() => {
@@ -105,7 +107,7 @@ pub(super) async fn talk(
             },
         }
     };
-    // First of all what runs is ended.
+    // Dropping both channels ends the command first.
     drop((input, output));
     close(socket, code, &reason).await;
 }
@@ -115,7 +117,7 @@ fn close_of(error: RpcError) -> (u16, String) {
     (code_of(error.code), error.text.into_owned())
 }
 
-/// Says why, and waits a little for the answer: a connection that is cut at once may lose what was sent last.
+/// Sends a close frame and waits briefly for the answer: cutting a connection at once may lose the last message.
 pub(super) async fn close(mut socket: WebSocket, code: u16, reason: &str) {
     let last = Message::Close(Some(CloseFrame { code, reason: cut(reason).into() }));
     let closing = async {
@@ -123,11 +125,11 @@ pub(super) async fn close(mut socket: WebSocket, code: u16, reason: &str) {
             while let Some(Ok(_)) = socket.recv().await {}
         }
     };
-    // It is over either way.
+    // The session is over whether or not the answer came.
     let _ = tokio::time::timeout(CLOSE_MAX, closing).await;
 }
 
-/// As much of a text as a close frame has room for.
+/// As much of a text as fits into a close frame.
 fn cut(reason: &str) -> &str {
     let mut end = reason.len().min(REASON_BYTES_MAX);
     while !reason.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! What is refused before an upgrade, and what messages say.
+//! Refusals before an upgrade, and the content of messages.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use expect_test::{Expect, expect};

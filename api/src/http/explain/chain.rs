@@ -1,5 +1,6 @@
-//! The steps of an explanation: from an allocation to the entries that changed it, from those to the evaluations behind them, and from
-//! there to the node, the job or the person that began it. Everything comes from the record of touches and from the log.
+//! The steps of an explanation: from an allocation to the entries that changed it, from these to the evaluations
+//! behind them, and from there to the node, the job or the caller that started it. All facts come from the record of
+//! touches and from the log.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,12 +16,13 @@ use crate::http::shown::Shown;
 use crate::past::{LoggedCommand, Past, PastError};
 use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
 
-/// How many changes of one object are looked at.
+/// Largest number of changes that are read of one object.
 const TOUCHES_MAX: usize = 256;
-/// How many evaluations and neighbours are followed: chains of retries can be long, and their beginning says little.
+/// Largest number of evaluations and neighbouring allocations that are followed: chains of retries can be long, and
+/// their beginning explains little.
 const FOLLOWED_MAX: usize = 48;
 
-/// What a step is about, in the order in which steps of one entry are told.
+/// Subject of a step. Steps of one entry are sorted in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum About {
@@ -39,27 +41,27 @@ pub(super) enum About {
 pub(super) struct Step {
     /// Index of the entry.
     pub index: u64,
-    /// Its time. Null: the log does not have the entry any more.
+    /// Time of the entry. Null: the entry is no longer in the log.
     pub time: Option<Time>,
     pub about: About,
-    /// Id or name of what it is about.
+    /// Id or name of the subject.
     #[serde(rename = "ID")]
     pub id: String,
     /// Kind of the entry. Empty when the caller may not see it.
     pub command: &'static str,
     pub actor: Option<String>,
-    /// Index of the entry that led to it.
+    /// Index of the entry that led to this one.
     pub caused_by: Option<u64>,
     pub text: String,
 }
 
-/// What is still to be looked at.
+/// Work items of the search.
 enum Todo {
-    /// All of an allocation.
+    /// All steps of an allocation.
     Whole(AllocId),
-    /// Why an allocation was left by the one that replaces it.
+    /// Reason why an allocation was replaced.
     Left(AllocId),
-    /// How a replacement came about.
+    /// Placement of a replacement.
     Placed(AllocId),
     Evaluation(EvalId),
     Entry(u64),
@@ -73,12 +75,12 @@ pub(super) struct Chain<'a> {
     todo: VecDeque<Todo>,
     evals: BTreeSet<EvalId>,
     commands: BTreeMap<u64, Option<(LoggedCommand, Time)>>,
-    /// The job that it is about: what entries say of other jobs explains nothing.
+    /// The explained allocation's job: facts about other jobs in an entry explain nothing.
     job: JobKey,
 }
 
 impl<'a> Chain<'a> {
-    /// A chain of the entries up to the index of `view`, for a caller who is shown what `shown` says.
+    /// A chain of the entries up to the index of `view`, for a caller with the rights `shown`.
     pub(super) fn new(past: &'a dyn Past, view: Arc<State>, shown: Shown) -> Self {
         let until = view.applied_index();
         Self {
@@ -93,7 +95,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// An allocation's row, as it was last if it has been dropped since.
+    /// An allocation's row; the last one when it has been dropped since.
     pub(super) async fn allocation(&self, id: AllocId) -> Result<Option<Arc<Allocation>>, PastError> {
         if let Some(row) = self.words.view.alloc(id) {
             return Ok(Some(Arc::clone(row)));
@@ -108,7 +110,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The steps that led to how an allocation is, in order.
+    /// The steps that led to an allocation's present state, in order.
     pub(super) async fn of_allocation(mut self, row: &Allocation) -> Result<Vec<Step>, PastError> {
         self.job = row.job_key();
         if let Some(previous) = row.previous_allocation {
@@ -150,7 +152,7 @@ impl<'a> Chain<'a> {
         Ok(found)
     }
 
-    /// Adds a step, or a further half-sentence to it.
+    /// Adds a step, or a further half-sentence to an existing step.
     fn tell(&mut self, index: u64, kind: Kind, entry: Option<&(LoggedCommand, Time)>, about: About, id: String, text: String) {
         let made = || Step {
             index,
@@ -220,7 +222,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// One step for all that a plan did, with as many half-sentences as there is to tell.
+    /// Adds one step for everything that a plan did, with one half-sentence per fact.
     fn tell_plan(&mut self, touch: &Touch, entry: Option<&(LoggedCommand, Time)>, eval: EvalId, first: String, further: String) {
         let is_told = self.steps.contains_key(&(touch.index, About::Plan, eval.to_string()));
         let text = if is_told { further } else { first };
@@ -264,7 +266,7 @@ impl<'a> Chain<'a> {
         let Some(eval) = evaluation(fields) else { return Ok(()) };
         let entry = self.command(index).await?;
         if !self.words.shown.jobs_in(&eval.namespace) {
-            // The plan preempted for a job of another namespace, and the caller may not see the causes of that.
+            // The plan preempted for a job of another namespace; the caller may not see its causes.
             self.hint(index, entry.map(|(_, at)| at), About::Evaluation, id.to_string(), words::hidden_evaluation(id));
             return Ok(());
         }
@@ -282,7 +284,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// What an entry says of itself.
+    /// Adds a step for an entry's command.
     async fn tell_entry(&mut self, index: u64) -> Result<(), PastError> {
         let Some(entry) = self.command(index).await? else { return Ok(()) };
         let envelope = &entry.0.envelope;
@@ -297,7 +299,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Whether a change is of those that end an allocation or make it move.
+/// Whether a change ends an allocation or makes it move.
 fn is_end(touch: &Touch) -> bool {
     let TouchChange::Updated(fields) = &touch.change else { return false };
     let over = |status: &str| matches!(status, "failed" | "lost" | "unknown");
@@ -306,7 +308,7 @@ fn is_end(touch: &Touch) -> bool {
         || fields.iter().any(|field| field.path.starts_with("DesiredTransition"))
 }
 
-/// What a change outside of plans says; `None`: nothing that explains anything.
+/// Text about a change outside of plans; `None` when the change explains nothing.
 fn update_text(what: &str, by: &str, fields: &[FieldChange]) -> Option<String> {
     let mut parts = Vec::new();
     let asks = |word: &str| {
@@ -345,7 +347,7 @@ fn id_field(fields: &[FieldChange], path: &str) -> Option<uuid::Uuid> {
     uuid::Uuid::try_parse(text_field(fields, path)?).ok()
 }
 
-/// An evaluation as it was made.
+/// An evaluation as it was when it was created.
 fn evaluation(fields: Vec<FieldChange>) -> Option<Evaluation> {
     let row: serde_json::Map<_, _> = fields.into_iter().map(|field| (field.path, field.new)).collect();
     serde_json::from_value(serde_json::Value::Object(row)).ok()

@@ -1,4 +1,4 @@
-//! The sentences of an explanation, and the parts that are hidden from a caller. `chain` decides what is said, and in which order.
+//! Sentences of an explanation, and their parts that are hidden from a caller. `chain` decides on content and order.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) fn sentence(step: &Step) -> String {
     }
 }
 
-/// How an allocation is.
+/// State of an allocation in one sentence.
 pub(super) fn summary(alloc: &Allocation, is_there: bool, shown: &Shown) -> String {
     let node = match alloc.node_id {
         Some(id) if !shown.nodes() => short(id),
@@ -52,7 +52,7 @@ pub(super) fn summary(alloc: &Allocation, is_there: bool, shown: &Shown) -> Stri
     format!("{what} {how} on node {node}{replaced}.")
 }
 
-/// Names objects for one caller, as one state knows them.
+/// Names of objects for one caller, taken from one state.
 pub(super) struct Words {
     /// The state that the names are taken from.
     pub(super) view: Arc<State>,
@@ -61,7 +61,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The actor of an entry.
+    /// Name of an entry's actor.
     pub(super) fn actor(&self, actor: &Actor) -> String {
         match actor {
             Actor::Anonymous => "somebody without a token".to_owned(),
@@ -73,7 +73,7 @@ impl Words {
         }
     }
 
-    /// A node: by name and short id if the state knows it and the caller may read nodes, by short id otherwise.
+    /// Name of a node: by name and short id if the state has it and the caller may read nodes, by short id otherwise.
     pub(super) fn node(&self, id: NodeId) -> String {
         match self.view.node(id).filter(|_| self.shown.nodes()) {
             Some(node) => format!("node {} ({})", node.name, short(id)),
@@ -81,7 +81,7 @@ impl Words {
         }
     }
 
-    /// An allocation: by short id, and by name if the state knows it.
+    /// Name of an allocation: by short id, and by name if the state has it.
     pub(super) fn alloc(&self, id: AllocId) -> String {
         match self.view.alloc(id) {
             Some(alloc) => format!("alloc {} ({})", short(id), alloc.name),
@@ -89,7 +89,8 @@ impl Words {
         }
     }
 
-    /// Object and sentence that stand for a command about an object that the caller may not read. `None`: the caller may read it.
+    /// Subject and sentence for a command about an object that the caller may not read. `None`: the caller may read
+    /// it.
     pub(super) fn hidden(&self, command: &Command) -> Option<(About, &'static str)> {
         if self.shown.command(command.kind()).is_empty() {
             return Some((About::Node, HIDDEN_NODE));
@@ -102,7 +103,7 @@ impl Words {
         (!self.shown.jobs_in(&job.namespace)).then_some((About::Job, HIDDEN_JOB))
     }
 
-    /// A command that led to evaluations of a job: what it is about, the id of that object, and a sentence.
+    /// Subject, its id and a sentence for a command that led to evaluations of a job.
     pub(super) fn command(&self, job: &JobKey, by: &Actor, command: &Command) -> (About, String, String) {
         let who = self.actor(by);
         match command {
@@ -167,7 +168,7 @@ impl Words {
     }
 }
 
-/// An evaluation that was made.
+/// Sentence about the creation of an evaluation.
 pub(super) fn made_evaluation(eval: &Evaluation) -> String {
     format!("evaluation {} ({}) of job {} was made {}", short(eval.id), eval.triggered_by, eval.job_id.as_str(), why(eval.triggered_by))
 }
@@ -199,10 +200,10 @@ fn why(trigger: EvalTrigger) -> &'static str {
     }
 }
 
-/// How many allocations a sentence names.
+/// Number of allocations that a sentence names.
 const LISTED_MAX: usize = 4;
 
-/// The beginning of a plan's sentence.
+/// Beginning of a sentence about a plan.
 pub(super) fn plan(eval: EvalId) -> String {
     format!("the plan of evaluation {}", short(eval))
 }

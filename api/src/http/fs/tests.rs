@@ -16,7 +16,7 @@ fn piece(text: &'static str, offset: i64) -> StreamFrame {
     StreamFrame { offset, data: Bytes::from_static(text.as_bytes()), file: "alloc/logs/t.stdout.0".into(), ..StreamFrame::default() }
 }
 
-/// What a body shows of these frames.
+/// The body of a stream with these frames.
 async fn body(frames: Vec<Result<StreamFrame, RpcError>>, plain: bool) -> String {
     let (to, from) = mpsc::channel(8);
     for frame in frames {
@@ -68,7 +68,7 @@ async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
         assert!(pieces.next().await.is_some());
         may.store(false, Ordering::Relaxed);
         let began = tokio::time::Instant::now();
-        // More frames come.
+        // Further frames arrive.
         to.send(Ok(piece("two", 6))).await.expect("has room");
         while pieces.next().await.is_some() {}
         assert!(began.elapsed() <= RECHECK, "{:?}", began.elapsed());

@@ -1,4 +1,5 @@
-//! What a submitted job passes before it is proposed: its namespace and region, the defaults, the checks. The rules are in `model`.
+//! Admission of a submitted job before it is proposed: namespace and region, defaults, checks. The rules are in
+//! `model`.
 
 use axum::http::StatusCode;
 use songline_lang::acl::{Access, HostVolumeCapability, NamespaceCapability};
@@ -13,7 +14,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
 
-/// The stored form of a submitted job, in its namespace and region, nothing checked yet.
+/// Converts a submitted job to its stored form, in its namespace and region. Checks nothing else.
 pub fn stored_form<S: Server>(call: &Call<S>, mut job: spec::Job, namespace: &Str, in_body: &str) -> Result<Job, ApiError> {
     job.namespace = Some(namespace.clone());
     let own = &call.server.info().region;
@@ -27,7 +28,7 @@ pub fn stored_form<S: Server>(call: &Call<S>, mut job: spec::Job, namespace: &St
     Ok(Job::from_spec(job))
 }
 
-/// Fills a job in and checks it by a view.
+/// Fills in a job's defaults and checks it by a view.
 pub fn admit<S: Server>(server: &S, view: &State, job: Job) -> Result<Admitted, NotAdmitted> {
     let namespace = view.namespace(&job.namespace).cloned();
     let config = scheduler_config(server, view);
@@ -41,15 +42,15 @@ pub fn admit<S: Server>(server: &S, view: &State, job: Job) -> Result<Admitted, 
     job.admit(&context)
 }
 
-/// How the cluster schedules now.
+/// The scheduler configuration of a view, or the default one.
 fn scheduler_config<'a, S: Server>(server: &'a S, view: &'a State) -> &'a SchedulerConfiguration {
     view.scheduler_config().map_or(&server.info().default_scheduler_config, |row| row)
 }
 
-/// Refuses registrations while they are switched off.
+/// Refuses registrations while the scheduler configuration rejects them. Management tokens are exempt.
 pub fn check_registration_allowed<S: Server>(call: &Call<S>, view: &State) -> Result<(), ApiError> {
     let server = &*call.server;
-    // Where nobody has to show a token, nobody is the one who may all the same.
+    // With ACLs disabled every caller has management rights, so no caller is exempt then.
     let manages = server.info().acl.enabled && call.caller()?.acl().is_management();
     if manages || !scheduler_config(server, view).reject_job_registration {
         return Ok(());
@@ -58,7 +59,7 @@ pub fn check_registration_allowed<S: Server>(call: &Call<S>, view: &State) -> Re
     Err(ApiError::new(StatusCode::FORBIDDEN, text))
 }
 
-/// Refuses a caller who may not submit this job: where it is, and what it uses.
+/// Refuses a caller that may not submit this job: to its namespace, or with its volumes and plugins.
 pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError> {
     call.require_in(&job.namespace, &[NamespaceCapability::SubmitJob])?;
     for group in job.groups() {
@@ -76,7 +77,7 @@ pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError
             }
         }
         for task in group.tasks.iter().flatten() {
-            // What a task mounts there, the host sees, too.
+            // Mounts by the task in a bidirectional volume also appear on the host.
             for mount in task.volume_mounts.iter().flatten().filter(|mount| mount.propagation_mode == "bidirectional") {
                 let request = group.volumes.iter().flatten().find(|(name, _)| **name == mount.volume).map(|(_, request)| request);
                 if let Some(request) = request.filter(|request| request.kind == "host") {
@@ -91,12 +92,12 @@ pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError
     Ok(())
 }
 
-/// The answer to a job that is wrong.
+/// Error for an invalid job.
 pub fn refusal(error: &NotAdmitted) -> ApiError {
     ApiError::internal(error.to_string())
 }
 
-/// What a job may not become.
+/// Refuses updates that change what must not change.
 pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
     let refuse = |text: String| Err(ApiError::internal(text));
     let Some(old) = old else {
@@ -119,7 +120,7 @@ pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The little languages of jobs.
+/// Parsers of the languages in job fields: cron, time zones, version constraints, regular expressions.
 struct JobLanguages;
 
 impl Languages for JobLanguages {

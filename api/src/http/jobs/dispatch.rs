@@ -1,4 +1,4 @@
-//! Dispatch: a parameterized job gets a child with a payload and meta of its own.
+//! Dispatch: creates a child of a parameterized job with a payload and meta.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let command =
         RegisterJob { job: Arc::new(child), eval, versions_max: call.server.info().job_tracked_versions, ..RegisterJob::default() };
     let index = call.propose(command).await?.index;
-    // A repeated dispatch answers the child job of the first one, whose id has the time of that dispatch.
+    // A repeated dispatch answers with the child of the first one, whose id contains the time of that dispatch.
     let made = call.view_after(index).await.eval(eval_id).map(|eval| eval.job_id.0.clone());
     let answer = JobDispatchResponse {
         dispatched_job_id: made.unwrap_or(id),
@@ -81,12 +81,12 @@ fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, p
     }
 }
 
-/// The bytes of a payload.
+/// Decodes a payload.
 fn payload(text: &str) -> Result<Blob, ApiError> {
     Blob::from_base64(text).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Refuses what the parent does not take.
+/// Refuses a payload or meta that the parent does not accept.
 fn check(parent: &Job, request: &JobDispatchRequest, payload: usize) -> Result<(), ApiError> {
     let refuse = |text: String| Err(ApiError::internal(text));
     let Some(config) = parent.parameterized_job.as_ref().filter(|_| parent.is_parameterized()) else {

@@ -1,4 +1,4 @@
-//! Periodic jobs: starting a child at once. Starting them at their times is the leader's.
+//! Periodic jobs: forced launches. Launches at the scheduled times are the leader's.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ struct ForceResponse {
     index: u64,
 }
 
-/// Launches a job now, whatever its times are, whether or not another child runs, and also while no jobs may be registered.
+/// Launches a child now, whatever the job's times are, whether or not another child runs, and also while
+/// registrations are rejected.
 pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let view = call.view();
@@ -46,24 +47,24 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
     call.written(index, &ForceResponse { eval_id, eval_create_index: index, index })
 }
 
-/// When an enabled periodic job would be launched next after `now`, as the clocks of its time zone show it. `None`: it is no such job, or
-/// that time never comes.
+/// Time of the next launch of an enabled periodic job after `now`, in the job's time zone. `None`: the job is not an
+/// enabled periodic one, or has no further time.
 pub(super) fn next_launch(job: &Job, now: Time) -> Option<String> {
     let periodic = job.periodic.as_ref().filter(|periodic| periodic.enabled)?;
-    // A zone that is none was refused when the job was registered.
+    // An invalid zone was refused when the job was registered.
     let zone = Zone::named(&periodic.time_zone).unwrap_or_default();
     let ahead = |at: i64| zone.ahead(at);
     let specs = || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
     let next = if periodic.spec_type == "cron" {
         specs().filter_map(|spec| Cron::parse(spec).ok()?.next(now.secs(), &ahead)).min()
     } else {
-        // A list of times, which tests of the reference use.
+        // A list of Unix times, which tests of the reference use.
         specs().flat_map(|spec| spec.split(',')).filter_map(|time| time.trim().parse::<i64>().ok()).filter(|time| *time > now.secs()).min()
     }?;
     zone.shown(next)
 }
 
-/// What `parent` starts at `now`. Two launches within a second are two versions of one child.
+/// The child that `parent` launches at `now`. Two launches within a second are two versions of one child.
 fn child(parent: &Job, now: Time) -> Job {
     Job { periodic: None, ..parent.child(PeriodicLaunch::child_id(&parent.id, now), now) }
 }

@@ -1,4 +1,4 @@
-//! What would come of a job: plan, validate, differences between versions, parsing of job files.
+//! Dry runs and checks of jobs: plan, validate, differences between versions, parsing of job files.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use crate::wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
-/// What bodies with a job are called in error texts.
+/// Go's type names for bodies with a job, as error texts show them.
 pub(super) const API: Names<'static> = Names {
     package: "api",
     root: None,
@@ -75,7 +75,7 @@ pub(super) async fn validate<S: Server>(mut call: Call<S>) -> Result<Response, A
         return Err(ApiError::internal("mismatched request namespace in request: \"default\", \"\""));
     }
     let namespace = spec.namespace.clone().unwrap_or_else(|| songline_model::DEFAULT_NAMESPACE.into());
-    // The job's own region is not looked at here.
+    // This route ignores the job's own region.
     spec.region = None;
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
@@ -94,7 +94,7 @@ pub(super) async fn validate<S: Server>(mut call: Call<S>) -> Result<Response, A
     call.plain(&answer)
 }
 
-/// What differs between each version and the one before it. Newest first.
+/// Differences between each version and its predecessor, newest first.
 pub(super) fn diffs(versions: &[&Job]) -> Result<Vec<JobDiff>, ApiError> {
     let pairs = versions.iter().zip(versions.iter().skip(1));
     let diffs = pairs.map(|(new, old)| JobDiff::between(Some(old), Some(new), true));

@@ -19,10 +19,10 @@ use crate::server::Server;
 use crate::wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
 use crate::wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
-/// Warning about every active periodic job, until the leader launches such jobs at their times.
+/// Warning about an active periodic job, until the leader launches such jobs at their times.
 const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
-/// What of a registration is not the job itself.
+/// Parameters of a registration beside the job.
 #[derive(Default)]
 struct Options {
     submission: Option<JobSubmission>,
@@ -71,7 +71,7 @@ async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
     call.written(answer.meta.index, &answer)
 }
 
-/// 0, or 1 to 100.
+/// Refuses an evaluation priority other than 0 or 1 to 100.
 pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
     if (0..=100).contains(&priority) {
         return Ok(());
@@ -79,7 +79,7 @@ pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
     Err(ApiError::bad_request("Eval priority must be between 1 and 100 inclusively"))
 }
 
-/// Admits a job and proposes it; an unchanged one gets only its evaluation.
+/// Admits a job and proposes it. For an unchanged job only an evaluation is proposed.
 async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
     let view = call.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
@@ -93,7 +93,7 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     let existing = view.job(&job.namespace, &job.id);
     check_index(existing, &options)?;
     admission::check_update(existing.map(|row| &**row), &job)?;
-    // Tokens of other systems are for the request, not for the log.
+    // Tokens of other systems are for the request only and must not get into the log.
     job.vault_token = Secret::default();
     job.consul_token = Secret::default();
     let now = call.server.now();
@@ -138,7 +138,7 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     Ok(JobRegisterResponse { eval_id, eval_create_index, job_modify_index: index, warnings, meta: QueryMeta::written(index) })
 }
 
-/// Refuses early what apply would refuse; an unchanged job does not come that far.
+/// Refuses a stale index early, because an unchanged job is not proposed and apply would not check it.
 fn check_index(existing: Option<&Arc<Job>>, options: &Options) -> Result<(), ApiError> {
     if !options.enforce_index {
         return Ok(());
@@ -164,7 +164,7 @@ fn preserve_counts(existing: Option<&Arc<Job>>, job: &mut Job) {
     }
 }
 
-/// The source to keep, unless it is too large.
+/// The source to store; `None` with a warning when it is too large.
 fn submission<S: Server>(call: &Call<S>, sent: Option<JobSubmission>, job: &Job, warnings: &mut Vec<String>) -> Option<JobSubmission> {
     let mut submission = sent?;
     let bytes_max = call.server.info().job_max_source_bytes;
@@ -179,7 +179,7 @@ fn submission<S: Server>(call: &Call<S>, sent: Option<JobSubmission>, job: &Job,
     Some(submission)
 }
 
-/// Bytes for people, in steps of 1000.
+/// Bytes in readable form, with decimal units.
 fn humanize(bytes: u64) -> String {
     const UNITS: &[&str] = &["B", "kB", "MB", "GB", "TB"];
     if bytes < 10 {
@@ -255,7 +255,7 @@ pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, A
     call.written(index, &answer)
 }
 
-/// Failed allocations that nothing has replaced, of groups that are rescheduled at all.
+/// Failed allocations without a replacement, of groups whose policy permits rescheduling.
 fn reschedulable(view: &State, job: &Job) -> Vec<AllocId> {
     let enabled = |group: &str| {
         let policy = job.group(group).and_then(|group| group.reschedule_policy.as_ref());
@@ -289,7 +289,7 @@ pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, Api
     };
     let answer = write(&call, Job::clone(&wanted), options).await?;
     let mut response = call.written(answer.meta.index, &answer)?;
-    // This route alone tells of the leader, and wrongly.
+    // Only this route has these headers, with wrong values, as in the reference.
     response.headers_mut().insert("x-nomad-knownleader", HeaderValue::from_static("false"));
     response.headers_mut().insert("x-nomad-lastcontact", HeaderValue::from_static("0"));
     Ok(response)

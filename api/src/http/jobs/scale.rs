@@ -1,4 +1,4 @@
-//! How many allocations a job's groups have, changing that, and what is told about it. Policies are elsewhere.
+//! Scaling of a job's groups: status, new counts, and scaling events without a count. Policies are in `scaling`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::watch::WatchKey;
 use crate::wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
 use crate::wire::responses::{JobRegisterResponse, QueryMeta};
 
-/// The request's types, as error texts name them.
+/// Go's type names for the request, as error texts show them.
 const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("ScalingRequest.Count", "int64")] };
 
 pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -97,13 +97,14 @@ pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     call.written(index, &answer)
 }
 
-/// A count that was written.
+/// Result of a written count.
 struct Scaled {
     index: u64,
     eval_id: Option<EvalId>,
 }
 
-/// Registers the job with another count of one group. Its evaluation is part of the entry: a new count without one would do nothing.
+/// Registers the job with another count of one group. The evaluation is part of the entry: without one, a new count
+/// would have no effect.
 async fn write_count<S: Server>(call: &Call<S>, job: &Job, group: &str, count: i64) -> Result<Scaled, ApiError> {
     let mut scaled = Job::clone(job);
     for row in scaled.task_groups.iter_mut().flatten().filter(|row| row.name == group) {
@@ -125,7 +126,7 @@ async fn write_count<S: Server>(call: &Call<S>, job: &Job, group: &str, count: i
     Ok(Scaled { index, eval_id })
 }
 
-/// What is wrong with a request whatever the job is.
+/// Refuses requests that are invalid whatever the job is.
 fn check(in_body: &str, namespace: &str, group: &str, count: Option<i64>, error: bool) -> Result<(), ApiError> {
     if !in_body.is_empty() && in_body != namespace {
         return Err(ApiError::bad_request("namespace in payload did not match header"));
@@ -142,7 +143,7 @@ fn check(in_body: &str, namespace: &str, group: &str, count: Option<i64>, error:
     Ok(())
 }
 
-/// What the job and its policy do not allow. Answers the count of the group as it is.
+/// Refuses counts that the job or its policy does not allow. Returns the present count of the group.
 fn check_group(view: &State, job: &Job, name: &str, count: Option<i64>) -> Result<i64, ApiError> {
     if job.kind == JobType::System {
         return Err(ApiError::bad_request("cannot scale jobs of type \"system\""));
@@ -165,7 +166,7 @@ fn check_group(view: &State, job: &Job, name: &str, count: Option<i64>) -> Resul
     Ok(group.count)
 }
 
-/// What the allocations of a job say, by group, and the newest index among them.
+/// Status of a job's allocations by group, and the newest index among them.
 fn groups(view: &State, key: &JobKey) -> (BTreeMap<String, GroupScaleStatus<'static>>, u64) {
     let mut out: BTreeMap<String, GroupScaleStatus<'static>> = BTreeMap::new();
     let mut newest = 0;

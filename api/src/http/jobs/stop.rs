@@ -26,7 +26,7 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
     };
     check_priority(eval_priority.max(0))?;
     let no_shutdown_delay = query.boolean("no_shutdown_delay").map_err(|error| {
-        // The reference's text has this stray letter.
+        // The reference's error text has this stray letter.
         ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"q", 1))
     })?;
     let namespace = call.write_namespace()?;
@@ -36,7 +36,7 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
     };
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);
-    // Whatever the job's type: stopping is the same work for every scheduler, and clients see `service`.
+    // Clients see the type `service` for jobs of every type; stopping is the same work for every scheduler.
     let eval = starts_by_itself.then(|| Evaluation { kind: JobType::Service, ..eval(&call, job, priority, EvalTrigger::JobDeregister) });
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
     let command = DeregisterJob {

@@ -1,8 +1,8 @@
-//! The call of the reference that each route stands for: one row a route, in the order of `routes.txt`.
+//! RPC of the reference that each route stands for: one row per route, in the order of `routes.txt`.
 
 use super::RateOp::{self, List, Read, Write};
 
-/// Path, methods, endpoint, operation and timer of the call; the timer is empty where the reference has none.
+/// Path, methods, endpoint, operation and timer of the RPC; the timer is empty when the reference has none.
 pub(super) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
     ("/v1/acl/auth-method", "PUT,POST", "acl", Write, ""),
     ("/v1/acl/auth-method/{}", "DELETE", "acl", Write, ""),

@@ -1,4 +1,4 @@
-//! Every route is counted under one name, or left out with a reason.
+//! Every route is counted under one name, or excluded with a reason.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::table::MEASURED;
 use super::{RateOp, Route, identity_label};
 use crate::caller::AuthError;
 
-/// Routes that the rate counters leave out, and why. They still count among `songline.http.request`.
+/// Routes that the rate counters exclude, with reasons. They still count in `songline.http.request`.
 const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("/ui/{}", "*", "pages for people"),
     ("/v1/acl/auth-methods", "GET", "the reference does not measure what comes before a login"),
@@ -85,7 +85,7 @@ fn every_route_is_measured_or_left_out_with_a_reason() {
 
 #[test]
 fn every_endpoint_of_the_reference_that_http_reaches_is_measured() {
-    // `client_csi` is counted where a controller is called, `plan` where a scheduler hands one in.
+    // `client_csi` is counted at calls of a controller, `plan` when a scheduler submits one.
     let known = "acl agent alloc client_allocations client_stats csi_plugin csi_volume deployment eval event file_system job job_submission \
                  keyring namespace node node_meta node_pool operator periodic region scaling search service_registration status system \
                  variables";

@@ -1,20 +1,20 @@
-//! Time limit of a search. All objects are looked at unless the time runs out, and then the answer says that it is truncated.
+//! Time limit of a search. All objects are searched unless the time runs out; then the answer is marked as truncated.
 
 use std::time::{Duration, Instant};
 
 /// Time of one search, over all its contexts.
 const SEARCH_TIME: Duration = Duration::from_millis(100);
-/// Number of rows between two looks at the clock.
+/// Number of rows between two checks of the clock.
 const ROWS_PER_LOOK: u32 = 256;
 
-/// The time of one search. Each context may take an equal share of the time that is left, so that a long table does not use up the time of
-/// the contexts behind it.
+/// Clock of one search. Each context may take an equal share of the remaining time, so that a long table does not use
+/// up the time of later contexts.
 pub(super) struct Clock {
     /// End of the whole search.
     end: Instant,
     /// End of the search in the current context.
     until: Instant,
-    /// Rows since the last look at the clock.
+    /// Rows since the last check of the clock.
     rows: u32,
     over: bool,
 }
@@ -30,7 +30,7 @@ impl Clock {
         Self { end, until: end, rows: 0, over: false }
     }
 
-    /// Begins the next context; `contexts` is the number of those that are still to be searched, with this one.
+    /// Begins the next context. `contexts` is the number of remaining contexts, this one included.
     pub(super) fn share(&mut self, contexts: usize) {
         let now = Instant::now();
         let left = self.end.saturating_duration_since(now);
@@ -38,7 +38,7 @@ impl Clock {
         *self = Self { end: self.end, until: now + left / contexts, rows: 0, over: false };
     }
 
-    /// Counts one row. True when no further row may be looked at.
+    /// Counts one row. True when no further row may be read.
     pub(super) fn is_over(&mut self) -> bool {
         self.rows += 1;
         if self.rows.is_multiple_of(ROWS_PER_LOOK) {

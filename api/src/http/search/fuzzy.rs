@@ -1,5 +1,5 @@
-//! Search in names, whatever the letter case: of jobs and what they consist of, of nodes, allocations, namespaces and pools.
-//! Objects without a name are found by the beginning of their id.
+//! Case-insensitive search in names: of jobs and their parts, nodes, allocations, namespaces and pools. Objects
+//! without a name are found by a prefix of their id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -18,9 +18,9 @@ use crate::http::call::Call;
 use crate::http::off_worker::off_the_worker;
 use crate::server::Server;
 
-/// Shortest text, in bytes.
+/// Smallest length of the text, in bytes.
 const TERM_BYTES_MIN: usize = 2;
-/// Matches of one context in an answer: the best of all that were found.
+/// Largest number of matches per context in an answer: the best of all matches.
 const MATCHES_MAX: usize = 100;
 
 /// `FuzzySearchRequest` of the wire.
@@ -54,7 +54,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let view = call.fresh_view(&params).await?;
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
-    // The reference looks for the text only among ids with the prefix of the body, so ids must begin with both.
+    // The reference searches the text only among ids with the body's prefix, so ids must have both prefixes.
     let wanted = Wanted { begins: &request.text, scanned: &request.prefix };
     let (mut matches, mut truncations) = (BTreeMap::new(), BTreeMap::new());
     off_the_worker(|| {
@@ -88,7 +88,7 @@ fn by_id(context: Context) -> bool {
     }
 }
 
-/// Offers all names of one context that the caller may see. False: the time ran out before all rows were looked at.
+/// Offers all names of one context that the caller may see. False: the time ran out before all rows were read.
 fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock) -> bool {
     let Sight { view, params, acl } = sight;
     let one = |found: &mut Found, name: &str, scope: &[&dyn Display]| found.offer(context.as_str(), name, scope);
@@ -140,7 +140,7 @@ fn scan<T>(clock: &mut Clock, rows: impl Iterator<Item = T>, mut offer: impl FnM
     true
 }
 
-/// Offers the names of a job and of all that is in it.
+/// Offers the names of a job and of its parts.
 fn offer_job(found: &mut Found, job: &Job) {
     found.offer("jobs", &job.name, &[&job.namespace, &job.id]);
     for group in job.task_groups.iter().flatten() {
@@ -173,13 +173,14 @@ fn offer_services(found: &mut Found, services: &Option<Vec<Service>>, scope: &[&
     }
 }
 
-/// The matches that were found so far.
+/// Matches found so far.
 struct Found {
-    /// In lower case.
+    /// The searched text in lower case.
     text: String,
-    /// Matches by context, each with its place in the name. A long list is cut to the best from time to time.
+    /// Matches by context, each with its byte offset in the name. A long list is cut to its best matches from time to
+    /// time.
     matches: BTreeMap<&'static str, Vec<(usize, FuzzyMatch)>>,
-    /// Contexts of which not all matches are shown.
+    /// Contexts whose matches are not all shown.
     truncated: BTreeSet<&'static str>,
 }
 
@@ -188,7 +189,7 @@ impl Found {
         Self { text: text.to_lowercase(), matches: BTreeMap::new(), truncated: BTreeSet::new() }
     }
 
-    /// Takes a name if it has the text.
+    /// Adds a name that contains the text.
     fn offer(&mut self, context: &'static str, name: &str, scope: &[&dyn Display]) {
         let Some(place) = place_of(name, &self.text) else {
             return;
@@ -204,7 +205,7 @@ impl Found {
         }
     }
 
-    /// The matches of each context, ordered by place of the match, then length, then alphabet.
+    /// Matches of each context, ordered by offset, length and name.
     fn sorted(self) -> impl Iterator<Item = (&'static str, Vec<FuzzyMatch>)> {
         self.matches.into_iter().map(|(context, mut matches)| {
             keep_best(&mut matches);
@@ -213,16 +214,16 @@ impl Found {
     }
 }
 
-/// Sorts matches, the best first, and drops those that an answer has no room for.
+/// Sorts matches, best first, and drops those beyond the bound.
 fn keep_best(matches: &mut Vec<(usize, FuzzyMatch)>) {
     matches.sort_by(|(a, one), (b, other)| (a, one.id.len(), &one.id).cmp(&(b, other.id.len(), &other.id)));
     matches.truncate(MATCHES_MAX);
 }
 
-/// Byte offset of `text` in `name` in lower case. `text` is in lower case already.
+/// Byte offset of `text` in the lower-case form of `name`. `text` is in lower case already.
 fn place_of(name: &str, text: &str) -> Option<usize> {
     if name.is_ascii() {
-        // Almost all names are ASCII, and are compared without a copy.
+        // Fast path: nearly all names are ASCII, and are compared without a copy.
         return name.as_bytes().windows(text.len()).position(|part| part.eq_ignore_ascii_case(text.as_bytes()));
     }
     name.to_lowercase().find(text)

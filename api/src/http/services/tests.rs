@@ -1,4 +1,4 @@
-//! Which registrations a key chooses.
+//! Registrations that a key chooses.
 
 use std::sync::Arc;
 
@@ -54,6 +54,6 @@ fn a_key_chooses_the_same_registrations_every_time() {
 #[test]
 fn the_rank_is_the_hash_of_all_that_is_announced_and_of_the_key() {
     let hex: String = rank(&registration(1), "k").iter().map(|byte| format!("{byte:02x}")).collect();
-    // Hash of these bytes, computed elsewhere.
+    // Hash of these bytes, computed with another tool.
     expect!["15bd0d5bb1ca9237d552e31f95f57bd8"].assert_eq(&hex);
 }

@@ -1,4 +1,5 @@
-//! Auth methods: list, read, write, delete. The list is public, for whoever wants to log in; it says of a method only what it is called.
+//! Auth methods: list, read, write, delete. The list is public, for users before their login, and shows no
+//! configuration.
 
 use axum::response::Response;
 use songline_commands::{DeleteAclAuthMethods, UpsertAclAuthMethods};

@@ -61,7 +61,7 @@ pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, Api
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
     call.write_namespace()?;
-    // A text that is no id at all is the name of no rule; it is not worth an entry.
+    // A malformed id names no rule, and is not worth an entry in the log.
     let id = parse(&asked).ok_or(Rejected::AclBindingRuleNotFound)?;
     let written = call.propose(DeleteAclBindingRules { ids: vec![id] }).await?;
     Ok(empty_written(written.index))
@@ -101,7 +101,7 @@ async fn write<S: Server>(call: &Call<S>, body: BindingRuleBody) -> Result<Respo
     call.written(written.index, &**row)
 }
 
-/// An update keeps the method and what is bound; what is left out of selector and description is gone.
+/// Merges an update: auth method and binding are kept when missing; missing selector and description become empty.
 fn over(mut rule: AclBindingRule, stored: &AclBindingRule) -> Result<AclBindingRule, ApiError> {
     rule.id = stored.id;
     if rule.auth_method.is_empty() {
@@ -123,7 +123,7 @@ fn known<'a>(view: &'a State, id: &str) -> Option<&'a std::sync::Arc<AclBindingR
     view.acl_binding_rule(parse(id)?)
 }
 
-/// The id that a text is, letter by letter: the reference keeps ids of rules as texts.
+/// Parses a rule id in canonical form: the reference stores rule ids as strings, so only the exact text matches.
 fn parse(id: &str) -> Option<BindingRuleId> {
     id.parse().ok().filter(|parsed: &BindingRuleId| !parsed.is_nil() && parsed.to_string() == id)
 }

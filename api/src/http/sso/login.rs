@@ -1,4 +1,4 @@
-//! Logging in with a token that somebody else has signed, and the token of ours that a login is answered with.
+//! Logins with a token of another issuer, and the ACL token that answers a login.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -33,7 +33,7 @@ pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     grant(&call, &method, config, &claims.map_err(refused)?).await
 }
 
-/// Answers a login that is proved with a token of ours, if the method's binding rules give it anything.
+/// Creates the ACL token of a proven login. Refuses the login when the method's binding rules grant nothing.
 pub(super) async fn grant<S: Server>(
     call: &Call<S>,
     method: &AclAuthMethod,
@@ -49,7 +49,7 @@ pub(super) async fn grant<S: Server>(
     let now = call.server.now();
     let token = AclToken {
         accessor_id,
-        // Never made of an idempotency key: that is no secret.
+        // Never derived from an idempotency key, because that is no secret.
         secret_id: call.server.fresh_uuid().into(),
         name: format!("{}-{}", method.kind, method.name).into(),
         global: method.token_locality == TokenLocality::Global,
@@ -61,17 +61,17 @@ pub(super) async fn grant<S: Server>(
     let bounds = call.server.info().acl.token_ttl;
     token.validate(None, bounds).map_err(|errors| ApiError::bad_request(format!("token 0 invalid: {errors}")))?;
     let token = AclToken { hash: Some(token.compute_hash()), ..token };
-    // Whoever logs in may well show a token that is over.
+    // A caller that logs in may well send an expired token.
     let actor = call.caller().map_or(Actor::Anonymous, |caller| caller.actor());
     let idempotency = call.once.as_ref().map(Once::next);
     let command = UpsertAclTokens { tokens: vec![token] }.into();
     let written = call.server.propose(Proposal { actor, cause: None, idempotency, command }).await?;
-    // Of a login that is repeated under its idempotency key this is the token of the first time.
+    // A login that is repeated under its idempotency key gets the token of the first login.
     let stored = call.view_after(written.index).await.acl_token(accessor_id).ok_or_else(|| ApiError::internal("ACL token not found"))?;
     call.written(0, &TokenView::revealed(&stored))
 }
 
-/// A token with what is bound, as far as it exists. `None`: nothing does.
+/// A token with the bound policies and roles that exist. `None`: none exists.
 fn bound(view: &State, bindings: Vec<Binding>) -> Option<AclToken> {
     let (mut policies, mut roles) = (Vec::<Str>::new(), Vec::<AclTokenRoleLink>::new());
     for binding in bindings {

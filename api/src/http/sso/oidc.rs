@@ -1,4 +1,4 @@
-//! Logging in at an OpenID provider: where to send the user, and what they come back with.
+//! Logins at an OpenID provider: the authorization URL, and the completion after the user returns.
 
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! Fills in entries that are older than the oldest one of the record.
+//! Refill of entries that are older than the record's oldest one.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use crate::refill::{Filling, Reached};
 use crate::touches::AppliedEntry;
 
 impl Store {
-    /// Progress of an interrupted fill, or of a new one.
+    /// Progress of an interrupted refill, or of a new one.
     pub(in crate::touches) fn filling(&self) -> Result<Filling, TouchesError> {
         Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
     }
@@ -17,8 +17,8 @@ impl Store {
         Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
-    /// Drops the entries that were filled in, and starts the fill with the entry at `from`. A `floor` says that this entry replaced the
-    /// state.
+    /// Drops the entries that were filled in, and starts the refill with the entry at `from`. With `floor`, that
+    /// entry replaced the state.
     pub(in crate::touches) fn fill_from(&self, filling: &mut Filling, from: u64, floor: Option<u64>) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         self.marks.remove(FILLING).map_err(fail("filling"))?;
@@ -49,7 +49,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Ends the fill: the record reaches back to its first entry now. False: the store no longer matches `filling`.
+    /// Ends the refill: the record reaches back to its first filled entry now. False: the store no longer matches
+    /// `filling`.
     pub(in crate::touches) fn end_filling(&self, filling: &Filling) -> Result<bool, TouchesError> {
         let _alone = self.older.lock();
         if self.stored_filling()? != Some(*filling) {
@@ -65,7 +66,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes the marks of a lost record: no entry is missing that the log has.
+    /// Removes the marks of a lost record: the record has all entries that the log has.
     pub(in crate::touches) fn found(&self) -> Result<(), TouchesError> {
         let _alone = self.older.lock();
         let mut write = self.db.batch();

@@ -1,4 +1,4 @@
-//! The bytes of the record: keys and values of entries, touches and sweeps.
+//! Stored form of the record: keys and values of entries, touches and sweeps.
 
 use songline_commands::Kind;
 use songline_model::{Str, Time};
@@ -13,17 +13,17 @@ pub(super) const CREATED: u8 = 1;
 const UPDATED: u8 = 2;
 const DELETED: u8 = 3;
 
-/// First byte of a sweep among the keys in the mark of an entry. No key begins with it.
+/// First byte of a sweep among the keys in an entry's mark. No key begins with it.
 pub(super) const SWEEP: u8 = 0;
 
 const DONE: u8 = 1;
 const REFUSED: u8 = 2;
 const REPEATED: u8 = 3;
 
-/// Length of time, kind and tag at the beginning of an entry's mark.
+/// Bytes of time, kind and tag at the beginning of an entry's mark.
 const MARK_BYTES: usize = 11;
 
-/// Mark of an entry: time, kind and ending. The keys of its touches follow.
+/// Mark of an entry: time, kind and ending. The keys of its touches are appended to it.
 pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
     let mut value = entry.at.nanos().to_be_bytes().to_vec();
     value.extend_from_slice(&entry.kind.number().to_be_bytes());
@@ -44,14 +44,14 @@ pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
     value
 }
 
-/// Appends the length of the bytes and the bytes.
+/// Appends the length of `bytes` as a big-endian `u32`, and `bytes`.
 pub(super) fn push_bytes(value: &mut Vec<u8>, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     value.extend_from_slice(&length.to_be_bytes());
     value.extend_from_slice(&bytes[..length as usize]);
 }
 
-/// Takes bytes that `push_bytes` appended. `None`: they are cut off.
+/// Takes bytes that `push_bytes` appended. `None`: they are truncated.
 fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
     let (length, rest) = value.split_first_chunk::<4>()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
@@ -59,16 +59,16 @@ fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
     Some(bytes)
 }
 
-/// The keys in the mark of an entry.
+/// Keys in the mark of an entry.
 pub(super) struct Touched<'v> {
-    /// Keys of its touches.
+    /// Keys of the entry's touches.
     pub(super) keys: Vec<&'v [u8]>,
-    /// Its sweep, encoded.
+    /// The entry's sweep, encoded.
     pub(super) sweep: Option<&'v [u8]>,
 }
 
 impl Touched<'_> {
-    /// The sweep of the entry, decoded.
+    /// Decodes the sweep of the entry at `index`.
     pub(super) fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
         self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
     }
@@ -93,7 +93,8 @@ pub(super) fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
     [last, index, first].iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// Reads a `sweep_key`: create index of the last evaluation, index of the entry, create index of the first evaluation.
+/// Parses a `sweep_key`: create index of the last evaluation, index of the entry, create index of the first
+/// evaluation.
 pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
     let (numbers, _) = key.as_chunks::<8>();
     let [last, index, first] = numbers else { return None };

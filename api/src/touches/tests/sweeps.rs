@@ -1,4 +1,4 @@
-//! Swept evaluations: one record of an entry, and in the history of each of them its end.
+//! Swept evaluations: one record per entry, and a deletion in the history of each evaluation.
 
 use songline_model::{EvalId, Evaluation};
 
@@ -45,7 +45,7 @@ fn each_swept_evaluation_has_its_end_in_its_history() {
         swept(5, 1..30, 2),
         swept(6, 30..41, 2),
         swept(7, 41..80, 3),
-        // One that was dropped is made and swept once more.
+        // A dropped evaluation that is created and swept once more.
         made(8, 1..21),
         swept(9, 1..21, 8),
     ];
@@ -59,7 +59,7 @@ fn each_swept_evaluation_has_its_end_in_its_history() {
     check(31, 0, Order::OldestFirst, 9, "2 EvalUpdate made in dev, 6 WorkContinue deleted in dev");
     check(79, 0, Order::OldestFirst, 9, "3 EvalUpdate made in dev, 7 WorkContinue deleted in dev");
     check(80, 0, Order::OldestFirst, 9, "3 EvalUpdate made in default");
-    // What made it may have been cut off together with the log; its end is still told.
+    // The entry that created it may have been dropped with the beginning of the log; the deletion is still shown.
     store.forget_before(4).unwrap();
     check(22, 0, Order::OldestFirst, 9, ends);
     store.forget_before(6).unwrap();

@@ -1,4 +1,4 @@
-//! ACL events and rows as JSON: their keys, and that no secret is in any of them.
+//! ACL events and rows as JSON: their keys, and the absence of secrets.
 
 use std::sync::Arc;
 
@@ -46,8 +46,7 @@ fn method() -> AclAuthMethod {
     }
 }
 
-/// The events of one entry, without the fields that all of them share.
-/// What streams without `full` show of a change.
+/// Checks the events of one entry in streams without `full`, without the fields that all events share.
 fn check(kind: Kind, change: Change, expected: Expect) {
     let all = event::events(kind, &[change]);
     let json = |event: &event::Event| serde_json::to_value(event.view(9)).expect("encodes");

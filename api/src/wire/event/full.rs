@@ -1,5 +1,6 @@
-//! What a stream with `full` shows beyond the reference's: rows that are gone, and tables that have no topic there. A new table says here
-//! what its event is, or that it has none. Secrets and contents that no event may show stay out of these payloads too.
+//! Events of streams with `full` beyond the reference's: dropped rows, and tables without a topic there. A new table
+//! is added here with its event, or as one without events. Secrets and contents that no event may show stay out of
+//! these payloads, too.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,8 +10,8 @@ use songline_projections::Change;
 
 use super::{Audience, Event, Payload, Topic, event, event_type, id_text, step};
 
-/// Types that full streams call otherwise than the plain ones, or that these have no word for. Every other kind without a word is called
-/// by its own name.
+/// Types of full streams that differ from the plain ones, or that plain streams lack. Every other kind without a type
+/// uses its own name.
 const FULL_TYPES: &[(Kind, &str)] = &[
     (Kind::NodeUpdateEligibility, "NodeEligibility"),
     (Kind::NodeBatchDeregister, "NodeDeregistration"),
@@ -37,7 +38,7 @@ const FULL_TYPES: &[(Kind, &str)] = &[
     (Kind::RootKeyMetaDelete, "RootKeyDeleted"),
 ];
 
-/// Who sees the rows of a table at all.
+/// Streams that show the rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Every stream.
@@ -46,13 +47,13 @@ pub(super) enum Shown {
     InFull,
 }
 
-/// The type of the events of an entry on full streams.
+/// Type of an entry's events in full streams.
 fn full_type(kind: Kind) -> &'static str {
     let named = FULL_TYPES.iter().find(|(of, _)| *of == kind).map(|(_, word)| *word);
     named.or_else(|| event_type(kind)).unwrap_or_else(|| kind.name())
 }
 
-/// Adds the events of one change: what the plain stream shows of it (`plain`), and what the full one does where they differ.
+/// Adds the events of one change: that of the plain stream (`plain`), and that of the full one where it differs.
 pub(super) fn add(kind: Kind, change: &Change, plain: Option<Event>, out: &mut Vec<Event>) {
     let word = full_type(kind);
     if let Some(event) = &plain
@@ -68,8 +69,8 @@ pub(super) fn add(kind: Kind, change: &Change, plain: Option<Event>, out: &mut V
     out.extend(full.map(|event| Event { audience: Audience::Full, step, ..event }));
 }
 
-/// The event of a row whatever was done with it, and who sees rows of its table. One line a table: `as_plain` for what the reference has a
-/// topic for, `own` for what it has none for, nothing for what is derived or not the subscribers' business.
+/// Event of a row for any change, and the streams that show rows of its table. One line per table: `as_plain` for
+/// topics of the reference, `own` for tables without such a topic, `None` for derived or internal tables.
 pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown)> {
     let gone = change.is_gone();
     let image = change.image();
@@ -151,14 +152,14 @@ pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown
     Some((event, shown))
 }
 
-/// The event that the plain stream has for a row that is there. Its step is that of an entry with one step.
+/// The plain stream's event for a row that exists. Its step is that of an entry with one step.
 fn as_plain(word: &'static str, image: &Change) -> Option<Event> {
     event(Kind::ApplyPlanResults, word, image)
 }
 
 /// An event of a table without a topic in the reference.
 fn own<R: Serialize + ?Sized>(word: &'static str, topic: Topic, key: Str, name: &str, row: &R) -> Event {
-    // Rows are maps with text keys, so each is a JSON value.
+    // Rows serialize as maps with string keys, so the conversion does not fail.
     let row = serde_json::to_value(row).unwrap_or_default();
     Event {
         topic,
@@ -172,7 +173,8 @@ fn own<R: Serialize + ?Sized>(word: &'static str, topic: Topic, key: Str, name: 
     }
 }
 
-/// What is told of a dropped evaluation or allocation: they go by the thousand, and everything else about them was told before.
+/// Payload of a dropped evaluation or allocation. It is short, because thousands are dropped at once and earlier
+/// events showed the rest.
 fn dropped(name: &str, id: Str, namespace: &str, job_id: &str) -> Payload {
     Payload::Full(json!({ name: { "ID": id.as_str(), "JobID": job_id, "Namespace": namespace } }))
 }

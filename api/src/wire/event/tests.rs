@@ -1,4 +1,4 @@
-//! What events look like: payloads of full streams, and rows that are gone.
+//! Form of events: payloads of full streams, and dropped rows.
 
 use std::sync::Arc;
 

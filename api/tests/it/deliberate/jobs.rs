@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::World;
 
-/// Warning about active periodic jobs, until they are launched at their times.
+/// Warning about active periodic jobs, until the leader launches them at their times.
 const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
-/// The warnings of registering a job with this `Periodic` block.
+/// Warnings about the registration of a job with this `Periodic` block.
 async fn warnings(world: &World, id: &str, periodic: Value) -> String {
     let group = json!({"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]});
     let job = json!({"Job": {"ID": id, "Type": "batch", "Periodic": periodic, "TaskGroups": [group]}});

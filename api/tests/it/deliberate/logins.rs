@@ -9,7 +9,7 @@ use crate::provider::{NOW, public_key, signed};
 
 /// The public key of the tests as PEM, as operators configure it.
 fn pem() -> String {
-    // SubjectPublicKeyInfo of Ed25519 is these twelve bytes and the key (RFC 8410).
+    // SubjectPublicKeyInfo of Ed25519: these twelve bytes and the key (RFC 8410).
     let mut spki = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
     spki.extend(public_key(1));
     format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(spki))

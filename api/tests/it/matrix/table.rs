@@ -1,8 +1,9 @@
-//! `capabilities.txt`: the rights that each route needs, and the callers that they let in. Asking is not here.
+//! `capabilities.txt`: the rights that each route needs, and the callers that they admit. The requests are sent in
+//! `matrix`.
 
 use std::collections::BTreeSet;
 
-/// The table, in which a person can look a route up.
+/// The table, in a form that people can read.
 const TABLE: &str = include_str!("../../capabilities.txt");
 
 /// A line of the table.
@@ -10,16 +11,16 @@ pub struct Row<'a> {
     pub route: &'a str,
     pub needs: Vec<BTreeSet<&'a str>>,
     pub request: &'a str,
-    /// Words behind the request.
+    /// Words after the request.
     flags: BTreeSet<&'a str>,
 }
 
 /// The namespace in which a right counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
-    /// The namespace of the parameter of the request.
+    /// Namespace in the query.
     Query,
-    /// The namespace of the object, whatever the parameter of the request is.
+    /// Namespace of the object, whatever the query names.
     Object,
     /// Both namespaces.
     Both,
@@ -64,7 +65,7 @@ impl<'a> Row<'a> {
         self.needs.iter().any(|all| all.contains(word))
     }
 
-    /// Whether the caller is to be let in; `None`: the table does not say.
+    /// Whether the caller has to be admitted; `None`: the table does not say.
     pub fn admits(&self, caller: &Caller) -> Option<bool> {
         if self.needs("anyone") {
             return Some(true);
@@ -94,7 +95,7 @@ pub fn is_namespaced(word: &str) -> bool {
     word.starts_with("variables:") || word == "any-of-namespace" || !word.contains(':') && word.contains('-')
 }
 
-/// Whether these rights include another.
+/// Whether these rights include the needed one.
 fn have(words: &BTreeSet<&str>, need: &str) -> bool {
     let includes = |word: &&str| match (*word, need) {
         (word, need) if word == need => true,
@@ -109,21 +110,21 @@ fn have(words: &BTreeSet<&str>, need: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
-    /// Shows nothing.
+    /// Sends no token.
     Nobody,
-    /// Has a token for a namespace that is not there.
+    /// Has a token for a namespace that does not exist.
     Powerless,
-    /// Shows a secret that is nobody's.
+    /// Sends a secret that belongs to no token.
     Unknown,
-    /// Shows the secret of a node.
+    /// Sends the secret of a node.
     Node,
     Management,
-    /// Has a token with these rights, in the namespace `default` where they count in one.
+    /// Has a token with these rights; those of namespaces are in `default`.
     Having(BTreeSet<&'static str>),
     /// Has a token with these rights in the namespace `other`.
     Elsewhere(BTreeSet<&'static str>),
-    /// Shows the identity of a running task. The policies of its job give it these rights in `default`.
+    /// Sends the identity of a running task. The policies of its job grant these rights in `default`.
     Task(BTreeSet<&'static str>),
-    /// Shows the identity of a task whose allocation is over. The policies of its job would give it rights.
+    /// Sends the identity of a task whose allocation has ended. The policies of its job would grant rights.
     Over,
 }

@@ -1,4 +1,4 @@
-//! A request that becomes a websocket, on a real connection: the route refuses it after the upgrade, by the close frame.
+//! A websocket request on a real connection: the route refuses it after the upgrade, by a close frame.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::Memory;
 
-/// Most bytes of a head or a frame that are read.
+/// Largest head or frame that is read, in bytes.
 const READ_MAX: usize = 4096;
 
-/// Asks for the upgrade. Answers the response if the server does not upgrade, else the reason in the close frame. Its code 1011 becomes
-/// 500, every other code 400.
+/// Requests the upgrade. Returns the response if the server does not upgrade, else the reason in the close frame,
+/// whose code 1011 becomes status 500, and every other code 400.
 pub async fn ask(server: &Arc<Memory>, secret: &str, line: &str) -> (StatusCode, String) {
     let path = line.split(' ').nth(1).unwrap_or_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
@@ -49,7 +49,7 @@ async fn answer(stream: &mut TcpStream) -> (StatusCode, String) {
         return (StatusCode::from_u16(code).expect("a status"), text);
     }
     let mut frames = read.split_off(head);
-    // A close frame: its kind, its length, its code, its reason. Nothing else is sent before a command runs.
+    // A close frame: kind, length, code, reason. The server sends no other frame before a command runs.
     while frames.len() < 2 || frames.len() < 2 + usize::from(frames[1]) {
         assert!(more(stream, &mut frames).await, "a close frame comes: {frames:?}");
     }
