@@ -1,17 +1,17 @@
-//! The newest entries, in memory: those not yet on disk, and as many others as fit.
+//! Cache of the newest entries: those not yet on disk, and as many others as fit its budget.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::record::Record;
 
-/// What an entry costs besides its payload, in bytes; a rough figure that keeps many tiny entries in bounds.
+/// Assumed cost of an entry besides its payload, in bytes; a rough figure that bounds the number of tiny entries.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 
-/// A run of entries that always reaches to the end of the log.
+/// A run of entries that always reaches the end of the log.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Index of the first entry held, or of the next to come when none is.
+    /// Index of the first cached entry, or of the next entry to come when the cache is empty.
     first: u64,
     entries: VecDeque<Record>,
     bytes: usize,
@@ -23,7 +23,7 @@ impl Cache {
         Self { first: next, entries: VecDeque::new(), bytes: 0, bytes_max }
     }
 
-    /// Index of the first entry held; everything from there to the end of the log is here.
+    /// Index of the first cached entry. Every entry from there to the end of the log is cached.
     pub fn first(&self) -> u64 {
         self.first
     }
@@ -33,14 +33,14 @@ impl Cache {
         self.entries.push_back(record);
     }
 
-    /// Drops old entries over the budget, but none that is not yet on disk.
+    /// Evicts old entries beyond the budget, but only entries that are on disk (below `durable_next`).
     pub fn evict(&mut self, durable_next: u64) {
         while self.bytes > self.bytes_max && self.first < durable_next {
             self.drop_front();
         }
     }
 
-    /// Forgets entries from `next` on.
+    /// Removes entries from `next` on.
     pub fn truncate(&mut self, next: u64) {
         while self.first + (self.entries.len() as u64) > next {
             let Some(record) = self.entries.pop_back() else { break };
@@ -49,7 +49,7 @@ impl Cache {
         self.first = self.first.min(next);
     }
 
-    /// Forgets entries below `floor`.
+    /// Removes entries below `floor`.
     pub fn purge(&mut self, floor: u64) {
         while self.first < floor && !self.entries.is_empty() {
             self.drop_front();
@@ -64,7 +64,7 @@ impl Cache {
         }
     }
 
-    /// Copies entries of `range`, the first always, the others while they fit `bytes_max`.
+    /// Copies entries of `range`: the first always, further ones while they fit `bytes_max`.
     pub fn read(&self, range: Range<u64>, bytes_max: usize, out: &mut Vec<Record>) {
         let Some(skip) = range.start.checked_sub(self.first) else { return };
         let count = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! Checkpoint files: a state at one position, written whole or not at all, and recognised when damaged.
-//! What the content means is the state machine's business.
+//! Checkpoint files: a state at one position, written whole or not at all; damage is detected. The content is opaque
+//! here; the state machine reads and writes it.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,44 +12,44 @@ use crate::past::{self, PastBounds, PastCheckpoint};
 use crate::position::{Edge, Position, u32_at, u64_at};
 
 const MAGIC: [u8; 8] = *b"SLCHECK1";
-/// `magic, position 16, membership edge 16, membership length u32`.
+/// Length of the head, in bytes: `magic, position 16, membership edge 16, membership length u32`.
 const HEAD_BYTES: usize = 44;
-/// `content length u64, blake3 32`.
+/// Length of the tail, in bytes: `content length u64, blake3 32`.
 const TAIL_BYTES: u64 = 40;
-/// More than any cluster's membership takes; a longer length is damage.
+/// Bound on the membership's length, in bytes: more than any cluster needs. A longer length in a file is damage.
 const MEMBERS_BYTES_MAX: usize = 1 << 20;
 
-/// What a checkpoint says about itself.
+/// Metadata of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// The last entry whose effects the content has.
+    /// Position of the last entry whose effects are in the content.
     pub position: Position,
-    /// Behind the entry that set `members`.
+    /// Edge after the entry that set `members`.
     pub members_set: Edge,
     pub members: Members,
 }
 
-/// A whole checkpoint on disk.
+/// A complete checkpoint on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub path: PathBuf,
     pub meta: Meta,
     content_start: u64,
-    /// Length of the state machine's part, in bytes.
+    /// Length of the state machine's content, in bytes.
     pub content_bytes: u64,
 }
 
-/// One checkpoint file as the outside sees it.
+/// Description of one checkpoint file, for users of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointInfo {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The last entry whose effects it has, or why it cannot be used.
+    /// Position of the last entry whose effects are in the content, or the reason why the checkpoint cannot be used.
     pub position: Result<Position, String>,
 }
 
 impl Checkpoint {
-    /// Writes a checkpoint next to the others and makes it durable before it gets its name.
+    /// Writes a checkpoint under a temporary name, syncs it, and only then gives it its name.
     pub fn write(disk: &dyn Disk, dir: &Path, meta: Meta, source: Box<dyn CheckpointSource>) -> io::Result<Self> {
         disk.create_dir_all(dir)?;
         let path = path(dir, meta.position.index);
@@ -76,7 +76,7 @@ impl Checkpoint {
         Ok(Self { path, meta, content_start, content_bytes })
     }
 
-    /// Reads a file through and tells whether it is what was once written.
+    /// Reads a whole file and checks it; an error when it is not what was written.
     pub fn verify(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let damaged = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
         let file = disk.open(path, Open::Read)?;
@@ -112,19 +112,19 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), meta, content_start, content_bytes })
     }
 
-    /// The state machine's part.
+    /// The state machine's content.
     pub fn content(&self, disk: &dyn Disk) -> io::Result<impl Read + use<>> {
         let file = disk.open(&self.path, Open::Read)?;
         Ok(BufReader::with_capacity(1 << 20, Cursor { file, at: self.content_start }).take(self.content_bytes))
     }
 }
 
-/// The file of the checkpoint after the entry at `index`.
+/// Path of the checkpoint after the entry at `index`.
 pub(crate) fn path(dir: &Path, index: u64) -> PathBuf {
     dir.join(format!("checkpoint-{index:020}"))
 }
 
-/// Checkpoint files in `dir`, newest first, unread.
+/// Paths of the checkpoint files in `dir`, newest first. The files are not read.
 pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in listed(disk, dir)? {
@@ -138,20 +138,20 @@ pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last entry of a checkpoint, by its name.
+/// Index of a checkpoint's last entry, from its file name.
 pub(crate) fn index_of(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
 }
 
-/// The last entry of the oldest of the newest `keep` checkpoints in `dir`: the damage of the others would make
-/// recovery start there. `None` while there are fewer, since recovery may then have to start from nothing.
+/// Index of the last entry of the `keep`th newest checkpoint in `dir`: recovery starts there if all newer ones are
+/// damaged. `None` while there are fewer, because recovery may then have to start from nothing.
 pub(crate) fn oldest_index(disk: &dyn Disk, dir: &Path, keep: usize) -> io::Result<Option<u64>> {
     let found = list(disk, dir)?;
     let oldest = keep.checked_sub(1).and_then(|nth| found.get(nth));
     Ok(oldest.and_then(|path| index_of(path)))
 }
 
-/// Removes checkpoints beyond the newest `keep` that the past is not read from: see `past::useless`.
+/// Removes checkpoints beyond the newest `keep`, except those kept for reading past states: see `past::useless`.
 pub(crate) fn tidy(disk: &dyn Disk, dir: &Path, keep: usize, bounds: &PastBounds, oldest_entry: u64) -> io::Result<()> {
     let mut older = Vec::new();
     for path in list(disk, dir)?.into_iter().skip(keep) {
@@ -164,11 +164,11 @@ pub(crate) fn tidy(disk: &dyn Disk, dir: &Path, keep: usize, bounds: &PastBounds
     disk.sync_dir(dir)
 }
 
-/// The extension of a checkpoint that another server sent, while this server's own log may not have got there: it is whole, but a log that
-/// ends before it is no damage.
+/// Extension of a checkpoint that another server sent. This server's log may end before such a checkpoint, and that is
+/// no damage.
 const RECEIVED: &str = "received";
 
-/// Gives a verified checkpoint that another server sent its name.
+/// Renames a verified checkpoint that another server sent to its `RECEIVED` name.
 pub(crate) fn name_received(disk: &dyn Disk, unnamed: Checkpoint, dir: &Path) -> io::Result<Checkpoint> {
     let named = path(dir, unnamed.meta.position.index).with_extension(RECEIVED);
     disk.rename(&unnamed.path, &named)?;
@@ -176,7 +176,7 @@ pub(crate) fn name_received(disk: &dyn Disk, unnamed: Checkpoint, dir: &Path) ->
     Ok(Checkpoint { path: named, ..unnamed })
 }
 
-/// Checkpoints that another server sent, oldest first.
+/// Paths of the checkpoints that another server sent, oldest first.
 pub(crate) fn received(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = disk.list(dir)?;
     found.retain(|path| path.extension().is_some_and(|extension| extension == RECEIVED));
@@ -184,12 +184,12 @@ pub(crate) fn received(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(found)
 }
 
-/// The last entry of one that another server sent, by its name.
+/// Index of the last entry of a received checkpoint, from its file name.
 pub(crate) fn index_of_received(path: &Path) -> Option<u64> {
     index_of(&path.with_extension(""))
 }
 
-/// Makes one that another server sent an ordinary one: the log begins behind it by now.
+/// Renames a received checkpoint to an ordinary one, once the log begins after it.
 pub(crate) fn adopt(disk: &dyn Disk, received: &Path, dir: &Path) -> io::Result<PathBuf> {
     let named = received.with_extension("");
     disk.rename(received, &named)?;
@@ -197,7 +197,7 @@ pub(crate) fn adopt(disk: &dyn Disk, received: &Path, dir: &Path) -> io::Result<
     Ok(named)
 }
 
-/// Removes what a crash left half written.
+/// Removes unfinished files that a crash left.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     for path in listed(disk, dir)? {
         if path.extension().is_some_and(|extension| extension == "tmp") {

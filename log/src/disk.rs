@@ -1,5 +1,5 @@
-//! Where files are: what the log asks of a file system, and the real one.
-//! What the files mean is not here, nor is any file system that is not real: a simulation brings its own.
+//! File access: the trait that the log uses, and its implementation for the real file system. The format of the files
+//! is defined elsewhere. A simulation brings its own implementation.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -9,80 +9,82 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
     /// An existing file, for reading.
     Read,
     /// An existing file, for reading and writing.
     Write,
-    /// A new and empty file, in the place of any that had the name.
+    /// A new, empty file; replaces a file of the same name.
     Create,
 }
 
-/// A file system. Calls may wait for hardware. What was written counts as kept after a sync of the file, and a name, its
-/// removal or its change after a sync of the directory.
+/// A file system. Calls may block. Written data is durable after a sync of the file; a created, removed or changed name
+/// is durable after a sync of its directory.
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Opens a file.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
-    /// Makes a directory and those above it, unless they are there.
+    /// Creates a directory and its parents, unless they exist.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-    /// The paths of everything in a directory, in no particular order.
+    /// Paths of everything in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Whether there is anything under this name.
+    /// Whether something with this path exists.
     fn exists(&self, path: &Path) -> bool;
-    /// Gives a file another name, in the place of any that had it.
+    /// Renames a file; replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file's name. Whoever has it open can still use it.
+    /// Removes a file's name. Open handles to the file stay usable.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Waits until the names in a directory are kept.
+    /// Blocks until the names in a directory are durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes the lock on a file, which is made if need be, until the answer is dropped. `WouldBlock`: another has it.
+    /// Locks a file, which is created if necessary, until the returned lock is dropped. `WouldBlock`: another process
+    /// holds the lock.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
-    /// The wall time that new files are stamped with, in milliseconds since 1970.
+    /// Wall time for new files, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
-    /// A number that no other log has.
+    /// A nonce that no other log has.
     fn unique(&self, dir: &Path) -> u64;
 
-    /// Whether calls may wait, so that whoever makes them needs a thread that may. Otherwise they are made in the caller's
-    /// task, and nothing is given to another thread.
+    /// Whether calls may block, so that they need a thread on which blocking is allowed. If false, calls are made in
+    /// the caller's task, and no work is moved to another thread.
     fn waits(&self) -> bool {
         true
     }
 
-    /// How long the log's writer lets pass before each group, where it needs no thread of its own.
+    /// Delay before each group that the log's writer writes, on a disk whose calls do not block.
     fn group_delay(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// An open file. Dropping it closes it and keeps nothing that was not synced.
+/// An open file. Dropping it closes it; data that was not synced may be lost.
 #[expect(clippy::len_without_is_empty, reason = "an empty file is no special case anywhere")]
 pub trait DiskFile: Debug + Send + Sync {
-    /// Its length in bytes.
+    /// Length of the file in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Fills the buffer from `offset` on; an error where the file is shorter.
+    /// Fills the buffer from `offset` on; an error if the file ends before.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Writes all of the buffer at `offset`.
+    /// Writes the whole buffer at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Cuts it, or makes it longer with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Makes it at least so long, with its space reserved, so that writing there changes no length and syncs are cheaper.
+    /// Makes the file at least `len` bytes long and reserves its space. Writes there change no length, which makes
+    /// syncs cheaper.
     fn reserve(&self, len: u64) -> io::Result<()>;
-    /// Waits until its content is kept.
+    /// Blocks until the content is durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Waits until its content and all that is known about it are kept.
+    /// Blocks until content and metadata are durable.
     fn sync_all(&self) -> io::Result<()>;
 }
 
-/// A lock that is held until it is dropped.
+/// A file lock; dropping it releases it.
 #[derive(Debug)]
 pub struct Lock {
     file: Option<File>,
 }
 
 impl Lock {
-    /// A lock that nobody else can ask for.
+    /// A lock for a disk that no other process can use.
     pub fn unneeded() -> Self {
         Self { file: None }
     }
@@ -158,7 +160,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// A file of this machine.
+/// An open file of this machine's file system.
 #[derive(Debug)]
 struct RealFile(File);
 
@@ -182,7 +184,8 @@ impl DiskFile for RealFile {
     fn reserve(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
-            // A file system without it (tmpfs of old kernels, some network ones): a hole of that length does.
+            // Some file systems cannot reserve space (tmpfs of old kernels, some network ones). A hole of that length
+            // will do.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
                 if self.len()? < len {
                     self.0.set_len(len)
@@ -203,12 +206,13 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Does `work` on files where it may wait: on a thread for that, unless the disk lets nobody wait. An error when it panicked.
+/// Runs blocking file work on a blocking thread, or in place if the disk's calls do not block. An error if the work
+/// panicked.
 pub(crate) async fn beside<T: Send + 'static>(disk: &dyn Disk, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     if disk.waits() { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) } else { Ok(work()) }
 }
 
-/// All of a file.
+/// Reads a whole file.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Open::Read)?;
     let len = usize::try_from(file.len()?).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
@@ -217,7 +221,7 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads or writes a file from some place on. Not buffered.
+/// Sequential reads or writes of a file from an offset on. Not buffered.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub file: Arc<dyn DiskFile>,

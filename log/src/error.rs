@@ -1,21 +1,21 @@
-//! Why a log cannot be opened, read or written, why it does not change its members, and why it has failed.
+//! Errors of the log: opening, reading, proposing, changing members, and the failure of consensus.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::members::NodeId;
 
-/// Why a log directory cannot be opened.
+/// Error of opening a log directory.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{doing} {}", path.display())]
     Io {
-        /// What was being done, as in "reading".
+        /// The operation, as in "reading".
         doing: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -25,7 +25,7 @@ pub enum OpenError {
         /// The log's directory.
         dir: PathBuf,
     },
-    /// Something that was written is not there any more, or is not what was written.
+    /// Something that was written is missing or differs from what was written.
     #[error(
         "the log is damaged: {what} ({}). Acknowledged entries may be lost from index {index} on, so this server \
          must not go on with it. Keep the directory for inspection and start again with an empty one: a server of \
@@ -33,14 +33,14 @@ pub enum OpenError {
         path.display()
     )]
     Damaged {
-        /// The file in which it was noticed.
+        /// The file in which the damage was found.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
         /// The first index that cannot be trusted.
         index: u64,
     },
-    /// Written by a newer version.
+    /// The log was written by a newer version.
     #[error("the log in {} has format {found}; this version knows {known}", dir.display())]
     Format {
         /// The log's directory.
@@ -50,7 +50,7 @@ pub enum OpenError {
         /// The newest format this version knows.
         known: u32,
     },
-    /// The state machine could not take the checkpoint or refused to go on.
+    /// The state machine could not install the checkpoint or apply an entry.
     #[error("rebuilding the state from the log")]
     Rebuild(#[source] io::Error),
     /// Consensus could not start, or the single member did not become leader in time.
@@ -69,15 +69,15 @@ impl OpenError {
     }
 }
 
-/// Why entries cannot be read.
+/// Error of reading entries.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Retention has dropped what was asked for.
+    /// Retention has dropped the requested entries.
     #[error("index {wanted} is below the oldest retained index {oldest}")]
     BelowOldest {
-        /// The first index asked for.
+        /// First index requested.
         wanted: u64,
-        /// The first index that can be read.
+        /// First index that can be read.
         oldest: u64,
     },
     /// The files could not be read.
@@ -85,54 +85,54 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// Why a proposal, or a read that must be current, got no answer.
+/// Error of a proposal or of a read barrier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
-    /// Only the leader can do this; nothing was written.
+    /// Only the leader can do this. Nothing was written.
     #[error("this server is not the leader")]
     NotLeader {
-        /// Who is, if known.
+        /// The leader, if known.
         leader: Option<NodeId>,
-        /// Where it is reached, if known.
+        /// The leader's address, if known.
         address: Option<String>,
     },
-    /// Longer than an entry may be; nothing was written.
+    /// The command is longer than an entry may be. Nothing was written.
     #[error("a command of {bytes} bytes is longer than {bytes_max}")]
     TooLong {
-        /// Length of the command.
+        /// Length of the command, in bytes.
         bytes: usize,
         /// Longest command, in bytes.
         bytes_max: usize,
     },
-    /// Leadership was lost on the way: the proposal may or may not be in the log.
+    /// Leadership was lost while the proposal was under way: it may or may not be in the log.
     #[error("leadership was lost before the outcome was known")]
     OutcomeUnknown,
-    /// Consensus does not run any more, so the proposal may or may not be in the log.
+    /// Consensus has stopped: the proposal may or may not be in the log.
     #[error("the log has stopped: {0}")]
     Stopped(String),
-    /// Consensus does not run until the disk works again; nothing was written.
+    /// Consensus does not run until the disk works again. Nothing was written.
     #[error(transparent)]
     Disk(#[from] Failure),
 }
 
-/// Why the membership was not changed, or the leadership not moved.
+/// Error of a membership change or a leadership transfer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    /// Only the leader can.
+    /// Only the leader can change members.
     #[error("this server is not the leader")]
     NotLeader,
-    /// The text says why; the change may or may not come about.
+    /// The change failed; the text says why. The change may or may not take effect.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Why a checkpoint was not made.
+/// Error of writing a checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// The log has stopped.
     #[error(transparent)]
     Log(#[from] ProposeError),
-    /// The file could not be written; the log goes on without it.
+    /// The file could not be written. The log goes on without the checkpoint.
     #[error("writing a checkpoint")]
     Write(#[source] io::Error),
 }
@@ -140,15 +140,15 @@ pub enum CheckpointError {
 /// Consensus has failed and does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// A file could not be written or read. `Log::reopen` goes on when that has passed.
+    /// A file could not be written or read. Once the disk works again, `Log::reopen` continues.
     #[error("the disk that holds {} has failed: {why}", dir.display())]
     Disk {
         /// The log's directory.
         dir: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         why: String,
     },
-    /// For good. The process should exit with an error, for a supervisor to start it anew.
+    /// Permanent failure. The process should exit with an error, so that a supervisor restarts it.
     #[error("consensus has failed: {0}")]
     Consensus(String),
 }

@@ -1,4 +1,4 @@
-//! Reading entries one after another, a piece of a file at a time.
+//! Reads entries one after another, in pieces of 1 MiB.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +11,10 @@ use crate::members::Members;
 use crate::record::{Kind, Record};
 use crate::store::Store;
 
-/// How much is read at a time, in bytes.
+/// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// Where entries are read from: a running store, or the files of one that does not run.
+/// Source of entries: an open store, or the files of a log that is not open.
 pub(crate) trait Source: Send + Sync {
     fn oldest(&self) -> u64;
     /// Like `Store::read`.
@@ -31,8 +31,8 @@ impl Source for Store {
     }
 }
 
-/// Entries of a range, in order, without gaps. Ends early only where the log ends, and says so with an error
-/// when retention overtakes it.
+/// Entries of a range, in order, without gaps. Ends early only at the end of the log. Returns an error when retention
+/// drops entries that are still to be read.
 pub struct Entries {
     source: Arc<dyn Source>,
     range: Range<u64>,
@@ -84,7 +84,7 @@ impl Iterator for Entries {
     }
 }
 
-/// An entry as the state machine gets it.
+/// Converts a record to the entry that the state machine gets.
 pub(crate) fn committed(record: Record) -> io::Result<Committed> {
     let payload = match record.kind {
         Kind::Blank => Payload::Blank,

@@ -1,5 +1,5 @@
-//! The replicated log of opaque bytes: durable files, consensus over them, checkpoints of the state they drive.
-//! What the bytes mean is not known here.
+//! The replicated log of opaque bytes: durable files, consensus over them, and checkpoints of the state built from
+//! them. This crate does not interpret the bytes.
 
 mod cache;
 mod checkpoint;

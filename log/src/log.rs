@@ -1,5 +1,5 @@
-//! The log as the server uses it: propose, read, checkpoint, drop what is old.
-//! How consensus works is `raft`'s business, how bytes reach the disk `store`'s.
+//! The log's interface for the server: propose, read, checkpoint, apply retention. `raft` implements consensus, `store`
+//! the files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,38 +28,39 @@ use crate::running::Running;
 use crate::store::{SegmentInfo, StoreConfig};
 use crate::transport::Transport;
 
-/// How long a single server may take to become leader of itself and to apply what it holds.
+/// Time within which the only member of a cluster must become leader and apply its entries.
 const READY_WITHIN: Duration = Duration::from_secs(600);
 
-/// How a log is kept.
+/// Configuration of a log.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where everything is: `log/` and `checkpoints/` below it.
+    /// Directory of the log; it has `log/` and `checkpoints/` below it.
     pub dir: PathBuf,
-    /// The file system `dir` is in.
+    /// The file system of `dir`.
     pub disk: Arc<dyn Disk>,
     /// This server's number in the cluster.
     pub node_id: NodeId,
-    /// Where other servers reach this one.
+    /// Address at which other servers reach this one.
     pub address: String,
-    /// What a server does that belongs to no cluster yet.
+    /// Start of a server without cluster membership: bootstrap alone, or wait to be added.
     pub start: Start,
-    /// How patient the members are with each other.
+    /// Raft timeouts: heartbeat interval and election timeouts.
     pub timing: Timing,
-    /// Sizes of the files.
+    /// Sizes of the store's files and cache.
     pub store: StoreConfig,
-    /// How many checkpoints are kept. Entries above the oldest of them are never dropped.
+    /// Number of checkpoints kept for recovery. Entries after the oldest of them are never dropped.
     pub checkpoints_keep: usize,
-    /// How many older ones are kept for reading past states. They hold no entries back.
+    /// Bounds on older checkpoints, which are kept for reading past states. They do not keep entries from being
+    /// dropped.
     pub past: PastBounds,
-    /// When entries are dropped.
+    /// Bounds after which entries are dropped.
     pub retention: Retention,
-    /// How many proposals may be under way; more wait for their turn.
+    /// Most proposals under way at a time; further ones wait.
     pub proposals_in_flight_max: usize,
 }
 
 impl Config {
-    /// The usual values for a log in `dir`.
+    /// Default configuration for a log in `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -77,23 +78,23 @@ impl Config {
     }
 }
 
-/// What a server does that belongs to no cluster yet.
+/// Start of a server without cluster membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// It founds one of its own.
+    /// Bootstraps a cluster of its own.
     Alone,
-    /// It waits until `Log::found` is called, or the leader of a cluster adds it.
+    /// Waits until `Log::found` is called, or the leader of a cluster adds this server.
     Wait,
 }
 
-/// How patient the members are with each other. A leader is missed after at least `election_max + election_min`.
+/// Raft timeouts. Followers notice the loss of a leader after at least `election_max + election_min`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How often a leader gives a sign of life.
+    /// Interval of a leader's heartbeats.
     pub heartbeat: Duration,
-    /// Shortest time, beyond the leader's lease, after which a follower stands for election.
+    /// Shortest election timeout, counted from the end of the leader's lease.
     pub election_min: Duration,
-    /// The longest. It is also the leader's lease.
+    /// Longest election timeout; also the length of the leader's lease.
     pub election_max: Duration,
 }
 
@@ -103,32 +104,32 @@ impl Default for Timing {
     }
 }
 
-/// What the leader knows of another member.
+/// The leader's knowledge of another member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerProgress {
-    /// The last entry that it is known to have.
+    /// Position of the last entry that the member is known to have.
     pub matched: Option<Position>,
-    /// How long ago it answered; `None`: not since this server leads.
+    /// Time since the member's last answer; `None`: it has not answered since this server leads.
     pub last_heard: Option<Duration>,
 }
 
 /// A proposal that was committed and applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted<R> {
-    /// Where it is in the log.
+    /// Position of the entry.
     pub position: Position,
-    /// What the state machine said.
+    /// Reply of the state machine.
     pub reply: R,
 }
 
-/// Who leads, as far as this server knows.
+/// The current leader, as far as this server knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leadership {
     /// The current term.
     pub term: u64,
     /// The leader of the term, if there is one yet.
     pub leader: Option<NodeId>,
-    /// Whether that is this server. Entries of earlier terms may still have to be applied: see
+    /// Whether this server is the leader. Entries of earlier terms may still have to be applied: see
     /// `Log::read_barrier`.
     pub is_leader: bool,
 }
@@ -157,16 +158,16 @@ struct Inner<S: StateMachine> {
     outlook: Outlook,
     failure: watch::Sender<Option<Failure>>,
     turns: Semaphore,
-    /// Held while a checkpoint is written: one at a time.
+    /// Held while a checkpoint is written, so that there is one at a time.
     checkpointing: Mutex<()>,
-    /// Held while the log is opened anew, or shut down.
+    /// Held while the log is reopened or shut down.
     reopening: Mutex<()>,
 }
 
 impl<S: StateMachine> Log<S> {
-    /// Opens the log, rebuilds `state` from the newest sound checkpoint and the entries after it, and starts
-    /// consensus. A server that is alone has, when this returns, applied everything it ever acknowledged.
-    /// Must be called within a tokio runtime.
+    /// Opens the log, rebuilds `state` from the newest sound checkpoint and the entries after it, and starts consensus.
+    /// If this server is the only voter, it leads and has applied every entry that it ever acknowledged when this
+    /// returns. Must be called within a tokio runtime.
     pub async fn open(config: Config, state: S, transport: Arc<dyn Transport>) -> Result<Self, OpenError> {
         let outlook = Outlook::new();
         let running = Running::start(&config, &transport, &outlook, state).await?;
@@ -183,9 +184,9 @@ impl<S: StateMachine> Log<S> {
         Ok(log)
     }
 
-    /// Goes on after `Failure::Disk`: reads the files anew, as a start does, rebuilds `state` from them and starts consensus. What was
-    /// acknowledged is there; of what was under way when the disk failed, nobody knows until then. Whoever has this log keeps it. An error
-    /// leaves everything as it was, to be tried again.
+    /// Continues after `Failure::Disk`: reads the files anew as a start does, rebuilds `state` from them and starts
+    /// consensus. Acknowledged entries are there; proposals that were under way when the disk failed may or may not be.
+    /// Existing clones of this log stay usable. After an error the log stays failed, and the call can be repeated.
     pub async fn reopen(&self, state: S) -> Result<(), OpenError> {
         let _alone = self.inner.reopening.lock().await;
         if self.inner.turns.is_closed() {
@@ -199,7 +200,7 @@ impl<S: StateMachine> Log<S> {
         self.inner.running.store(Arc::new(running));
         self.inner.failure.send_replace(None);
         self.watch_over();
-        // It runs, and whatever ends it again is told as its failure.
+        // Consensus runs. If something ends it again, `watch_over` reports that as a failure.
         if let Err(error) = self.lead_if_alone().await {
             tracing::warn!(%error, "the only member does not lead after its disk has come back");
         }
@@ -210,10 +211,10 @@ impl<S: StateMachine> Log<S> {
         self.inner.running.load_full()
     }
 
-    /// Says when this run of consensus has failed. One whose disk has failed ends at once: it must not vote, nor serve from what it takes
-    /// for its log.
+    /// Publishes the failure of this run of consensus. A run whose disk has failed is stopped at once: it must neither
+    /// vote nor serve reads, because its log may differ from the disk.
     fn watch_over(&self) {
-        // A log that is dropped ends, so nothing of it is held here.
+        // A weak reference: dropping the last clone of the log must end it.
         let (inner, mut failure) = (Arc::downgrade(&self.inner), self.running().node.failure());
         tokio::spawn(async move {
             let Some(failure) = failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) else { return };
@@ -240,31 +241,32 @@ impl<S: StateMachine> Log<S> {
                 let is_leader = leadership.borrow_and_update().is_leader;
                 match ready {
                     Ok(()) if is_leader => return Ok(()),
-                    // The log's own word on who leads follows a moment later.
+                    // The read barrier passed, but the published leadership is updated a moment later.
                     Ok(()) => {}
                     Err(ReadyError::Stopped(why)) => return Err(OpenError::Start(why)),
                     Err(ReadyError::NoLeader) if is_leader => {}
                     Err(ReadyError::NoLeader) => node.stand().await,
                 }
-                // A change may have come before we looked; try again soon in any case.
+                // A change of leadership may have come just before this wait, so it is bounded.
                 let _ = tokio::time::timeout(Duration::from_millis(50), leadership.changed()).await;
             }
         };
         tokio::time::timeout(READY_WITHIN, lead).await.map_err(|_| OpenError::Start("the only member did not become leader".to_owned()))?
     }
 
-    /// How the state was rebuilt when the log was opened last.
+    /// Result of the rebuild when the log was last opened.
     pub fn recovery(&self) -> Recovery {
         self.running().recovery.clone()
     }
 
-    /// Writes a command to the log. Answers when it is on disk, committed and applied. Whoever drops the future
-    /// learns nothing of the outcome; the command may still be written.
+    /// Writes a command to the log. Returns once the command is on disk, committed and applied. If the future is
+    /// dropped, the outcome is unknown: the command may still be written.
     pub async fn propose(&self, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
         self.propose_if(None, command).await
     }
 
-    /// The same, but only while this server leads in `term`: what was decided in an earlier term is not written in a later one.
+    /// Like `propose`, but only while this server leads in `term`: a decision made in an earlier term is not written in
+    /// a later one.
     pub async fn propose_in_term(&self, term: u64, command: Bytes) -> Result<Accepted<S::Reply>, ProposeError> {
         self.propose_if(Some(term), command).await
     }
@@ -279,32 +281,34 @@ impl<S: StateMachine> Log<S> {
         self.running().node.propose(command, term).await
     }
 
-    /// Refuses while the disk has failed.
+    /// An error while the disk has failed.
     fn check(&self) -> Result<(), ProposeError> {
         match &*self.inner.failure.borrow() {
             Some(failure @ Failure::Disk { .. }) => Err(failure.clone().into()),
-            // What has become of it is told by consensus itself.
+            // Consensus itself reports this failure to the caller.
             Some(Failure::Consensus(_)) | None => Ok(()),
         }
     }
 
-    /// Returns once this server is known to lead and has applied everything that was committed before the call.
+    /// Returns once this server is known to lead and has applied every entry that was committed before the call.
     pub async fn read_barrier(&self) -> Result<(), ProposeError> {
         self.check()?;
         self.running().node.read_barrier().await
     }
 
-    /// Returns once this server is known to lead and has applied everything that is in its log or was proposed before the call, committed
-    /// or not: whoever takes over from itself in the same term must not overlook what is under way.
+    /// Returns once this server is known to lead and has applied every entry that is in its log or was proposed before
+    /// the call, committed or not. A server that takes over from itself in the same term uses this so as not to
+    /// overlook proposals under way.
     pub async fn settled(&self) -> Result<(), ProposeError> {
-        // The core takes calls in turn, so what was proposed before is in the log when it has answered this one.
+        // The core handles calls in order: proposals made before the barrier are in the log when the barrier returns.
         let running = self.running();
         running.node.read_barrier().await?;
         applied(&running.progress, Edge { term: 0, next: running.store.last().next }).await;
         Ok(())
     }
 
-    /// The same as `read_barrier` by the leader's lease, without asking anybody: right as long as no member's clock runs much faster than another's.
+    /// Like `read_barrier`, but relies on the leader's lease instead of asking the other members. Correct only while no
+    /// member's clock runs much faster than another's.
     pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
         self.check()?;
         self.running().node.lease_barrier().await
@@ -315,63 +319,64 @@ impl<S: StateMachine> Log<S> {
         self.inner.config.node_id
     }
 
-    /// Whether this server belongs to a cluster, or has heard of one's leader.
+    /// Whether this server belongs to a cluster, or has heard of a cluster's leader.
     pub async fn is_initialized(&self) -> Result<bool, OpenError> {
         self.running().node.is_initialized().await
     }
 
-    /// Founds a cluster of these members. To be called on one of them, or with the very same members on several; nothing happens on a
-    /// server that belongs to a cluster.
+    /// Bootstraps a cluster of these members. Call it on one of them, or with exactly the same members on several. Does
+    /// nothing on a server that belongs to a cluster.
     pub async fn found(&self, members: &BTreeMap<NodeId, String>) -> Result<(), OpenError> {
         self.running().node.found_cluster(members).await
     }
 
-    /// Answers a message that another member's `Transport` sent.
+    /// Handles a message that another member's `Transport` sent, and returns the answer.
     pub async fn receive(&self, message: Bytes) -> Bytes {
         self.running().node.receive(message).await
     }
 
-    /// Who is in the cluster, with every change of it. Empty before there is one.
+    /// Subscribes to the members of the cluster. Empty before there is a cluster.
     pub fn members(&self) -> watch::Receiver<Members> {
         self.inner.outlook.members.subscribe()
     }
 
-    /// What the leader knows of the others; empty elsewhere.
+    /// The leader's knowledge of the other members; empty on other servers.
     pub fn peers(&self) -> BTreeMap<NodeId, PeerProgress> {
         self.running().node.peers()
     }
 
-    /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
+    /// Time since a leader was last heard; `None`: not since the start. Zero on the leader itself.
     pub fn last_contact(&self) -> Option<Duration> {
         self.running().node.last_contact()
     }
 
-    /// The last committed entry that this server knows of.
+    /// Position of the last committed entry that this server knows of.
     pub fn committed(&self) -> Option<Position> {
         self.running().node.committed()
     }
 
-    /// Lets a server follow without a vote, or gives one that does another address. Only the leader can; returns once it is committed.
+    /// Adds a server as a learner (a follower without a vote), or changes a learner's address. Only on the leader;
+    /// returns once the change is committed.
     pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
         self.running().node.add_learner(id, address).await
     }
 
-    /// Gives a server that follows a vote. Only the leader can.
+    /// Gives a learner a vote. Only on the leader.
     pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
         self.running().node.promote(id).await
     }
 
-    /// Takes a server's vote; it goes on following. Only the leader can.
+    /// Makes a voter a learner. Only on the leader.
     pub async fn demote(&self, id: NodeId) -> Result<(), MemberError> {
         self.running().node.demote(id).await
     }
 
-    /// Takes a server out of the cluster. Only the leader can, also itself.
+    /// Removes a server from the cluster, possibly the leader itself. Only on the leader.
     pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
         self.running().node.remove(id).await
     }
 
-    /// Lets another voter lead: `to`, or the one that has most of the log.
+    /// Transfers leadership to another voter: to `to`, or else to the one that has most of the log.
     pub async fn transfer_leadership(&self, to: Option<NodeId>) -> Result<(), MemberError> {
         let members = self.members().borrow().clone();
         let voters = members.voters.last().cloned().unwrap_or_default();
@@ -383,7 +388,7 @@ impl<S: StateMachine> Log<S> {
             Some(to) if to == self.id() => Ok(()),
             Some(asked) if voters.contains(&asked) => {
                 let leader = self.running().node.transfer(asked).await?;
-                // Whoever asked for nobody in particular has what was asked for.
+                // Without a named target, any other leader will do.
                 if to.is_none_or(|to| to == leader) {
                     return Ok(());
                 }
@@ -399,32 +404,32 @@ impl<S: StateMachine> Log<S> {
         self.leadership().borrow().is_leader
     }
 
-    /// Who leads, with every change of it.
+    /// Subscribes to changes of the leader.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.inner.outlook.leadership.subscribe()
     }
 
-    /// Waits for consensus to fail. Pending for ever after a clean shutdown.
+    /// Waits until consensus fails. Pending for ever after a clean shutdown.
     pub async fn failed(&self) -> Failure {
         let mut failure = self.inner.failure.subscribe();
         match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
             Ok(Some(failure)) => failure,
-            // The sender lives as long as this.
+            // Not reached: the sender lives as long as `self`.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// Why consensus does not run, if it has failed.
+    /// The failure of consensus, if it has failed.
     pub fn failure(&self) -> Option<Failure> {
         self.inner.failure.borrow().clone()
     }
 
-    /// The same, with every change of it.
+    /// Subscribes to failures of consensus.
     pub fn failures(&self) -> watch::Receiver<Option<Failure>> {
         self.inner.failure.subscribe()
     }
 
-    /// The last applied entry.
+    /// Position of the last applied entry.
     pub fn applied(&self) -> Option<Position> {
         self.running().progress.applied.borrow().last()
     }
@@ -434,18 +439,18 @@ impl<S: StateMachine> Log<S> {
         applied(&self.running().progress, Edge { term: 0, next: index + 1 }).await;
     }
 
-    /// How many entries are in this server's log but not yet applied. It grows when applying is too slow.
+    /// Number of entries in this server's log that are not applied yet. It grows when applying is too slow.
     pub fn unapplied(&self) -> u64 {
         let running = self.running();
         running.store.last().next.saturating_sub(running.progress.applied.borrow().next)
     }
 
-    /// The oldest entry that can be read.
+    /// Index of the oldest entry that can be read.
     pub fn oldest_index(&self) -> u64 {
         self.running().store.oldest()
     }
 
-    /// Applied entries of `range`, in order. Reads files: not for a task that must not block.
+    /// Applied entries of `range`, in order. Reads files, so it blocks.
     pub fn read(&self, range: Range<u64>) -> Result<Entries, ReadError> {
         let running = self.running();
         let applied = running.progress.applied.borrow().next;
@@ -458,25 +463,26 @@ impl<S: StateMachine> Log<S> {
         self.running().store.segments()
     }
 
-    /// The last entry of the newest checkpoint on disk.
+    /// Position of the last entry in the newest checkpoint on disk.
     pub fn checkpointed(&self) -> Option<Position> {
         self.running().progress.newest().map(|checkpoint| checkpoint.meta.position)
     }
 
-    /// The last entries of the checkpoints on disk, newest first, by their names. Reads a directory.
+    /// Indexes of the last entries of the checkpoints on disk, newest first, from the file names. Reads a directory, so
+    /// it blocks.
     pub fn checkpoint_indexes(&self) -> io::Result<Vec<u64>> {
         let found = checkpoint::list(self.inner.config.disk.as_ref(), &self.inner.config.checkpoints_dir())?;
         Ok(found.iter().filter_map(|path| checkpoint::index_of(path)).collect())
     }
 
-    /// The checkpoint after the entry at `index`, verified: the state machine's part. Reads the whole file.
+    /// Content of the checkpoint after the entry at `index`, verified. Reads the whole file, so it blocks.
     pub fn read_checkpoint(&self, index: u64) -> io::Result<impl io::Read + use<S>> {
         let disk = self.inner.config.disk.as_ref();
         Checkpoint::verify(disk, &checkpoint::path(&self.inner.config.checkpoints_dir(), index))?.content(disk)
     }
 
-    /// Writes the state as it is now to disk, while more is being applied. Answers the last entry it contains;
-    /// `None` when nothing was applied yet.
+    /// Writes the present state to disk while further entries are applied. Returns the position of the last entry in
+    /// the checkpoint; `None` when no entry was applied yet.
     pub async fn checkpoint_now(&self) -> Result<Option<Position>, CheckpointError> {
         let _alone = self.inner.checkpointing.lock().await;
         if let Some(newest) = self.checkpointed()
@@ -510,8 +516,8 @@ impl<S: StateMachine> Log<S> {
         Ok(Some(position))
     }
 
-    /// Drops segments that retention no longer wants. Never one that a kept checkpoint would need for replay.
-    /// `now_ms` is the wall time in milliseconds since 1970.
+    /// Drops segments beyond retention, but never one that a kept checkpoint needs for replay. `now_ms` is the wall
+    /// time in milliseconds since 1970.
     pub async fn retain(&self, now_ms: u64) -> Result<Dropped, CheckpointError> {
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
@@ -528,7 +534,8 @@ impl<S: StateMachine> Log<S> {
         Ok(dropped)
     }
 
-    /// Stops: what was acknowledged is on disk and marked when this returns. Proposals under way may fail.
+    /// Stops the log. When this returns, acknowledged entries are on disk and the high-water mark is written. Proposals
+    /// under way may fail.
     pub async fn shutdown(&self) {
         self.inner.turns.close();
         let _alone = self.inner.reopening.lock().await;

@@ -1,4 +1,4 @@
-//! What the log asks of whoever keeps the state. The state itself is not here.
+//! The state machine trait, which the log's user implements.
 
 use std::io::{self, Read, Write};
 
@@ -7,46 +7,46 @@ use bytes::Bytes;
 use crate::members::Members;
 use crate::position::Position;
 
-/// What an entry holds, once read.
+/// Content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// Bytes that somebody proposed.
+    /// Bytes that were proposed.
     Command(Bytes),
-    /// Nothing. A new leader appends one; the index advances all the same.
+    /// No content. A new leader appends a blank entry; the index advances all the same.
     Blank,
-    /// The members of the cluster from here on.
+    /// The members of the cluster from this entry on.
     Membership(Members),
 }
 
-/// An entry that will never change or vanish.
+/// A committed entry: it never changes or vanishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// Where it is in the log.
+    /// Position of the entry.
     pub position: Position,
-    /// What it holds.
+    /// Content of the entry.
     pub payload: Payload,
 }
 
-/// The state that the log drives. It lives in memory: at every start it is built anew, from the newest sound
-/// checkpoint (or nothing) and the entries after it.
+/// The state built from the log. The state lives in memory: every start rebuilds it from the newest sound checkpoint
+/// (or from nothing) and the entries after it.
 pub trait StateMachine: Send + 'static {
-    /// What the proposer of a command gets back. It stays in this process and is never encoded.
+    /// Reply to the proposer of a command. It stays in this process and is never encoded.
     type Reply: Send + Sync + 'static;
 
-    /// Applies entries, in log order, each exactly once, never two calls at a time. Answers one reply per
-    /// entry, in order. Replies to entries that nobody here proposed are dropped.
+    /// Applies entries in log order, each exactly once, never in two calls at a time. Returns one reply per entry, in
+    /// order. Replies to entries that were not proposed on this server are dropped.
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<Self::Reply>;
 
-    /// The state as it is now, in a form that does not change when more is applied. Called between two
-    /// batches, so it must be quick; what takes long belongs in `CheckpointSource::write_to`.
+    /// Captures the present state; applying further entries must not change the capture. Called between two batches, so
+    /// it must be quick: slow work belongs in `CheckpointSource::write_to`.
     fn checkpoint(&mut self) -> Box<dyn CheckpointSource>;
 
-    /// Replaces the state by one that `checkpoint` wrote when the entry at `position` was the last applied.
+    /// Replaces the state by one that `checkpoint` captured when the entry at `position` was the last applied.
     fn install(&mut self, position: Position, content: &mut dyn Read) -> io::Result<()>;
 }
 
-/// A state to be written out, on another thread than the one that applies.
+/// A captured state to be written, on another thread than the one that applies entries.
 pub trait CheckpointSource: Send {
-    /// Writes the whole state. The log adds the checks that it can be read back unchanged.
+    /// Writes the whole state. The log adds checksums.
     fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Who is in the cluster, and its bytes in the log. How membership changes is consensus's business.
+//! Members of the cluster, and their encoding in the log. Consensus changes the membership.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use crate::position::{u32_at, u64_at};
 /// Number of a server within its cluster.
 pub type NodeId = u64;
 
-/// The members of the cluster from some entry on.
+/// The members of the cluster from an entry on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Who votes. Two sets while the membership is being changed: both must agree then.
+    /// The voters. Two sets while the membership changes (joint consensus): a majority of each set is needed then.
     pub voters: Vec<BTreeSet<NodeId>>,
     /// Address of every member, voting or not.
     pub addresses: BTreeMap<NodeId, String>,
 }
 
 impl Members {
-    /// Whether these servers are a majority of those that vote; of both sets while the membership is being changed.
+    /// Whether these servers are a majority of the voters; of both sets while the membership changes.
     pub fn has_majority(&self, servers: &BTreeSet<NodeId>) -> bool {
         self.voters.iter().all(|voters| voters.intersection(servers).count() * 2 > voters.len())
     }

@@ -1,35 +1,35 @@
-//! Which old checkpoints are worth their space: they make reading a past state short, and nothing else needs them.
-//! Recovery uses the newest ones only; how a state is rebuilt from one is the caller's business.
+//! Old checkpoints worth their space: they shorten the reading of a past state and have no other use. Recovery uses
+//! only the newest checkpoints. The caller rebuilds states from checkpoints.
 
 use std::path::PathBuf;
 
-/// How many checkpoints are kept beyond those that recovery needs.
+/// Bounds on checkpoints kept beyond those for recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PastBounds {
-    /// At most so many.
+    /// Most checkpoints.
     pub checkpoints_max: usize,
-    /// At most so many bytes of files.
+    /// Most bytes of all their files.
     pub bytes_max: u64,
 }
 
-/// One of them.
+/// A checkpoint kept for past states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PastCheckpoint {
-    /// Its last entry.
+    /// Index of its last entry.
     pub index: u64,
-    /// Length of the file.
+    /// Length of the file, in bytes.
     pub bytes: u64,
     pub path: PathBuf,
 }
 
-/// The files that may go. Nothing can be replayed from a checkpoint whose next entry is gone; of the others those
-/// go first whose neighbours are nearest, so that what stays is spread over the whole log.
+/// Paths of the files to remove. A checkpoint goes if its next entry is gone, because no entry can be replayed on it.
+/// To meet the bounds, those with the nearest neighbours go first, so that the rest is spread over the whole log.
 pub(crate) fn useless(older: Vec<PastCheckpoint>, bounds: &PastBounds, oldest_entry: u64) -> Vec<PathBuf> {
     let (mut kept, gone): (Vec<_>, Vec<_>) = older.into_iter().partition(|checkpoint| checkpoint.index + 1 >= oldest_entry);
     let mut gone: Vec<PathBuf> = gone.into_iter().map(|checkpoint| checkpoint.path).collect();
     kept.sort_by_key(|checkpoint| checkpoint.index);
     while kept.len() > bounds.checkpoints_max || kept.iter().map(|checkpoint| checkpoint.bytes).sum::<u64>() > bounds.bytes_max {
-        // The oldest is how far back one can go at all, so it goes last.
+        // The oldest checkpoint limits how far back reads can go, so it goes last.
         let gap = |at: &usize| {
             let next = kept.get(at + 1).map_or(u64::MAX, |next| next.index);
             next - kept[at - 1].index

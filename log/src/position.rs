@@ -1,9 +1,9 @@
-//! Where in the log something is: one entry (`Position`) or the gap after it (`Edge`).
-//! Not the index that users see: the state adds its own base to it.
+//! Positions in the log: of one entry (`Position`) or of the gap after it (`Edge`). Indexes here are raft indexes;
+//! users see them with the state's `base` added.
 
 use std::fmt;
 
-/// The place of one entry: the term of the leader that appended it, and its index. The first index is 0.
+/// Position of one entry: the term of the leader that appended it, and its raft index. The first index is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Term of the leader that appended the entry.
@@ -18,8 +18,8 @@ impl fmt::Display for Position {
     }
 }
 
-/// A cut between two entries: everything below `next` is on its left. An edge can be before the first entry,
-/// which a `Position` cannot, so "nothing yet" needs no special case.
+/// A cut between two entries: everything below `next` is on its left. An edge can lie before the first entry, which a
+/// `Position` cannot, so "nothing yet" needs no special case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edge {
     /// Term of the entry at `next - 1`; 0 when there is none.
@@ -29,7 +29,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// How many bytes `encode` writes.
+    /// Number of bytes that `encode` writes.
     pub(crate) const BYTES: usize = 16;
 
     /// The cut right after `position`.
@@ -37,7 +37,7 @@ impl Edge {
         Self { term: position.term, next: position.index + 1 }
     }
 
-    /// The last entry on the left of the cut; `None` before the first entry.
+    /// Position of the last entry on the left of the cut; `None` before the first entry.
     pub fn last(self) -> Option<Position> {
         self.next.checked_sub(1).map(|index| Position { term: self.term, index })
     }
@@ -60,12 +60,12 @@ impl From<Option<Position>> for Edge {
     }
 }
 
-/// Reads a little-endian `u64` at `at`; `None` when the bytes end before it does.
+/// Reads a little-endian `u64` at `at`; `None` if the bytes end before.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// Reads a little-endian `u32` at `at`; `None` when the bytes end before it does.
+/// Reads a little-endian `u32` at `at`; `None` if the bytes end before.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }

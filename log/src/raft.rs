@@ -1,5 +1,5 @@
-//! Consensus: the only place that knows openraft. Everything outside sees `Node` and our own types, so that
-//! the library can be replaced without anybody noticing.
+//! Consensus: the only module that uses openraft. Other modules use `Node` and types of this crate, so that openraft
+//! can be replaced without changing them.
 
 mod adapt;
 mod alone;

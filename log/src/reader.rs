@@ -1,5 +1,5 @@
-//! Looks at the files of a log without changing them and without consensus: for inspection and verification.
-//! A running server may own them; its newest group may then look torn.
+//! Reads the files of a log without changing them and without consensus: for inspection and verification. A running
+//! server may have the log open; its newest group may then look torn.
 
 use std::io;
 use std::ops::Range;
@@ -14,35 +14,35 @@ use crate::position::Edge;
 use crate::record::Record;
 use crate::store::{Scan, SegmentInfo, TornTail, scan};
 
-/// A log directory that was read through and found sound.
+/// A log directory that was read completely and found sound.
 #[derive(Debug)]
 pub struct Reader {
     scan: Arc<Scan>,
     checkpoints: PathBuf,
 }
 
-/// What reading a whole log directory found.
+/// Findings of reading a whole log directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The oldest entry that can be read.
+    /// Index of the oldest entry that can be read.
     pub oldest: u64,
     /// The end of the log.
     pub last: Edge,
     /// The high-water mark. Equal to `last` after a clean close.
     pub mark: Edge,
-    /// The committed hint.
+    /// The committed hint: entries below it are committed.
     pub committed: Edge,
-    /// How many entries there are, those below `oldest` in a kept segment included.
+    /// Number of entries, including those below `oldest` in a kept segment.
     pub entries: u64,
-    /// How many groups they were written in.
+    /// Number of groups that the entries were written in.
     pub groups: u64,
-    /// The files, oldest first.
+    /// The segment files, oldest first.
     pub segments: Vec<SegmentInfo>,
-    /// What follows the last entry and was never acknowledged.
+    /// Bytes after the last entry that were never acknowledged.
     pub torn: Option<TornTail>,
-    /// Files that a crash left behind and the next start removes.
+    /// Files that a crash left behind; the next start removes them.
     pub leftovers: Vec<PathBuf>,
-    /// Small files of which only one of the two copies is sound and current.
+    /// Small files with only one sound and current copy of two.
     pub lone_copies: Vec<&'static str>,
     /// The checkpoints, newest first.
     pub checkpoints: Vec<CheckpointInfo>,
@@ -52,7 +52,7 @@ impl Reader {
     /// Reads the log below `dir`, the same directory as in `Config`, and checks every byte of its entries.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let log = dir.join("log");
-        // A running server may drop or begin a file between two of our looks; real damage is there both times.
+        // A running server may drop or begin a file during the scan. Real damage is there in a second scan too.
         let found = match scan(&RealDisk, &log, false) {
             Err(OpenError::Damaged { .. } | OpenError::Io { .. }) => scan(&RealDisk, &log, false),
             first => first,
@@ -61,7 +61,7 @@ impl Reader {
         Ok(Self { scan, checkpoints: dir.join("checkpoints") })
     }
 
-    /// What was found. Reads the checkpoints through.
+    /// The findings. Reads the checkpoints completely.
     pub fn report(&self) -> io::Result<Report> {
         let mut checkpoints = Vec::new();
         for path in checkpoint::list(&RealDisk, &self.checkpoints)? {
@@ -84,12 +84,12 @@ impl Reader {
         })
     }
 
-    /// The state machine's part of a checkpoint, verified.
+    /// Content of a checkpoint, verified.
     pub fn checkpoint(&self, path: &Path) -> io::Result<impl io::Read + use<>> {
         Checkpoint::verify(&RealDisk, path)?.content(&RealDisk)
     }
 
-    /// The oldest entry that can be read.
+    /// Index of the oldest entry that can be read.
     pub fn oldest_index(&self) -> u64 {
         self.scan.oldest()
     }
@@ -99,7 +99,7 @@ impl Reader {
         self.scan.last()
     }
 
-    /// Everything below is known to be committed. Later entries are on this disk only, as far as it knows.
+    /// Entries below this edge are known to be committed. Later entries may be on this disk only.
     pub fn committed(&self) -> Edge {
         self.scan.committed
     }

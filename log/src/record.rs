@@ -1,11 +1,11 @@
-//! One record of a segment: its bytes, and walking over a run of them.
-//! Files are in `segment`; what a broken record means for the whole log is in `store/scan`.
+//! One record of a segment: its encoding, and a walk over consecutive records. `segment` handles files; `store/scan`
+//! judges what a broken record means for the whole log.
 
 use bytes::Bytes;
 
 use crate::position::{Edge, Position, u32_at, u64_at};
 
-/// `len u32, crc u32, term u64, index u64, kind u8`, all little-endian.
+/// Length of a record's header: `len u32, crc u32, term u64, index u64, kind u8`, all little-endian.
 pub(crate) const HEADER_BYTES: usize = 25;
 
 /// Longest payload of one entry, in bytes. A longer length in a file is damage, not data.
@@ -14,25 +14,25 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 const GROUP_MAGIC: [u8; 8] = *b"SLGROUP1";
 const GROUP_PAYLOAD_BYTES: usize = 28;
 
-/// What an entry holds. The number is its byte on disk; 0 stays free so that a header is never all zeros.
+/// Kind of an entry. The number is its byte on disk; 0 stays free so that a header is never all zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: a new leader appends one to commit what came before it.
+    /// No content: a new leader appends one to commit the entries before it.
     Blank = 1,
-    /// Bytes of the caller.
+    /// Bytes that the caller proposed.
     Command = 2,
-    /// The members of the cluster from here on.
+    /// The members of the cluster from this entry on.
     Membership = 3,
 }
 
 /// One entry as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Term and index.
+    /// Term and index of the entry.
     pub position: Position,
-    /// What `payload` is.
+    /// Kind of the payload.
     pub kind: Kind,
-    /// Opaque here.
+    /// Opaque bytes.
     pub payload: Bytes,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn kind_of(byte: u8) -> Option<Kind> {
     }
 }
 
-/// Appends a record to `out` and returns the chain after it. The crc continues from the record before, so a
-/// record is only valid behind the one it was written behind.
+/// Appends a record to `out` and returns the chain after it. The crc continues from the previous record, so a record is
+/// only valid after the one it was written after.
 fn put(out: &mut Vec<u8>, chain: u32, position: Position, kind: u8, payload: &[u8]) -> u32 {
     let len = u32::try_from(payload.len()).expect("payloads are checked against PAYLOAD_BYTES_MAX when appended");
     let start = out.len();
@@ -69,7 +69,7 @@ fn put(out: &mut Vec<u8>, chain: u32, position: Position, kind: u8, payload: &[u
     crc
 }
 
-/// The crc of one whole record (its own crc field left out), continued from `chain`.
+/// The crc of one whole record without its own crc field, continued from `chain`.
 fn chained(chain: u32, record: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(chain, &record[..4]), &record[8..])
 }
@@ -79,9 +79,9 @@ pub(crate) fn put_entry(out: &mut Vec<u8>, chain: u32, record: &Record) -> u32 {
     put(out, chain, record.position, record.kind as u8, &record.payload)
 }
 
-/// Starts a group. It says: every entry below `durable.next` was on disk before this group was written. That is
-/// what tells damage from a torn tail, so it must be recognisable without the records before it: it has a crc of
-/// its own, and the log's nonce, which no caller's payload can guess.
+/// Appends a group mark, which starts a group. The mark says that every entry below `durable.next` was on disk before
+/// this group was written; that tells damage from a torn tail. The mark must be recognisable without the records before
+/// it, so it has a crc of its own and the log's nonce, which no payload can guess.
 pub(crate) fn put_group(out: &mut Vec<u8>, chain: u32, durable: Edge, nonce: u64) -> u32 {
     let mut payload = [0; GROUP_PAYLOAD_BYTES];
     payload[..8].copy_from_slice(&GROUP_MAGIC);
@@ -92,7 +92,7 @@ pub(crate) fn put_group(out: &mut Vec<u8>, chain: u32, durable: Edge, nonce: u64
     put(out, chain, Position { term: durable.term, index: durable.next }, GROUP_KIND, &payload)
 }
 
-/// How many bytes `put_group` writes.
+/// Number of bytes that `put_group` writes.
 pub(crate) const GROUP_BYTES: usize = HEADER_BYTES + GROUP_PAYLOAD_BYTES;
 
 fn group_mark(payload: &[u8], nonce: u64) -> Option<u64> {
@@ -102,7 +102,7 @@ fn group_mark(payload: &[u8], nonce: u64) -> Option<u64> {
     if sound { u64_at(payload, 16) } else { None }
 }
 
-/// The highest group mark that can be recognised anywhere in `bytes`, whatever stands around it.
+/// Highest `durable.next` of the group marks found anywhere in `bytes`, even between damaged records.
 pub(crate) fn highest_group_mark(bytes: &[u8], nonce: u64) -> Option<u64> {
     let mut highest = None;
     let mut at = 0;
@@ -125,8 +125,8 @@ pub(crate) fn highest_group_mark(bytes: &[u8], nonce: u64) -> Option<u64> {
 
 const PAGE: usize = 4096;
 
-/// Offset of the first page at or after `from` that holds anything but zeros. Preallocated space is mostly
-/// zeros, and comparing whole pages is the fast way over it.
+/// Offset of the first page at or after `from` that is not all zeros. Preallocated space is mostly zeros, and comparing
+/// whole pages skips it fast.
 pub(crate) fn find_nonzero_page(bytes: &[u8], from: usize) -> Option<usize> {
     static ZEROS: [u8; PAGE] = [0; PAGE];
     let mut at = from;
@@ -140,7 +140,7 @@ pub(crate) fn find_nonzero_page(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Why a walk ended.
+/// Reason why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The bytes ended between two records.
@@ -149,17 +149,17 @@ pub(crate) enum Stop {
     Zeros,
     /// The bytes ended inside a record.
     Short,
-    /// Not a record that belongs here; says why.
+    /// Not a valid record at this place; the text says why.
     Bad(&'static str),
 }
 
-/// One entry met by a walk.
+/// An entry found by a walk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Met<'a> {
     pub position: Position,
     pub kind: Kind,
     pub payload: &'a [u8],
-    /// Where the entry starts in the walked bytes.
+    /// Offset of the entry in the walked bytes.
     pub offset: usize,
     /// The chain before the entry.
     pub chain_before: u32,
@@ -167,17 +167,17 @@ pub(crate) struct Met<'a> {
     pub chain: u32,
 }
 
-/// Goes over records one after another and checks each against the chain.
+/// Walks over consecutive records and checks each against the chain.
 pub(crate) struct Walk<'a> {
     bytes: &'a [u8],
     nonce: u64,
-    /// Where the next record starts.
+    /// Offset of the next record.
     pub offset: usize,
     /// The crc that the next record continues.
     pub chain: u32,
-    /// What has been passed.
+    /// Edge after the last entry passed.
     pub edge: Edge,
-    /// How many group marks were passed.
+    /// Number of group marks passed.
     pub groups: u64,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         Self { bytes, nonce, offset, chain, edge, groups: 0 }
     }
 
-    /// The next entry, or why there is none. Group marks are checked and passed over.
+    /// The next entry, or the reason why there is none. Group marks are checked and skipped.
     pub fn step(&mut self) -> Result<Met<'a>, Stop> {
         loop {
             let rest = &self.bytes[self.offset..];

@@ -1,5 +1,5 @@
-//! From files to a state: the newest sound checkpoint, then the entries after it that are known to be committed.
-//! Entries beyond those are applied by consensus once it runs.
+//! Rebuilds the state from files: the newest sound checkpoint, then the entries after it that are known to be
+//! committed. Consensus applies the entries beyond those once it runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::position::{Edge, Position};
 use crate::raft::Machine;
 use crate::store::{Done, Store, TornTail};
 
-/// How much is read and applied at a time, in bytes of entries.
+/// Bytes of entries read and applied at a time.
 const REPLAY_BYTES: usize = 1 << 20;
 
-/// How the state was rebuilt at start.
+/// Result of the rebuild at a start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// The checkpoint that was used, by its last entry. `None`: everything was replayed from the first entry.
+    /// Position of the checkpoint that was used. `None`: all entries were replayed from the first on.
     pub checkpoint: Option<Position>,
-    /// Newer checkpoints that could not be used, and why.
+    /// Newer checkpoints that could not be used, with the reasons.
     pub rejected: Vec<CheckpointInfo>,
-    /// How many entries were replayed from the log before consensus started.
+    /// Number of entries replayed from the log before consensus started.
     pub replayed: u64,
-    /// A tail of the log that was never acknowledged and has been cut off.
+    /// A tail of the log that was never acknowledged and was cut off.
     pub torn: Option<TornTail>,
 }
 
@@ -68,7 +68,8 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
     Ok((store, machine, recovery))
 }
 
-/// Ends what a crash may have interrupted: a checkpoint of another server takes the place of the entries up to it.
+/// Finishes an installation that a crash may have interrupted: a checkpoint of another server replaces the entries up
+/// to it. A damaged one is skipped.
 fn adopt_received(disk: &dyn Disk, store: &Store, dir: &Path) -> Result<(), OpenError> {
     for path in checkpoint::received(disk, dir).map_err(OpenError::io("listing", dir))? {
         match Checkpoint::verify(disk, &path) {
@@ -83,7 +84,8 @@ fn adopt_received(disk: &dyn Disk, store: &Store, dir: &Path) -> Result<(), Open
     Ok(())
 }
 
-/// Lets the log begin behind `position`, unless it has that very entry, with what follows.
+/// Drops the whole log so that it begins after `position`. Keeps it if it has the entry at `position` with the same
+/// term.
 fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
     let behind = Edge::after(position);
     if store.floor().next >= behind.next {
@@ -99,7 +101,7 @@ fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
     wait(store, |done| store.purge(behind, done))
 }
 
-/// Does to the store what it does in its own thread, and waits.
+/// Makes a change to the store and blocks until it is on disk.
 fn wait(store: &Store, change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
     let (tx, rx) = std::sync::mpsc::channel();
     change(Box::new(move |outcome| drop(tx.send(outcome))))?;
@@ -121,7 +123,7 @@ fn newest_sound(disk: &dyn Disk, dir: &Path, rejected: &mut Vec<CheckpointInfo>)
     Ok(None)
 }
 
-/// A checkpoint is made of committed entries, so a log that ends before it has lost some.
+/// An error if the log ends before the checkpoint: a checkpoint is made of committed entries, so the log has lost some.
 fn fits_the_log(store: &Store, checkpoint: &Checkpoint) -> Result<(), OpenError> {
     let position = checkpoint.meta.position;
     let last = store.last();

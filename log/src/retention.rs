@@ -1,18 +1,17 @@
-//! Which segments may go. The log is the history, so they go by age and size, not when a checkpoint was made.
+//! Choice of the segments to drop. The log is the history, so age and size count, not the times of checkpoints.
 
 use std::time::Duration;
 
 use crate::store::SegmentInfo;
 
-/// When entries are dropped.
+/// Bounds after which entries are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Segments whose last entry is older than this may go.
+    /// Age of a segment's last entry after which the segment may be dropped.
     pub age: Duration,
-    /// When all segments together are larger than this, in bytes, the oldest may go.
+    /// Bytes of all segments together above which the oldest may be dropped.
     pub bytes_max: u64,
-    /// So many of the newest applied entries stay in any case. Consensus must never find that an entry it is
-    /// still working on is gone.
+    /// Number of newest applied entries that are always kept, so that consensus still finds the entries it works on.
     pub entries_min: u64,
 }
 
@@ -22,24 +21,26 @@ impl Default for Retention {
     }
 }
 
-/// What retention dropped, or began to drop: files go as soon as no other server needs them.
+/// Segments that retention dropped. Their files are removed once no other server needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// Entries below this index; 0 when none.
+    /// Entries below this index are dropped; 0 when none are.
     pub below: u64,
-    /// How many segments that are.
+    /// Number of segments.
     pub segments: usize,
-    /// How many bytes of records they hold.
+    /// Bytes of records in these segments.
     pub bytes: u64,
 }
 
-/// Decides. `replay_from` is the first entry that recovery may need, `applied` the first not yet applied.
+/// Chooses the segments to drop. `replay_from` is the index of the first entry that recovery may need, `applied` of the
+/// first not yet applied.
 pub(crate) fn plan(retention: &Retention, segments: &[SegmentInfo], replay_from: u64, applied: u64, now_ms: u64) -> Dropped {
     let age_ms = u64::try_from(retention.age.as_millis()).unwrap_or(u64::MAX);
     let safe = replay_from.min(applied.saturating_sub(retention.entries_min));
     let mut total: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let mut dropped = Dropped::default();
-    // The newest segment is still being written. A segment ends when the next one begins.
+    // The newest segment is still being written, so it stays. A segment ends when the next one begins, so the age
+    // counts from there.
     for pair in segments.windows(2) {
         let (segment, next) = (&pair[0], &pair[1]);
         let expired = now_ms.saturating_sub(next.created_ms) > age_ms;

@@ -1,5 +1,5 @@
-//! One run of consensus over the files as they were found: it ends with its disk, and another takes its place.
-//! When there is another, and who is told, is `log`'s business.
+//! One run of consensus over an open log directory. A run ends when its disk fails; `log` then starts the next run and
+//! informs callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::recovery::{self, Recovery};
 use crate::store::Store;
 use crate::transport::Transport;
 
-/// How long a state may go on applying what it had begun with when consensus over it has ended.
+/// Time within which the state machine must finish applying after consensus has stopped.
 const LET_GO_WITHIN: Duration = Duration::from_secs(60);
 
-/// Consensus, and what it runs on.
+/// A run of consensus, with its store and state.
 pub(crate) struct Running<S: StateMachine> {
     pub node: Node<S>,
     pub store: Arc<Store>,
     pub progress: Arc<Progress>,
     pub recovery: Recovery,
-    /// Until it has ended.
+    /// `None` once the run has stopped.
     gone: Mutex<Option<Gone>>,
 }
 
@@ -49,8 +49,9 @@ impl<S: StateMachine> Running<S> {
         Ok(Self { node, store, progress, recovery, gone: Mutex::new(Some(gone)) })
     }
 
-    /// Ends it: nothing of it votes, applies or holds the files when this returns. What was acknowledged is on disk, and marked unless the disk
-    /// has failed.
+    /// Stops the run: when this returns, it no longer votes, applies entries or holds the files. Acknowledged entries
+    /// are on disk, and the high-water mark is written unless the disk has failed. An error when the state machine is
+    /// still applying after 60 seconds.
     pub async fn stop(&self, config: &Config) -> Result<(), OpenError> {
         let mut gone = self.gone.lock().await;
         let Some(state) = gone.as_mut() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! A segment: one preallocated file with a run of entries, named by the index of its first.
-//! Which segments there are, and when one is begun or dropped, is `store`'s business.
+//! A segment: one preallocated file with consecutive entries, named by the index of the first. `store` decides when
+//! segments are begun and dropped.
 
 use std::io;
 use std::ops::Range;
@@ -12,24 +12,25 @@ use crate::disk::{Disk, DiskFile, Open};
 use crate::position::{Edge, u32_at, u64_at};
 use crate::record::{Record, Stop, Walk};
 
+/// Length of the header, in bytes:
 /// `magic, nonce u64, first index u64, term before u64, chain u32, created ms u64, zeros, crc u32`.
 pub(crate) const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"SLSEGMT1";
 
-/// One place in every so many entries is remembered, so that a day of entries costs little memory and a read
-/// walks at most this many entries before the first it wants.
+/// Entries per remembered offset: a day of entries then costs little memory, and a read walks over at most this many
+/// entries before the first that it wants.
 const ENTRIES_PER_POINT: u64 = 32;
 
-/// What a segment says about itself in its first bytes.
+/// Header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Shared by all segments of one log and by no other log.
     pub nonce: u64,
-    /// What lies before the first entry of the segment.
+    /// Edge before the first entry of the segment.
     pub start: Edge,
     /// The crc that the first record continues.
     pub chain: u32,
-    /// Wall time, milliseconds since 1970. Retention by age goes by it; nothing else does.
+    /// Creation time, in milliseconds of wall time since 1970. Only retention by age uses it.
     pub created_ms: u64,
 }
 
@@ -60,7 +61,7 @@ impl Header {
     }
 }
 
-/// The path of the segment whose first entry has index `first`.
+/// Path of the segment whose first entry has index `first`.
 pub(crate) fn path(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}.seg"))
 }
@@ -71,7 +72,7 @@ pub(crate) fn first_of(name: &str) -> Option<u64> {
     if digits.len() == 20 { digits.parse().ok() } else { None }
 }
 
-/// A remembered place: where one entry starts and the chain before it.
+/// A remembered offset: start of an entry, with the edge and chain before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Point {
     offset: u64,
@@ -79,15 +80,15 @@ struct Point {
     edge: Edge,
 }
 
-/// A segment that is part of the log, and how far it is written.
+/// A segment of the log, with the end of its written part.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub header: Header,
     pub path: PathBuf,
     pub file: Arc<dyn DiskFile>,
-    /// What is written and on disk.
+    /// Edge after the last entry that is written and on disk.
     pub end: Edge,
-    /// Where the next record goes.
+    /// Offset of the next record.
     pub end_offset: u64,
     /// The crc that the next record continues.
     pub chain: u32,
@@ -95,7 +96,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes the file with its space reserved. On disk, name included, when this returns.
+    /// Creates the file with its space reserved. File and name are on disk when this returns.
     pub fn create(disk: &dyn Disk, dir: &Path, header: Header, capacity_bytes: u64) -> io::Result<Self> {
         let path = path(dir, header.start.next);
         let file = disk.open(&path, Open::Create)?;
@@ -115,19 +116,19 @@ impl Segment {
         self.header.start.next
     }
 
-    /// Remembers that an entry starts at `offset` if its turn has come. Call it for every entry, in order.
+    /// Remembers the offset of every 32nd entry. To be called for every entry, in order.
     pub fn note(&mut self, before: Edge, offset: u64, chain: u32) {
         if (before.next - self.first()).is_multiple_of(ENTRIES_PER_POINT) {
             self.points.push(Point { offset, chain, edge: before });
         }
     }
 
-    /// Gives back the reserved space behind the last record.
+    /// Gives back the reserved space after the last record.
     pub fn trim(&self) -> io::Result<()> {
         self.file.set_len(self.end_offset)
     }
 
-    /// Forgets, durably, every entry from `next` on. The space is reserved again as zeros.
+    /// Durably removes every entry from `next` on. The space is reserved again as zeros.
     pub fn cut(&mut self, next: u64, capacity_bytes: u64) -> io::Result<()> {
         let (end, offset, chain) = self.place_of(next)?;
         self.points.retain(|point| point.edge.next < next);
@@ -137,18 +138,19 @@ impl Segment {
         self.clear_tail(capacity_bytes)
     }
 
-    /// Makes everything behind the last record zeros again, durably.
+    /// Durably overwrites everything after the last record with zeros.
     pub fn clear_tail(&self, capacity_bytes: u64) -> io::Result<()> {
         self.trim()?;
-        // Were the length given back in the same sync, a crash could leave zeros before groups that are still there, which is what damage
-        // looks like.
+        // Sync before extending: with both in one sync, a crash could leave zeros before groups that are still there,
+        // and that looks like damage.
         self.file.sync_all()?;
         self.file.reserve(capacity_bytes)?;
         self.file.sync_all()
     }
 
-    /// Writes everything from entry `next` on as it is, once more, and waits until it is on disk. After a sync that failed, memory may hold what
-    /// never got there: it reads as if it had, and only what is written again is synced again.
+    /// Writes everything from entry `next` on once more, unchanged, and blocks until it is on disk. After a failed sync
+    /// the page cache may hold data that never reached the disk: it reads back fine, and only data written again is
+    /// synced again.
     pub fn write_again(&self, next: u64) -> io::Result<()> {
         let from = if next <= self.first() { 0 } else { self.place_of(next)?.1 };
         let bytes = read_bytes(self.file.as_ref(), from..self.end_offset)?;
@@ -156,12 +158,12 @@ impl Segment {
         self.file.sync_all()
     }
 
-    /// What a mark would hold if the segment were cut before entry `next`.
+    /// Edge and chain that a mark would hold if the segment were cut before entry `next`.
     pub fn place_before(&self, next: u64) -> io::Result<(Edge, u32)> {
         self.place_of(next).map(|(edge, _, chain)| (edge, chain))
     }
 
-    /// The edge, offset and chain right behind entry `next - 1`, a group mark after it left out.
+    /// The edge, offset and chain right after entry `next - 1`, before any group mark that follows.
     fn place_of(&self, next: u64) -> io::Result<(Edge, u64, u32)> {
         let Some(last) = next.checked_sub(1).filter(|last| *last >= self.first()) else {
             return Ok((self.header.start, HEADER_BYTES as u64, self.header.chain));
@@ -177,13 +179,13 @@ impl Segment {
         Ok((walk.edge, point.offset + walk.offset as u64, walk.chain))
     }
 
-    /// What to read for entries of `range`, as many as are here: the first always, the others while they fit
-    /// `bytes_max`. Cheap, so that it can be made under a lock and carried out without.
+    /// Plans a read of the entries of `range` that are in this segment: the first always, further ones while they fit
+    /// `bytes_max`. Cheap, so it can be made under a lock; the read itself needs none.
     pub fn plan(&self, range: Range<u64>, bytes_max: usize) -> Option<ReadPlan> {
         let range = range.start.max(self.first())..range.end.min(self.end.next);
         let from = self.point_before(range.start).filter(|_| !range.is_empty())?;
         let bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX);
-        // Read up to a remembered place: the first one behind the range, or behind the budget.
+        // Read up to a remembered offset: the first one after the range, or after the budget.
         let to = self
             .points
             .iter()
@@ -203,7 +205,7 @@ impl Segment {
     }
 }
 
-/// A part of a segment to be read.
+/// A planned read of a part of a segment.
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     file: Arc<dyn DiskFile>,

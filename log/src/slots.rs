@@ -1,5 +1,5 @@
-//! A small file that holds one value in two places, so that a crash while writing one leaves the other.
-//! What the value means (mark, vote, floor, ..) is its owner's business.
+//! A small file that holds one value in two slots, so that a crash while one is written leaves the other. The owner
+//! interprets the value (mark, vote, floor, ..).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::disk::{self, Disk, DiskFile, Open};
 use crate::position::{u32_at, u64_at};
 
-/// The two places are a page apart: no disk tears two pages with one write of the first.
+/// Distance between the slots: a page, because no disk tears the second page by a write to the first.
 const SLOT_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"SLOT";
-/// `magic, len u32, seq u64`; the payload and a crc of all that follow.
+/// Length of a slot's header: `magic, len u32, seq u64`. The payload and a crc of both follow.
 const HEADER_BYTES: usize = 16;
 const PAYLOAD_BYTES_MAX: usize = SLOT_BYTES - HEADER_BYTES - 4;
 
@@ -22,17 +22,18 @@ pub(crate) struct SlotFile {
     seq: u64,
 }
 
-/// What was found in a double-slot file.
+/// A value read from a double-slot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotValue {
     pub payload: Vec<u8>,
     pub seq: u64,
-    /// How many of the two places hold this value. One is enough; the other is older, or damaged.
+    /// Number of slots that hold this value: 1 if the other slot is older or damaged.
     pub copies: u8,
 }
 
 impl SlotFile {
-    /// Makes the file with a first value, on disk when this returns (its directory entry is the caller's).
+    /// Creates the file with a first value. The content is on disk when this returns; syncing the directory is the
+    /// caller's part.
     pub fn create(disk: &dyn Disk, path: &Path, payload: &[u8]) -> io::Result<Self> {
         let file = disk.open(path, Open::Create)?;
         let mut slots = Self { file, seq: 0 };
@@ -41,8 +42,8 @@ impl SlotFile {
         Ok(slots)
     }
 
-    /// Opens the file to go on from `value`, which was read from it. Unless both places hold it already they
-    /// are made to, since the older one must not come back after this value was acted on.
+    /// Opens the file to continue from `value`, which was read from it. Writes `value` to both slots unless they have
+    /// it already: the older value must not come back after this one was acted on.
     pub fn open(disk: &dyn Disk, path: &Path, value: &SlotValue) -> io::Result<Self> {
         let file = disk.open(path, Open::Write)?;
         let mut slots = Self { file, seq: value.seq };
@@ -52,8 +53,8 @@ impl SlotFile {
         Ok(slots)
     }
 
-    /// Writes both places, each on disk before the next is touched. Afterwards the loss of either place is
-    /// harmless: what stays is the same value, never an older one.
+    /// Writes both slots, each synced before the next is touched. Afterwards the loss of either slot is harmless: the
+    /// other has the same value, never an older one.
     pub fn save(&mut self, payload: &[u8]) -> io::Result<()> {
         let seq = self.seq + 1;
         let first = seq % 2;
@@ -65,7 +66,7 @@ impl SlotFile {
         Ok(())
     }
 
-    /// Writes one place and does not wait for the disk. For values where an older one does no harm.
+    /// Writes one slot without a sync. For values of which an older one does no harm.
     pub fn hint(&mut self, payload: &[u8]) -> io::Result<()> {
         let seq = self.seq + 1;
         self.write_slot(seq % 2, seq, payload)?;
@@ -109,7 +110,7 @@ fn decode(bytes: &[u8]) -> Option<(u64, &[u8])> {
     if sound { Some((u64_at(bytes, 8)?, &bytes[HEADER_BYTES..end])) } else { None }
 }
 
-/// Where each small file of a log directory is.
+/// Paths of the small files of a log directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     pub dir: PathBuf,

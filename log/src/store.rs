@@ -1,5 +1,5 @@
-//! The log on disk: entries, vote, committed hint and floor in one directory, and nothing about consensus.
-//! Every change goes through one writer thread, in call order, so that many appends share one sync.
+//! The log on disk: entries, vote, committed hint and floor in one directory, without consensus. One writer makes every
+//! change in call order, so that many appends share one sync.
 
 mod scan;
 #[cfg(test)]
@@ -25,14 +25,14 @@ use crate::slots::{Names, SlotFile};
 use scan::{Mark, encode_floor, encode_format};
 use writer::{Change, Queue, TaskWriter, Writer};
 
-/// Sizes of a store.
+/// Configuration of a store.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
     /// Space reserved for one segment file, in bytes.
     pub segment_bytes: u64,
-    /// How much of the newest entries is kept in memory, in bytes. Entries not yet on disk are kept regardless.
+    /// Budget of the entry cache, in bytes. Entries not yet on disk are cached regardless.
     pub cache_bytes: usize,
-    /// How long nothing must be appended before the high-water mark is written.
+    /// Idle time without appends after which the high-water mark is written.
     pub mark_after_idle: Duration,
 }
 
@@ -42,21 +42,21 @@ impl Default for StoreConfig {
     }
 }
 
-/// Called once with the outcome when a change is on disk, from the writer's thread.
+/// Called once by the writer with the outcome, when a change is on disk or has failed.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// One segment file as the outside sees it.
+/// Description of one segment file, for users of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Index of its first entry.
+    /// Index of the first entry.
     pub first: u64,
-    /// What it holds ends here.
+    /// Edge after the last entry.
     pub end: Edge,
-    /// Bytes of records in it, its head included.
+    /// Bytes of records, including the segment's header.
     pub bytes: u64,
-    /// When it was begun, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
@@ -72,7 +72,7 @@ impl From<&Segment> for SegmentInfo {
     }
 }
 
-/// What callers and the writer share.
+/// State shared by callers and the writer.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -81,24 +81,24 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Written segments, oldest first. Only the writer changes them.
+    /// Written segments, oldest first. Changed only by the writer.
     segments: Vec<Segment>,
     cache: Cache,
     floor: Edge,
-    /// Index of the first entry the log ever had, where that is above the floor.
+    /// Index of the first entry the log ever had, if that is above the floor.
     begin: u64,
-    /// The end of the log as callers see it: appended, on disk or not.
+    /// The end of the log as callers see it, including entries not yet on disk.
     last: Edge,
     vote: Vec<u8>,
     committed: Edge,
     committed_file: SlotFile,
-    /// Why nothing can be written any more.
+    /// Reason why the store accepts no more writes.
     failed: Option<String>,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while holding the lock leaves plain values behind, each of them whole.
+        // After a panic with the lock held, each value is still consistent by itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,30 +113,30 @@ pub struct Store {
     dir: PathBuf,
 }
 
-/// Where the writer runs.
+/// The running writer.
 #[derive(Debug)]
 enum WriterHandle {
     Thread(std::thread::JoinHandle<()>),
-    /// On a disk that lets nobody wait.
+    /// For a disk whose calls do not block.
     Task(TaskWriter),
 }
 
-/// What opening a store found and repaired.
+/// Findings and repairs of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// A tail that was never acknowledged and has been cut off.
+    /// A tail that was never acknowledged and was cut off.
     pub torn: Option<TornTail>,
-    /// The committed hint: entries below were committed.
+    /// The committed hint: entries below it were committed.
     pub committed: Edge,
 }
 
 impl Store {
-    /// Opens the log in `dir`, or makes an empty one there. Damage is an error; a torn tail is cut off.
+    /// Opens the log in `dir`, or creates an empty one. Damage is an error; a torn tail is cut off.
     pub fn open(dir: &Path, config: StoreConfig) -> Result<(Self, Opened), OpenError> {
         Self::open_on(Arc::new(RealDisk), dir, config)
     }
 
-    /// The same on any disk. On one that lets nobody wait it must be called within a tokio runtime.
+    /// Like `open`, on any disk. On one whose calls do not block it must be called within a tokio runtime.
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, config: StoreConfig) -> Result<(Self, Opened), OpenError> {
         disk.create_dir_all(dir).map_err(OpenError::io("creating", dir))?;
         let names = Names { dir: dir.to_owned() };
@@ -163,7 +163,7 @@ impl Store {
             if scan.torn.is_some() {
                 segment.clear_tail(config.segment_bytes)?;
             }
-            // What a killed process wrote but did not sync counts from now on, so it has to be on disk.
+            // Entries that a killed process wrote but did not sync count from now on, so they have to be on disk.
             segment.write_again(scan.mark.edge.next)?;
         }
         let [mark_slot, vote_slot, committed_slot, floor_slot] = &scan.slots;
@@ -212,8 +212,8 @@ impl Store {
         Ok(Self { shared, writer: Mutex::new(Some(writer)), lock: Mutex::new(lock), dir: names.dir.clone() })
     }
 
-    /// Appends entries, which must follow the last one; the first one ever may have any index. They can be read when this returns; `done` is called
-    /// when they are on disk, or with the reason why they never will be.
+    /// Appends entries, which must follow the last one; the first entry ever may have any index. The entries can be
+    /// read when this returns. `done` is called when they are on disk, or with the error that prevents it for good.
     pub fn append(&self, records: Vec<Record>, done: Done) -> io::Result<()> {
         let mut state = self.shared.state();
         state.check()?;
@@ -235,12 +235,12 @@ impl Store {
             state.last = Edge::after(record.position);
             state.cache.push(record.clone());
         }
-        // Still under the lock: the queue must have the same order as the entries.
+        // The lock is still held: the queue must have the order of the entries.
         self.shared.queue.push(Change::Append(records, done));
         Ok(())
     }
 
-    /// Forgets entries from `next` on.
+    /// Removes entries from `next` on.
     pub fn truncate(&self, next: u64, done: Done) -> io::Result<()> {
         let mut state = self.shared.state();
         state.check()?;
@@ -252,7 +252,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets entries below `floor`, which may be behind the last entry. Space is given back by whole segments.
+    /// Removes entries below `floor`, which may lie after the last entry. Disk space is freed by whole segments.
     pub fn purge(&self, floor: Edge, done: Done) -> io::Result<()> {
         let mut state = self.shared.state();
         state.check()?;
@@ -267,7 +267,7 @@ impl Store {
         Ok(())
     }
 
-    /// Saves the vote, whose bytes are the caller's.
+    /// Saves the vote, encoded by the caller.
     pub fn save_vote(&self, vote: Vec<u8>, done: Done) -> io::Result<()> {
         let mut state = self.shared.state();
         state.check()?;
@@ -276,17 +276,18 @@ impl Store {
         Ok(())
     }
 
-    /// The last saved vote; empty before the first.
+    /// The last saved vote; empty before the first save.
     pub fn vote(&self) -> Vec<u8> {
         self.shared.state().vote.clone()
     }
 
-    /// Remembers how far the log is committed. A hint: it is not synced, and an older one does no harm.
+    /// Records how far the log is committed. This is a hint: it is not synced, and an older one does no harm.
     pub fn save_committed(&self, committed: Edge) -> io::Result<()> {
         let mut state = self.shared.state();
         state.check()?;
         state.committed = committed;
-        // Others may have committed what is not on this disk yet. A hint that outlived it would make a lost tail look like damage.
+        // Other servers may have committed entries that are not on this disk yet. If the hint survived a crash that
+        // lost them, the lost tail would look like damage.
         let durable = state.segments.last().map_or(state.floor, |segment| segment.end);
         let hint = if committed.next > durable.next { durable } else { committed };
         state.committed_file.hint(&hint.encode())
@@ -297,17 +298,17 @@ impl Store {
         self.shared.state().committed
     }
 
-    /// The first entry that can be read, if there is any.
+    /// Index of the first entry that can be read, if there is any.
     pub fn oldest(&self) -> u64 {
         self.shared.state().oldest()
     }
 
-    /// Everything below has been purged.
+    /// The floor: every entry below it has been purged.
     pub fn floor(&self) -> Edge {
         self.shared.state().floor
     }
 
-    /// The end of the log, entries included that are not yet on disk.
+    /// The end of the log, including entries that are not yet on disk.
     pub fn last(&self) -> Edge {
         self.shared.state().last
     }
@@ -317,7 +318,7 @@ impl Store {
         self.shared.state().segments.iter().map(SegmentInfo::from).collect()
     }
 
-    /// Reads entries of `range` that exist: at least one if any does, and more while they fit `bytes_max`.
+    /// Reads the existing entries of `range`: at least one if there is any, further ones while they fit `bytes_max`.
     pub fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Record>> {
         let mut out = Vec::new();
         let plan = {
@@ -330,7 +331,7 @@ impl Store {
                 state.cache.read(wanted, bytes_max, &mut out);
                 return Ok(out);
             }
-            // The files are read without the lock. A purge meanwhile removes names, not open files.
+            // The files are read without the lock. A concurrent purge removes names, not open files.
             let wanted = wanted.start..wanted.end.min(state.cache.first());
             state.segment_of(wanted.start)?.plan(wanted, bytes_max)
         };
@@ -340,20 +341,20 @@ impl Store {
         Ok(out)
     }
 
-    /// Lets what was called so far be on disk when this returns, for a caller that cannot wait: where the writer has a thread of its own
-    /// it can, and this does nothing.
+    /// Makes all queued changes at once if the writer is a task, for a caller that cannot wait for the task. Does
+    /// nothing if the writer has a thread.
     pub(crate) fn settle(&self) {
         if let Some(WriterHandle::Task(writer)) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
             writer.settle();
         }
     }
 
-    /// Why nothing can be written any more, if that is so.
+    /// The reason why the store accepts no more writes, if that is so.
     pub fn failure(&self) -> Option<String> {
         self.shared.state().failed.clone()
     }
 
-    /// Writes nothing more, because of an error that a reader met.
+    /// Stops all writes, because of an error that a reader met.
     pub(crate) fn give_up(&self, error: &io::Error) {
         let mut state = self.shared.state();
         if state.failed.is_none() {
@@ -362,12 +363,12 @@ impl Store {
         }
     }
 
-    /// The directory.
+    /// Directory of the log.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes the high-water mark and stops. Later calls fail; entries can still be read.
+    /// Writes the high-water mark and stops the writer. Later changes fail; entries can still be read.
     pub fn close(&self) {
         self.shared.queue.push(Change::Close);
         let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -377,13 +378,13 @@ impl Store {
                     tracing::error!("the log's writer thread panicked");
                 }
             }
-            // A task ends when it gets its turn.
+            // The writer task ends when it runs next.
             Some(WriterHandle::Task(_)) | None => {}
         }
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).release();
     }
 
-    /// Stops as a killed process would: nothing is marked.
+    /// Stops like a killed process: no mark is written.
     #[cfg(test)]
     pub(crate) fn crash(self) {
         self.shared.queue.push(Change::Crash);
@@ -423,7 +424,7 @@ impl State {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no segment holds entry {index}")))
     }
 
-    /// The cut before entry `next`, which is in the log.
+    /// The edge before entry `next`, which is in the log.
     fn edge_at(&self, next: u64) -> io::Result<Edge> {
         if next <= self.oldest() {
             return Ok(self.floor);
@@ -439,7 +440,7 @@ impl State {
     }
 }
 
-/// Makes an empty log. The format file comes last: without it there is no log yet.
+/// Creates an empty log. The format file is written last: without it there is no log yet.
 fn create(disk: &dyn Disk, names: &Names) -> io::Result<()> {
     let zero = Edge::default().encode();
     SlotFile::create(disk, &names.mark(), &Mark::default().encode())?;

@@ -1,4 +1,5 @@
-//! How members reach each other: what the log asks of whoever moves its messages. What is in them is not known to a transport.
+//! Transport between members: the trait that the log uses to send its messages. The messages are opaque to the
+//! transport.
 
 use std::time::Duration;
 
@@ -7,24 +8,25 @@ use futures_util::future::BoxFuture;
 
 use crate::members::NodeId;
 
-/// Moves messages between members. A message may be lost, doubled or come late; it must not come changed.
+/// Moves messages between members. A message may be lost, duplicated or late, but must not be changed.
 pub trait Transport: Send + Sync + 'static {
-    /// Gives `message` to the member `to` at `address` and returns what its `Log::receive` answers. Must end within `within`.
+    /// Sends `message` to the member `to` at `address` and returns the answer of its `Log::receive`. Must end within
+    /// `within`.
     fn send<'a>(&'a self, to: NodeId, address: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>>;
 }
 
-/// Why there is no answer. The message may have arrived nevertheless.
+/// Error of a message without answer. The message may have arrived nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The member cannot be reached now; it is left alone for a while.
+    /// The member cannot be reached now. openraft backs off before it tries again.
     #[error("{0}")]
     Unreachable(String),
-    /// It did not answer in time, or the connection broke.
+    /// The member did not answer in time, or the connection broke.
     #[error("{0}")]
     Lost(String),
 }
 
-/// For a log that has no other members.
+/// Transport of a log without other members.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTransport;
 

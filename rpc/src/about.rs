@@ -1,40 +1,41 @@
-//! What servers ask an agent about itself: its machine, its profiles, its log. Not what its node runs.
+//! Requests of servers about an agent itself: its machine, its profiles, its log. Requests about the node's tasks are
+//! in `node`.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use songline_model::Str;
 
-/// Which profile of an agent is asked for.
+/// Request for a profile of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AskProfile {
-    /// As the path of HTTP has it: `cmdline`, `profile`, `trace`, or the name of another.
+    /// Name of the profile as in the HTTP path: `cmdline`, `profile`, `trace`, or the name of another profile.
     pub name: Str,
-    /// How long to look, in seconds.
+    /// Time to record, in seconds.
     pub seconds: i64,
-    /// In which form.
+    /// Output form, as the query parameter `debug`.
     pub debug: i64,
-    /// Whether to collect garbage before.
+    /// Not 0: collect garbage first.
     pub gc: i64,
 }
 
 /// A profile of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// Headers that HTTP answers with.
+    /// Headers for the HTTP answer.
     pub headers: BTreeMap<Str, Str>,
-    /// The profile itself.
+    /// Content of the profile.
     pub payload: Bytes,
 }
 
-/// Which lines of an agent's log are asked for, and how they look.
+/// Request for lines of an agent's log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AskMonitor {
-    /// The lowest level; empty is `info`.
+    /// Lowest level of the lines; empty means `info`.
     pub level: Str,
     /// Whether lines are JSON.
     pub json: bool,
-    /// Whether they say where in the program they come from.
+    /// Whether lines name the place in the program that logged them.
     pub location: bool,
 }
 
@@ -49,7 +50,7 @@ impl AskProfile {
         }
     }
 
-    /// The name of a profile from what the wire has. `None`: there is no such type.
+    /// Name of a profile, from its type and name on the wire. `None`: the type is unknown.
     pub fn named(req_type: &str, profile: &str) -> Option<Str> {
         match req_type {
             "cmdline" => Some(Str::new_static("cmdline")),

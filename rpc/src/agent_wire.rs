@@ -1,5 +1,5 @@
-//! A node agent at the other end of its session: [`NodeAgent`] as calls and streams of the node RPC. Which session leads to which node, and
-//! whether the user may, is decided before.
+//! A node agent at the other end of a session: [`NodeAgent`] as calls and streams of the node RPC. The caller has
+//! chosen the session for the node and checked the user's permissions.
 
 mod exec;
 mod frames;
@@ -30,23 +30,23 @@ use crate::{
     StreamFrame,
 };
 
-/// The data of an allocation as a tar, in pieces, an empty one last. A method of ours: nodes of the reference fetch that from each other
-/// over HTTP.
+/// Method for the data of an allocation as a tar, in pieces, an empty one last. The reference lacks it: its nodes fetch
+/// such data from each other over HTTP.
 pub const ALLOC_SNAPSHOT: &str = "Allocations.Snapshot";
 
-/// A way to a node.
+/// Sends calls to a node.
 pub trait Reach: Send + Sync + 'static {
     /// Sends a request and waits for the body of the answer.
     fn call(&self, method: &str, body: Vec<u8>) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
 
-    /// Begins a streaming call.
+    /// Opens a streaming call.
     fn open(&self, method: &str, request: Vec<u8>) -> impl Future<Output = Result<Channel, RpcError>> + Send;
 }
 
-/// A session of the node itself.
+/// The node's own session.
 impl Reach for Session {
     async fn call(&self, method: &str, body: Vec<u8>) -> Result<Bytes, RpcError> {
-        // One counter for all sessions; an answer carries its number back, so that answers cannot be taken for each other.
+        // One counter serves all sessions. An answer carries the number of its request, so answers cannot be mixed up.
         static SEQ: AtomicU64 = AtomicU64::new(1);
         call_over(self, SEQ.fetch_add(1, Ordering::Relaxed), method, &body).await
     }
@@ -66,7 +66,7 @@ impl<R: Reach> Reach for Arc<R> {
     }
 }
 
-/// A node that is reached over the wire.
+/// A node agent reached over the wire.
 #[derive(Debug, Clone)]
 pub struct RemoteAgent<R> {
     reach: R,
@@ -75,7 +75,7 @@ pub struct RemoteAgent<R> {
 }
 
 impl<R: Reach> RemoteAgent<R> {
-    /// The node, for a caller: nodes of the reference ask once more whether that one may.
+    /// An agent for calls of `caller`: nodes of the reference check the caller's permissions once more.
     pub fn new(reach: R, node: NodeId, caller: Caller) -> Self {
         Self { reach, node, caller }
     }
@@ -111,7 +111,7 @@ impl<R: Reach> NodeAgent for RemoteAgent<R> {
             path: read.path,
             offset: read.offset,
             origin: origin(read.origin),
-            // More than that no file has.
+            // No file is longer than `i64::MAX`.
             limit: i64::try_from(read.limit).unwrap_or(i64::MAX),
             follow: read.follow,
             ..FileSystemStream::default()
@@ -225,7 +225,7 @@ fn origin(origin: Origin) -> Str {
     }
 }
 
-/// A value of the wire as a JSON document.
+/// Converts a value of the wire to a JSON document.
 fn json(value: &RawValue) -> Result<Bytes, RpcError> {
     let value: serde_json::Value = value.read().map_err(|error| RpcError::remote(error.on_wire(0)))?;
     serde_json::to_vec(&value).map(Bytes::from).map_err(|error| RpcError::remote(error.to_string()))

@@ -1,4 +1,4 @@
-//! Sessions in running tasks: what goes to the command and what comes back. Frames of the wire are the business of transports.
+//! Exec sessions in running tasks: input to the command and output from it. Transports encode them for the wire.
 
 use bytes::Bytes;
 use songline_model::{AllocId, Str};
@@ -6,30 +6,30 @@ use tokio::sync::mpsc;
 
 use crate::RpcError;
 
-/// How many pieces of input and of output wait in a session before the side that writes has to.
+/// Pieces of input and of output buffered in a session; then the writing side has to wait.
 pub const SESSION_PIECES_MAX: usize = 16;
 
-/// What is to be run, and where.
+/// A command to run in a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecCommand {
-    /// In this allocation.
+    /// The allocation.
     pub alloc: AllocId,
-    /// In this task of it.
+    /// The task of the allocation.
     pub task: Str,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Whether it gets a terminal.
+    /// Whether the command gets a terminal.
     pub tty: bool,
 }
 
-/// What the caller says to a command that runs.
+/// Input of the caller to a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecInput {
     /// Bytes of its standard input.
     Stdin(Bytes),
-    /// There will be no more of them.
+    /// End of its standard input.
     StdinClose,
-    /// The size of the caller's terminal.
+    /// Size of the caller's terminal.
     TtySize {
         /// Lines.
         height: u16,
@@ -38,31 +38,32 @@ pub enum ExecInput {
     },
 }
 
-/// What a command says, and how it ends.
+/// Output of a command, and its exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecOutput {
-    /// Bytes of its standard output; with a terminal, all it prints.
+    /// Bytes of its standard output; with a terminal, all output.
     Stdout(Bytes),
     /// Bytes of its standard error.
     Stderr(Bytes),
-    /// Nothing more comes from its standard output.
+    /// End of its standard output.
     StdoutClose,
-    /// Nothing more comes from its standard error.
+    /// End of its standard error.
     StderrClose,
-    /// Always last.
+    /// Exit of the command; always last.
     Exited {
-        /// Exit code; 128 and the signal when one ended it.
+        /// Exit code; 128 plus the signal if a signal ended the command.
         exit_code: i32,
         /// The signal, or 0.
         signal: i32,
     },
 }
 
-/// A session. Dropping `output` ends it, and the command with everything it has started; dropping `input` alone closes its standard input.
+/// An exec session. Dropping `output` ends the session, and kills the command with everything it started. Dropping
+/// `input` alone closes the command's standard input.
 #[derive(Debug)]
 pub struct ExecSession {
-    /// To the command. Waits while the command does not read.
+    /// To the command. Sending waits while the command does not read.
     pub input: mpsc::Sender<ExecInput>,
-    /// From the command. It waits while nobody reads here.
+    /// From the command. The command waits while this is not read.
     pub output: mpsc::Receiver<Result<ExecOutput, RpcError>>,
 }

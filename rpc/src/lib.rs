@@ -1,6 +1,6 @@
-//! What node agents and servers say to each other: two traits and their payloads. Transports are behind them.
+//! Calls between node agents and servers: two traits and their payloads, and the transports behind them.
 //!
-//! The calls are those of the reference's node RPC, so that the network transport can slot in behind the same traits.
+//! The calls are those of the reference's node RPC, so that the network transport fits behind the same traits.
 
 mod about;
 pub mod agent_wire;
@@ -19,24 +19,24 @@ pub use exec::*;
 pub use node::*;
 pub use server::*;
 
-/// Why a call failed, as the caller sees it. The text is part of the wire: agents act on what it contains.
+/// Error of a call, as the caller sees it. The text is part of the wire: agents match on its contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
-    /// The other side refused or failed; its text.
+    /// The other side refused or failed, with this text.
     #[error("{0}")]
     Remote(String),
-    /// With a status code that HTTP answers with.
+    /// The same with a status code for the HTTP answer.
     #[error("{text}")]
     Coded {
         /// HTTP status.
         code: u16,
-        /// The text.
+        /// Text of the error.
         text: String,
     },
-    /// Nobody could be asked.
+    /// There is no leader to ask.
     #[error("No cluster leader")]
     NoLeader,
-    /// The other side is shutting down or unreachable; the call may or may not have had its effect.
+    /// The other side is shutting down or unreachable. The call may or may not have taken effect.
     #[error("rpc connection lost: {0}")]
     Lost(String),
 }

@@ -1,8 +1,8 @@
-//! What is said over the node RPC: a request and an answer for each method, with the wire's names. How they travel, who may
-//! say them and what they do is elsewhere.
+//! Messages of the node RPC: a request and an answer for each method, with the wire's field names. Transport,
+//! permissions and the effects of requests are elsewhere.
 //!
-//! Every request carries its caller's metadata beside its own fields, as the wire has it. Rows of ours stand in them as they are; where the
-//! wire's shape differs the message has a type of its own with a conversion.
+//! Every request carries its caller's metadata beside its own fields, as on the wire. Rows of the tables are embedded
+//! as they are; where the wire's shape differs, the message has its own type with a conversion.
 
 mod acl;
 mod alloc;
@@ -35,17 +35,17 @@ pub use status::*;
 pub use stream::*;
 pub use variable::*;
 
-/// The request of a method that has one answer.
+/// Request of a method with one answer.
 pub trait Call: Serialize + DeserializeOwned + Default {
-    /// `Service.Method`.
+    /// Name of the method: `Service.Method`.
     const METHOD: &'static str;
-    /// What is answered.
+    /// Type of the answer.
     type Answer: Serialize + DeserializeOwned;
 }
 
-/// The request of a method that answers with a stream of messages.
+/// Request of a method that answers with a stream of messages.
 pub trait StreamCall: Serialize + DeserializeOwned + Default {
-    /// `Service.Method`.
+    /// Name of the method: `Service.Method`.
     const METHOD: &'static str;
 }
 
@@ -80,8 +80,8 @@ macro_rules! every_stream {
     };
 }
 
-/// Writes down messages: `read`, `stream` and `write` are requests with the caller's metadata, `answer` and `written` are answers with that of the
-/// server, `plain` ones have nothing but their own fields.
+/// Defines messages. `read`, `stream` and `write` are requests with the caller's metadata, `answer` and `written` are
+/// answers with the server's metadata, `plain` messages have only their own fields.
 macro_rules! message {
     ($(#[$meta:meta])* read $name:ident $(($method:literal -> $answer:ty))? { $($(#[$fmeta:meta])* $field:ident: $ty:ty,)* }) => {
         $(#[$meta])*
@@ -89,29 +89,29 @@ macro_rules! message {
         #[serde(default, rename_all = "PascalCase")]
         pub struct $name {
             $($(#[$fmeta])* pub $field: $ty,)*
-            /// Of which region something is asked.
+            /// Region of the request.
             pub region: songline_model::Str,
-            /// In which namespace, where that matters.
+            /// Namespace, where it matters.
             pub namespace: songline_model::NamespaceName,
             /// Answer when the index is above this one; 0 answers at once.
             pub min_query_index: u64,
             /// Answer after this time in any case; 0 means 300 s.
             pub max_query_time: songline_model::Dur,
-            /// Whether any server may answer from what it has.
+            /// Whether any server may answer from its own state.
             pub allow_stale: bool,
-            /// Of ids, for lists.
+            /// Prefix of ids, for lists.
             pub prefix: songline_model::Str,
-            /// Who asks.
+            /// Token of the caller.
             pub auth_token: songline_model::Secret,
-            /// Which rows, for lists.
+            /// Filter expression for rows, for lists.
             pub filter: songline_model::Str,
-            /// How many rows; 0 is all.
+            /// Most rows of a page; 0 means all.
             pub per_page: i64,
-            /// From which row on.
+            /// First row of the page.
             pub next_token: songline_model::Str,
-            /// Whether in the other order.
+            /// Whether rows come in reverse order.
             pub reverse: bool,
-            /// Whether another server passed it on.
+            /// Whether another server forwarded the request.
             pub forwarded: bool,
         }
         message!(@signed $name);
@@ -129,15 +129,15 @@ macro_rules! message {
         #[serde(default, rename_all = "PascalCase")]
         pub struct $name {
             $($(#[$fmeta])* pub $field: $ty,)*
-            /// In which region something is to be written.
+            /// Region of the write.
             pub region: songline_model::Str,
-            /// In which namespace, where that matters.
+            /// Namespace, where it matters.
             pub namespace: songline_model::NamespaceName,
-            /// Who writes.
+            /// Token of the caller.
             pub auth_token: songline_model::Secret,
-            /// The same for the same write, sent again.
+            /// Idempotency key: equal when the same write is sent again.
             pub idempotency_token: songline_model::Str,
-            /// Whether another server passed it on.
+            /// Whether another server forwarded the request.
             pub forwarded: bool,
         }
         message!(@signed $name);
@@ -149,13 +149,13 @@ macro_rules! message {
         #[serde(default, rename_all = "PascalCase")]
         pub struct $name {
             $($(#[$fmeta])* pub $field: $ty,)*
-            /// For the next question.
+            /// Index for the next blocking query.
             pub index: u64,
-            /// How long ago the server that answers heard of its leader.
+            /// Time since the answering server last heard its leader.
             pub last_contact: songline_model::Dur,
             /// Whether there is a leader.
             pub known_leader: bool,
-            /// Where the next page begins; empty when there is none.
+            /// First row of the next page; empty without one.
             pub next_token: songline_model::Str,
         }
     };
@@ -165,7 +165,7 @@ macro_rules! message {
         #[serde(default, rename_all = "PascalCase")]
         pub struct $name {
             $($(#[$fmeta])* pub $field: $ty,)*
-            /// Of the entry that was written; 0 when none was.
+            /// Index of the entry that was written; 0 without one.
             pub index: u64,
         }
     };

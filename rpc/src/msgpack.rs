@@ -1,7 +1,8 @@
-//! The msgpack dialect of the node RPC. What is said in it is the business of `message`.
+//! The msgpack dialect of the node RPC. Message types are in `message`.
 //!
-//! It is the old one: texts and bytes share the raw family (never `str8`, `bin`, `ext` or `float32`), unsigned integers are written in
-//! unsigned forms and signed ones in signed forms, times are Go's binary form, ids are texts. Readers take every form there is.
+//! The dialect is the old one: texts and bytes share the raw family (never `str8`, `bin`, `ext` or `float32`). Unsigned
+//! integers are written in unsigned forms and signed ones in signed forms. Times are Go's binary form, ids are texts.
+//! Readers accept every form.
 
 mod de;
 mod marker;

@@ -1,6 +1,6 @@
-//! Calls of the node RPC over connections: framing, errors as text, who serves a stream and who calls over one.
+//! Calls of the node RPC over connections: framing, errors as text, serving and calling.
 //!
-//! What bodies say is not here: they are bytes of one msgpack value each, in both directions.
+//! Bodies are opaque here: one msgpack value each, in both directions.
 
 mod channel;
 mod header;
@@ -28,26 +28,26 @@ pub use pool::{OnSession, Pool, PoolLimits};
 pub use serve::{serve, serve_session};
 pub use values::Values;
 
-/// The longest header, in bytes.
+/// Longest header, in bytes.
 pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// The longest request that is taken in, in bytes.
+/// Longest request that is accepted, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 32 << 20;
 
-/// The longest answer that is taken in, in bytes.
+/// Longest answer that is accepted, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 512 << 20;
 
-/// The caller, as far as its connection identifies it. Nothing is proven but what TLS or the servers' key prove: one session carries calls
-/// of many users.
+/// The caller, as far as its connection identifies it. Only TLS and the servers' key prove anything: one session
+/// carries calls of many users.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The address of the other end.
+    /// Address of the other end.
     pub from: SocketAddr,
-    /// The names that the caller's certificate has; `None` without TLS.
+    /// Names in the caller's certificate; `None` without TLS.
     pub names: Option<Arc<[String]>>,
     /// Whether the other end has proved that it is a server.
     pub is_server: bool,
-    /// The session that the call came over, if it came over one: calls can go back over it.
+    /// Session that the call came over, if any; calls back to the caller can use it.
     pub session: Option<Session>,
 }
 
@@ -57,7 +57,7 @@ impl Caller {
         Self { from, names: None, is_server: false, session: None }
     }
 
-    /// Waits until the caller cannot hear an answer any more; for ever where that cannot be known.
+    /// Waits until the caller can no longer receive an answer. Waits for ever where that cannot be known.
     pub async fn gone(&self) {
         match &self.session {
             Some(session) => {
@@ -68,16 +68,16 @@ impl Caller {
     }
 }
 
-/// Why a call was not carried out.
+/// Reason why a call was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is nothing with the name before the dot.
+    /// No service has the name before the dot.
     NoService,
-    /// The service has nothing with the name behind the dot.
+    /// The service has no method with the name after the dot.
     NoMethod,
-    /// The body is not what the method takes.
+    /// The body cannot be decoded for the method.
     Body(DecodeError),
-    /// It was understood and failed.
+    /// The call was decoded but failed.
     Failed(RpcError),
 }
 
@@ -93,23 +93,24 @@ impl From<DecodeError> for Refusal {
     }
 }
 
-/// What answers calls. Who says that there is no such method has its stream closed behind the answer, as has an undecodable body.
+/// Answers calls. After an answer about an unknown method or an undecodable body the stream is closed.
 pub trait Dispatch: Send + Sync + 'static {
-    /// Answers a call with the one value of its body.
+    /// Answers a call; `body` is one msgpack value.
     fn call(&self, method: &str, body: Bytes, caller: &Caller) -> impl Future<Output = Result<Bytes, Refusal>> + Send;
 
-    /// Whether `method` is a streaming call that is answered here.
+    /// Whether `method` is a streaming call of this dispatcher.
     fn streams(&self, method: &str) -> bool;
 
-    /// Answers a streaming call that `streams` has said yes to; the caller has been told to go on, its request comes next.
+    /// Answers a streaming call for which `streams` returned true. The opening has been accepted; the request is the
+    /// next value.
     fn stream(&self, method: &str, channel: Channel, caller: &Caller) -> impl Future<Output = ()> + Send;
 }
 
-/// What comes before an error with a status code.
+/// Prefix of the text of an error with a status code.
 const CODED: &str = "RPC Error:: ";
 
 impl RpcError {
-    /// As the wire has it: its text, behind its code if it has one.
+    /// Text of the error on the wire: the code first, if there is one.
     pub fn wire_text(&self) -> String {
         match self {
             Self::Coded { code, text } => format!("{CODED}{code},{text}"),
@@ -117,7 +118,7 @@ impl RpcError {
         }
     }
 
-    /// What a text of the wire means. The text of an error without a code is kept as it is.
+    /// Parses an error's text from the wire. The text of an error without a code is kept as it is.
     pub fn of_wire_text(text: &str) -> Self {
         let coded = text.find(CODED).and_then(|at| text[at + CODED.len()..].split_once(','));
         match coded.and_then(|(code, text)| Some((code.parse().ok()?, text))) {
@@ -126,7 +127,7 @@ impl RpcError {
         }
     }
 
-    /// The same one hop further: errors without a code say that they came over a session.
+    /// The error one hop further: errors without a code get the prefix `rpc error: `.
     #[must_use]
     pub fn over_a_hop(self) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! Calls of the servers (or of an HTTP request that a server passes on) to a node agent.
+//! Calls of the servers to a node agent, also on behalf of an HTTP request that a server forwards.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::{AskMonitor, AskProfile, ExecCommand, ExecSession, Profile, RpcError};
 
-/// What a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
+/// Calls that a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
 pub trait NodeAgent: Send + Sync + 'static {
     /// `FileSystem.List`: the entries of a directory of an allocation; `path` is relative to the allocation's directory.
     fn fs_list(&self, alloc: AllocId, path: &str) -> impl Future<Output = Result<Vec<AllocFileInfo>, RpcError>> + Send;
@@ -18,11 +18,11 @@ pub trait NodeAgent: Send + Sync + 'static {
     /// `FileSystem.Stat`: one file or directory.
     fn fs_stat(&self, alloc: AllocId, path: &str) -> impl Future<Output = Result<AllocFileInfo, RpcError>> + Send;
 
-    /// `FileSystem.Stream` and `cat`, `readat`: the bytes of a file from an offset, in frames; ends at the end of the file unless
-    /// `follow`, or after `limit` bytes when that is above 0.
+    /// `FileSystem.Stream`, also for `cat` and `readat`: the bytes of a file from an offset on, in frames. Ends at the
+    /// end of the file unless `follow`, or after `limit` bytes if that is above 0.
     fn fs_read(&self, read: ReadFile) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 
-    /// `FileSystem.Logs`: stdout or stderr of a task over its rotated files, in frames.
+    /// `FileSystem.Logs`: stdout or stderr of a task across its rotated files, in frames.
     fn fs_logs(&self, logs: ReadLogs) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 
     /// `Allocations.Restart`: one task, or every running one (`task` empty); `all` also restarts tasks that have ended.
@@ -31,23 +31,24 @@ pub trait NodeAgent: Send + Sync + 'static {
     /// `Allocations.Signal`: one task, or all of them (`task` empty).
     fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> impl Future<Output = Result<(), RpcError>> + Send;
 
-    /// `Allocations.GarbageCollect`: removes what is left of a terminal allocation.
+    /// `Allocations.GarbageCollect`: removes the files of a terminal allocation.
     fn alloc_gc(&self, alloc: AllocId) -> impl Future<Output = Result<(), RpcError>> + Send;
 
-    /// `ClientAllocations.GarbageCollectAll`.
+    /// `ClientAllocations.GarbageCollectAll`: removes the files of all terminal allocations.
     fn gc_all(&self) -> impl Future<Output = Result<(), RpcError>> + Send;
 
     /// `ClientAllocations.Stats`, as the JSON of `AllocResourceUsage`.
     fn alloc_stats(&self, alloc: AllocId, task: &str) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
 
-    /// `NodeMeta.Read`: what the node has as meta, and where that is from.
+    /// `NodeMeta.Read`: the node's metadata, with its sources.
     fn node_meta(&self) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
 
-    /// `NodeMeta.Apply`: sets keys, or (`None`) takes them away. Answers once that is durable on the node; it registers again soon after.
+    /// `NodeMeta.Apply`: sets keys, or removes them (`None`). Returns once the change is durable on the node; the node
+    /// registers again soon after.
     fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
 
-    /// `Allocations.Exec`: runs a command in a running task. Answers once it is known that there is such a task; what starting the command
-    /// failed of comes through the session.
+    /// `Allocations.Exec`: runs a command in a running task. Returns once the task is known to exist; errors of
+    /// starting the command come through the session.
     fn alloc_exec(&self, command: ExecCommand) -> impl Future<Output = Result<ExecSession, RpcError>> + Send;
 
     /// The data of an allocation as a tar, for its successor on another node.
@@ -59,25 +60,25 @@ pub trait NodeAgent: Send + Sync + 'static {
     /// `Agent.Host`, as the JSON of `HostData`.
     fn agent_host(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
 
-    /// `Agent.Profile`: how the agent spends its time or memory.
+    /// `Agent.Profile`: a profile of the agent's time or memory.
     fn agent_profile(&self, ask: AskProfile) -> impl Future<Output = Result<Profile, RpcError>> + Send;
 
-    /// `Agent.Monitor`: what the agent logs from now on, in frames.
+    /// `Agent.Monitor`: the agent's log lines from now on, in frames.
     fn agent_monitor(
         &self,
         ask: AskMonitor,
     ) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 }
 
-/// `NodeMetaResponse` of the wire.
+/// Metadata of a node: `NodeMetaResponse` on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeMeta {
-    /// What the node has.
+    /// Effective metadata of the node.
     pub meta: BTreeMap<Str, Str>,
-    /// What was set while it ran; `None` hides a static key.
+    /// Metadata set at run time; `None` hides a static key.
     pub dynamic: BTreeMap<Str, Option<Str>>,
-    /// What its configuration says.
+    /// Metadata from the node's configuration.
     #[serde(rename = "Static")]
     pub fixed: BTreeMap<Str, Str>,
 }
@@ -86,56 +87,56 @@ pub struct NodeMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AllocFileInfo {
-    /// Its name without directories.
+    /// Name without directories.
     pub name: Str,
     /// Whether it is a directory.
     pub is_dir: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub size: i64,
-    /// As `-rw-r--r--`.
+    /// Mode, as `-rw-r--r--`.
     pub file_mode: Str,
-    /// Last change.
+    /// Time of the last change.
     pub mod_time: Time,
-    /// Only from stat on files.
+    /// Content type; set only by stat on files.
     #[serde(skip_serializing_if = "Str::is_empty", default)]
     pub content_type: Str,
 }
 
-/// Which part of a file.
+/// Request for a part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadFile {
-    /// Whose.
+    /// The allocation.
     pub alloc: AllocId,
-    /// Relative to the allocation's directory.
+    /// Path relative to the allocation's directory.
     pub path: Str,
-    /// Bytes from `origin`.
+    /// Distance from `origin`, in bytes.
     pub offset: i64,
-    /// `start` or `end`.
+    /// Start point of `offset`.
     pub origin: Origin,
-    /// At most this many bytes; 0 is no limit.
+    /// Most bytes to send; 0 means unlimited.
     pub limit: u64,
-    /// Whether to wait for more at the end.
+    /// Whether to wait for more data at the end of the file.
     pub follow: bool,
 }
 
-/// Which part of a task's log.
+/// Request for a part of a task's log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadLogs {
-    /// Whose.
+    /// The allocation.
     pub alloc: AllocId,
-    /// Of which task.
+    /// The task.
     pub task: Str,
     /// `stdout` or `stderr`.
     pub kind: Str,
-    /// Bytes from `origin`.
+    /// Distance from `origin`, in bytes.
     pub offset: i64,
-    /// From which end.
+    /// Start point of `offset`.
     pub origin: Origin,
-    /// Whether to wait for more.
+    /// Whether to wait for more data.
     pub follow: bool,
 }
 
-/// From where an offset counts.
+/// Start point of an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Origin {
     /// Forward from the beginning.
@@ -145,12 +146,12 @@ pub enum Origin {
     End,
 }
 
-/// A piece of a file. An empty one is a heartbeat.
+/// A piece of a file. An empty frame is a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamFrame {
-    /// Bytes before this piece.
+    /// Offset of the piece in the file, in bytes.
     pub offset: i64,
-    /// The bytes.
+    /// Bytes of the piece.
     pub data: Bytes,
     /// Relative path of the file.
     pub file: Str,

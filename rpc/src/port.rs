@@ -1,4 +1,5 @@
-//! The one port of servers: what a connection's first byte says it is, dialling and accepting. What is spoken then is not here.
+//! The single port of servers: types of connections by their first byte, dialling and accepting. The protocols over the
+//! connections are elsewhere.
 
 mod counts;
 mod dial;
@@ -14,14 +15,15 @@ pub use listen::{Accept, PortLimits, serve};
 pub use tls::{Tls, TlsError, TlsSettings};
 pub use trust::{Refused, ServerKey, ServerTrust, Unproven};
 
-/// The first byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others ours.
+/// First byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others
+/// ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FirstByte {
     /// Pairs of request and response on this connection.
     Rpc = 0x01,
-    /// The reference's transport of consensus, which is not spoken here.
+    /// The reference's raft transport, which is not supported.
     RaftOfReference = 0x02,
-    /// A yamux session of plain calls without a byte of their own.
+    /// A yamux session whose streams carry plain calls, without a first byte of their own.
     Multiplex = 0x03,
     /// A TLS handshake, then another first byte.
     Tls = 0x04,
@@ -31,11 +33,11 @@ pub enum FirstByte {
     MultiplexV2 = 0x06,
     /// Consensus and joining, between servers.
     Peers = 0x10,
-    /// HTTP/1.1 that another server passes on.
+    /// HTTP/1.1 forwarded by another server.
     Http = 0x11,
-    /// HTTP/1.1 that the agent of a node passes on. Proves nothing about the sender.
+    /// HTTP/1.1 forwarded by the agent of a node. Proves nothing about the sender.
     HttpOfNodes = 0x12,
-    /// As `MultiplexV2`, between servers.
+    /// Like `MultiplexV2`, between servers.
     RpcOfServers = 0x13,
 }
 
@@ -63,7 +65,8 @@ impl FirstByte {
         }
     }
 
-    /// The meaning of a first byte. `None`: it has none, and the connection is closed without an answer.
+    /// Type of a connection by its first byte. `None`: the byte is unknown, and the connection is closed without an
+    /// answer.
     pub fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|known| *known as u8 == byte)
     }

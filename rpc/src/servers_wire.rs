@@ -1,5 +1,5 @@
-//! What nodes ask of servers, as bytes: [`Servers`] over anything that carries a request there and an answer back, and the other way round.
-//! Connections are not here, nor are methods beside those of the trait.
+//! Requests of nodes to servers, as bytes: [`Servers`] over any carrier of requests and answers, and the reverse.
+//! Connections, and methods that the trait lacks, are elsewhere.
 
 mod ask;
 mod serve;
@@ -17,32 +17,32 @@ use crate::msgpack::DecodeError;
 pub use ask::{RemoteServers, call};
 pub use serve::{SERVED, serve_servers};
 
-/// Carries requests to a server and answers back; headers are its business.
+/// Carries requests to a server and answers back. It adds the headers.
 pub trait RpcClient: Send + Sync + 'static {
     /// Sends the body of a request for `Service.Method` and waits for the body of the answer.
     fn call(&self, method: &str, body: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, RpcError>> + Send;
 }
 
-/// What answers need of the server that gives them, beside what [`Servers`](crate::Servers) says.
+/// Data that answers need of the answering server beside [`Servers`](crate::Servers).
 pub trait ServerContext: Send + Sync {
-    /// The node with this secret: some requests name no node.
+    /// The node with this secret, for requests that name no node.
     fn node_of(&self, secret: &Secret) -> Option<NodeId>;
-    /// Where the leader listens, `host:port`; empty when there is none.
+    /// Address of the leader, `host:port`; empty without a leader.
     fn leader_rpc_addr(&self) -> Str;
-    /// Of the servers.
+    /// Datacenter of the servers.
     fn datacenter(&self) -> Str;
 }
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
-    /// No method of the trait: [`SERVED`] has those.
+    /// The method is not in [`SERVED`].
     #[error("rpc: can't find method {0}")]
     Unknown(String),
-    /// Its body is none of that method.
+    /// The body cannot be decoded for the method.
     #[error("{}", .0.on_wire(0))]
     Decode(DecodeError),
-    /// It was refused, or failed.
+    /// The request was refused, or failed.
     #[error(transparent)]
     Refused(#[from] RpcError),
 }

@@ -1,6 +1,7 @@
-//! Many streams over one connection, as the node RPC has it: both sides may open streams, each with windows of its own.
+//! Yamux: many streams over one connection, as in the node RPC. Both sides may open streams; each stream has its own
+//! windows.
 //!
-//! What is said in a stream is not here. `frame` is bytes alone, `state` is what frames mean, `session` moves them.
+//! The content of streams is opaque here. `frame` encodes frames, `state` handles them, `session` moves their bytes.
 
 mod frame;
 mod session;
@@ -15,28 +16,28 @@ pub use frame::{Decoder, Flags, FrameError, HEADER_BYTES, Header, Kind, Piece};
 pub use session::Session;
 pub use stream::Stream;
 
-/// How many bytes one side may have sent that the other has not read, per stream.
+/// Most bytes per stream that one side may have sent and the other has not read.
 pub const WINDOW_BYTES: u32 = 256 * 1024;
 
-/// The largest data frame that is written, in bytes. Larger ones are read.
+/// Largest data frame that is written, in bytes. Larger ones are accepted.
 pub const DATA_FRAME_BYTES_MAX: usize = 4096;
 
-/// How patient a session is, and how much of it there may be.
+/// Timeouts and bounds of a session.
 #[derive(Debug, Clone)]
 pub struct SessionLimits {
-    /// How often the other side is pinged.
+    /// Interval of pings.
     pub keepalive_every: Duration,
-    /// How long an answer to a ping, or a write, may take before the session ends.
+    /// Timeout of an answer to a ping, and of a write; then the session ends.
     pub answer_within: Duration,
-    /// How long the other side may take to acknowledge a stream before the session ends.
+    /// Time within which the other side must acknowledge a stream; then the session ends.
     pub open_within: Duration,
-    /// How long a stream that is closed here waits for the other side to close it before it is reset.
+    /// Time for which a stream closed here waits for the other side to close it; then it is reset.
     pub close_within: Duration,
-    /// How many streams wait to be accepted, or to be acknowledged, at a time.
+    /// Most streams that wait to be accepted, and most that wait to be acknowledged.
     pub backlog_max: usize,
-    /// How many streams of the other side there may be at a time; one more is reset.
+    /// Most streams opened by the other side; a further one is reset.
     pub streams_max: usize,
-    /// How many bytes of all streams may wait to be read; one more ends the session.
+    /// Most unread bytes of all streams together; more end the session.
     pub unread_bytes_max: usize,
 }
 
@@ -54,10 +55,10 @@ impl Default for SessionLimits {
     }
 }
 
-/// Why a session has ended.
+/// Reason why a session has ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// It was closed here.
+    /// The session was closed on this side.
     #[error("session shutdown")]
     Here,
     /// The connection ended.
@@ -72,25 +73,25 @@ pub enum Ended {
     /// The other side never acknowledged a stream.
     #[error("stream open timeout")]
     NeverAcknowledged,
-    /// The other side said that something went wrong with it.
+    /// The other side reported an error of its own.
     #[error("remote end is gone: code {0}")]
     GoneAway(u32),
-    /// A frame that is none.
+    /// Bytes that are not a valid frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// More data than there was room for.
+    /// More data than the stream's window allowed.
     #[error("receive window exceeded")]
     WindowExceeded,
     /// A stream was opened twice.
     #[error("duplicate stream initiated")]
     Duplicate,
-    /// Too much of all streams together waits to be read.
+    /// More unread bytes of all streams than `unread_bytes_max`.
     #[error("too many unread bytes")]
     Unread,
 }
 
 impl Ended {
-    /// As an error of reading or writing.
+    /// The reason as an IO error.
     pub fn io(&self) -> std::io::Error {
         let kind = match self {
             Self::Eof => std::io::ErrorKind::UnexpectedEof,

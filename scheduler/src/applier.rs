@@ -1,4 +1,5 @@
-//! Checks plans against the newest view: what still fits is accepted, node by node. Submitting and waiting are the shell's.
+//! Checks plans against the newest view and accepts, node by node, what still fits. Submitting plans and waiting for
+//! entries is the shell's.
 
 mod queue;
 
@@ -14,7 +15,8 @@ use songline_projections::{State, Table};
 
 pub use queue::Queue;
 
-/// What of a plan can be applied on `view`, and which nodes refused with what reason.
+/// The part of a plan that can be applied on `view`, and the nodes that refused their part, each with its reason. A
+/// plan with `all_at_once` is dropped whole when one node refuses.
 pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, String>) {
     let mut result =
         PlanResult { deployment: plan.deployment.clone(), deployment_updates: plan.deployment_updates.clone(), ..PlanResult::default() };
@@ -47,7 +49,7 @@ pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, Stri
     (result, refused)
 }
 
-/// Whether nothing of the result would change the state.
+/// Whether applying the result would leave the state as it is.
 pub fn is_no_op(result: &PlanResult) -> bool {
     result.ineligible_nodes.is_empty()
         && result.node_update.is_empty()
@@ -56,18 +58,20 @@ pub fn is_no_op(result: &PlanResult) -> bool {
         && result.deployment.is_none()
 }
 
-/// The allocations of a result as the log carries them: times set, identities signed, and without the job when that is the plan's own.
+/// The allocations of a result as the log carries them: times set and identities signed. A job that equals the plan's
+/// is left out.
 pub fn placed(plan: &Plan, result: &PlanResult, now: Time, mut sign: impl FnMut(&mut Allocation)) -> Vec<Arc<Allocation>> {
     result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now, &mut sign)).collect()
 }
 
-/// The result as its scheduler gets it, once the entry that applies it is at `index`.
+/// The result as the scheduler that submitted the plan gets it, once the entry at `index` has applied it.
 pub fn written(result: PlanResult, index: u64) -> PlanResult {
     let refresh_index = if result.refresh_index > 0 { result.refresh_index.max(index) } else { 0 };
     PlanResult { alloc_index: index, refresh_index, ..result }
 }
 
-/// The log entry that applies a result. `updated` is what [`placed`] made of it; `fresh_eval` names the evaluations of jobs that lost allocations to others.
+/// The log entry that applies a result. `updated` are the rows that [`placed`] returned; `fresh_eval` makes ids for the
+/// evaluations of jobs that lost allocations to preemption.
 pub fn command(
     view: &State,
     plan: &Plan,
@@ -143,7 +147,8 @@ fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
             return if said { Ok(()) } else { Err("node is disconnected and contains invalid updates".into()) };
         }
         NodeStatus::Ready => {}
-        // Rows that are there may still learn something: which evaluation looks at them again, or that they came back.
+        // Existing rows that keep their resources may still change: a follow-up evaluation is noted, or the alloc came
+        // back.
         NodeStatus::Initializing | NodeStatus::Down if takes_nothing => return Ok(()),
         NodeStatus::Initializing | NodeStatus::Down => return Err("node is not ready for placements".into()),
     }
@@ -156,7 +161,8 @@ fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
     resources_fit(view, plan, node, wanted)
 }
 
-/// Whether the plan's row of an allocation would undo what happened since the plan was made: another one stopped it, or its node came back.
+/// Whether the plan's row would undo a change made after the plan: the servers stopped the allocation, or its node came
+/// back.
 fn is_outdated(alloc: &Allocation, known: &Allocation, node: &Node) -> bool {
     let revives = known.server_terminal() && !alloc.server_terminal();
     let unknown = AllocClientStatus::Unknown;
@@ -164,7 +170,7 @@ fn is_outdated(alloc: &Allocation, known: &Allocation, node: &Node) -> bool {
     revives || gives_up
 }
 
-/// Whether the plan's row leaves the allocation the room that it has.
+/// Whether the plan's row leaves the resources of the allocation unchanged.
 fn takes_no_more(alloc: &Allocation, known: &Allocation) -> bool {
     alloc.allocated_resources == known.allocated_resources
 }

@@ -1,7 +1,7 @@
-//! Evaluations that wait for capacity, and what wakes them. The eval broker takes them from here.
+//! Blocked evaluations: they wait for capacity and run again when some is gained. The eval broker takes the woken ones.
 //!
-//! Capacity is counted by computed node class: an evaluation that found a class unfit need not look at it again. It keeps nothing that
-//! must survive; a new leader fills it from the tables.
+//! Capacity is tracked by computed node class: an evaluation that found a class ineligible is not woken by gains in
+//! that class. The tracker keeps nothing that must survive; a new leader fills it from the tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, NodeId, S
 
 use crate::broker::Token;
 
-/// Evaluations that failed to place something.
+/// Evaluations that failed to place at least one allocation.
 #[derive(Debug, Default)]
 pub struct BlockedEvals {
     enabled: bool,
     evals: BTreeMap<EvalId, Blocked>,
     by_job: BTreeMap<Slot, EvalId>,
-    /// How many of `evals` wait for any class.
+    /// Number of `evals` whose constraints escape the node class; a gain in any class wakes them.
     escaped: usize,
-    /// For each class: the index at which it last gained capacity.
+    /// Index at which each class last gained capacity.
     unblocked: BTreeMap<Str, u64>,
     duplicates: Vec<Arc<Evaluation>>,
 }
@@ -29,14 +29,14 @@ struct Blocked {
     token: Option<Token>,
 }
 
-/// One blocked evaluation per job; system jobs wait for each node on its own.
+/// Key of a blocked evaluation: one per job, and for system jobs one per job and node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     job: JobKey,
     node: Option<NodeId>,
 }
 
-/// An evaluation to run again, with the token of its delivery when it is still being worked on.
+/// An evaluation to run again. The token is set while a worker still holds its delivery.
 pub type Wake = (Arc<Evaluation>, Option<Token>);
 
 impl BlockedEvals {
@@ -45,7 +45,7 @@ impl BlockedEvals {
         Self::default()
     }
 
-    /// Switches it on or off. Off forgets everything.
+    /// Switches tracking on or off. Switching off forgets everything.
     pub fn set_enabled(&mut self, enabled: bool) {
         if self.enabled && !enabled {
             *self = Self::default();
@@ -53,7 +53,8 @@ impl BlockedEvals {
         self.enabled = enabled;
     }
 
-    /// Tracks a blocked evaluation. When capacity came while it was being worked on, it is given back to run at once.
+    /// Tracks a blocked evaluation. Returns the evaluation, to run again at once, when capacity came while a worker
+    /// held it.
     pub fn block(&mut self, eval: Arc<Evaluation>, token: Option<Token>) -> Option<Wake> {
         if !self.enabled {
             return None;
@@ -82,7 +83,7 @@ impl BlockedEvals {
         None
     }
 
-    /// Capacity of a class has grown at `index`: whoever may fit there runs again.
+    /// Notes that a class gained capacity at `index`, and returns the evaluations that may fit there.
     pub fn unblock(&mut self, class: &Str, index: u64) -> Vec<Wake> {
         if !self.enabled {
             return Vec::new();
@@ -91,17 +92,17 @@ impl BlockedEvals {
         self.take(|eval| eval.escaped_computed_class || eligibility(eval, class) != Some(false))
     }
 
-    /// A node has become ready or has room again: system evaluations that wait for it run.
+    /// Returns the system evaluations that wait for this node, which has become ready or has room again.
     pub fn unblock_node(&mut self, node: NodeId) -> Vec<Wake> {
         self.take(|eval| eval.kind == JobType::System && eval.node_id == Some(node))
     }
 
-    /// Evaluations that ran out of attempts are tried again now and then.
+    /// Returns the evaluations that ran out of attempts, to be tried again. The leader calls this periodically.
     pub fn unblock_failed(&mut self) -> Vec<Wake> {
         self.take(|eval| eval.triggered_by == EvalTrigger::MaxPlans)
     }
 
-    /// Forgets the evaluations of a job: a newer one placed everything, or they were canceled.
+    /// Forgets the evaluations of a job, because a newer one placed everything or because they were canceled.
     pub fn untrack(&mut self, job: &JobKey) {
         let ids: Vec<_> =
             self.by_job.range(Slot { job: job.clone(), node: None }..).take_while(|(s, _)| s.job == *job).map(|(_, id)| *id).collect();
@@ -115,12 +116,12 @@ impl BlockedEvals {
         self.remove(id);
     }
 
-    /// Evaluations that another one of their job made needless.
+    /// Takes the evaluations that another evaluation of the same job replaced. They are to be canceled.
     pub fn take_duplicates(&mut self) -> Vec<Arc<Evaluation>> {
         std::mem::take(&mut self.duplicates)
     }
 
-    /// How many are blocked, and how many of them wait for any class.
+    /// Number of blocked evaluations, and number of those that a gain in any class wakes.
     pub fn stats(&self) -> (usize, usize) {
         (self.evals.len(), self.escaped)
     }

@@ -1,32 +1,34 @@
-//! Which evaluation is worked on next: one at a time per job, by priority, delivered at least once.
+//! Eval broker: chooses the evaluation to work on next. One at a time per job, by priority, delivered at least once.
 //!
-//! A machine without a clock: the shell says what time it is, hands out deliveries and carries the answers back. It keeps nothing that
-//! must survive; a new leader fills it from the tables. Evaluations that wait for capacity are in [`crate::blocked`].
+//! The broker is a machine without a clock: the shell passes the time, hands deliveries to workers and carries their
+//! answers back. The broker keeps nothing that must survive; a new leader fills it from the tables. [`crate::blocked`]
+//! keeps the evaluations that wait for capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Time};
 
-/// How long a delivery may be worked on before it counts as lost.
+/// Time after which an unanswered delivery counts as lost.
 const NACK_TIMEOUT: Dur = Dur::from_secs(60);
-/// After so many deliveries an evaluation counts as failed.
+/// Number of deliveries after which an evaluation counts as failed.
 pub const DELIVERIES_MAX: u32 = 3;
 const FIRST_NACK_DELAY: Dur = Dur::from_secs(1);
 const LATER_NACK_DELAY: Dur = Dur::from_secs(20);
 
-/// Names one delivery: an answer that comes after the delivery was given to another worker is refused by it.
+/// Names one delivery. An answer with the token of an older delivery is refused, because another worker has the
+/// evaluation by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(u64);
 
 /// An evaluation handed to a worker.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// What to work on.
+    /// The evaluation to work on.
     pub eval: Arc<Evaluation>,
-    /// For the answer.
+    /// Token to give with the answer.
     pub token: Token,
-    /// How often it was delivered before.
+    /// Number of deliveries before this one.
     pub earlier: u32,
     /// Panics of earlier deliveries, if there were any.
     pub panicked: Option<Panicked>,
@@ -41,13 +43,13 @@ pub struct Panicked {
     pub message: String,
 }
 
-/// Why an answer was refused.
+/// Reason why an answer was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrokerError {
-    /// It was never delivered, or was answered already.
+    /// The evaluation was never delivered, or was answered already.
     #[error("Evaluation ID not found")]
     NotOutstanding,
-    /// It was delivered again since.
+    /// The evaluation was delivered again since.
     #[error("Token does not match for Evaluation ID")]
     TokenMismatch,
 }
@@ -62,7 +64,7 @@ type PendingKey = (std::cmp::Reverse<i64>, std::cmp::Reverse<u64>, EvalId);
 pub struct EvalBroker {
     enabled: bool,
     next_token: u64,
-    /// Every evaluation in here, and how often it was delivered.
+    /// Every evaluation in the broker, with its number of deliveries.
     known: BTreeMap<EvalId, (Arc<Evaluation>, u32)>,
     /// The one evaluation per job that is ready or outstanding.
     busy: BTreeMap<JobKey, EvalId>,
@@ -73,7 +75,7 @@ pub struct EvalBroker {
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// Evaluations of this broker whose deliveries panicked. An acknowledgement removes them.
     panicked: BTreeMap<EvalId, Panicked>,
-    /// To be enqueued when the delivery with this token is acknowledged.
+    /// Evaluations to enqueue when the delivery with this token is acknowledged.
     requeue: BTreeMap<Token, Arc<Evaluation>>,
     waiting: BTreeSet<(Time, EvalId)>,
     cancelable: Vec<Arc<Evaluation>>,
@@ -92,18 +94,18 @@ struct Outstanding {
     nack_at: Option<Time>,
 }
 
-/// How many evaluations are where.
+/// Numbers of evaluations by their place in the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BrokerStats {
     /// Ready to be delivered.
     pub ready: usize,
     /// Delivered and not answered.
     pub unacked: usize,
-    /// Behind another evaluation of their job.
+    /// Waiting until another evaluation of their job is acknowledged.
     pub pending: usize,
-    /// Waiting for their time.
+    /// Waiting for a time: a delay, or the back-off after a negative answer.
     pub waiting: usize,
-    /// Made useless by newer ones, to be canceled.
+    /// Made needless by newer evaluations of their job, to be canceled.
     pub cancelable: usize,
 }
 
@@ -113,7 +115,7 @@ impl EvalBroker {
         Self::default()
     }
 
-    /// Switches it on or off. Off forgets everything: the tables still have it.
+    /// Switches the broker on or off. Switching off forgets everything; the tables still have the evaluations.
     pub fn set_enabled(&mut self, enabled: bool) {
         if self.enabled && !enabled {
             *self = Self { next_token: self.next_token, ..Self::default() };
@@ -121,12 +123,12 @@ impl EvalBroker {
         self.enabled = enabled;
     }
 
-    /// Whether it takes and gives evaluations.
+    /// Whether the broker takes and delivers evaluations.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Takes a pending evaluation. A known one is ignored.
+    /// Takes a pending evaluation. An evaluation that the broker already has is ignored.
     pub fn enqueue(&mut self, eval: Arc<Evaluation>, now: Time) {
         if !self.enabled || self.known.contains_key(&eval.id) {
             return;
@@ -142,7 +144,8 @@ impl EvalBroker {
         }
     }
 
-    /// Takes an evaluation again that a worker has not answered yet: it comes back once that delivery is acknowledged.
+    /// Takes back an evaluation that a worker still holds: it is enqueued once the delivery with this token is
+    /// acknowledged.
     pub fn enqueue_again(&mut self, eval: Arc<Evaluation>, token: Token, now: Time) {
         match self.outstanding.get(&eval.id) {
             Some(current) if current.token == token => {
@@ -153,7 +156,8 @@ impl EvalBroker {
         }
     }
 
-    /// The best evaluation for a worker that can run these types.
+    /// Delivers the first evaluation of these types: highest priority, then oldest. The worker has 60 seconds to
+    /// answer.
     pub fn dequeue(&mut self, types: &[JobType], now: Time) -> Option<Delivery> {
         let best = types
             .iter()
@@ -166,7 +170,8 @@ impl EvalBroker {
         self.deliver(best.1, &best.0, Some(now.plus(NACK_TIMEOUT)))
     }
 
-    /// The next evaluation that was delivered too often. The caller acknowledges it when its end is written; the delivery has no timeout.
+    /// Delivers the next evaluation that was delivered too often. The caller writes the evaluation as failed and then
+    /// acknowledges the delivery, which has no timeout.
     pub fn dequeue_failed(&mut self) -> Option<Delivery> {
         let first = *self.ready.get(&Queue::Failed)?.first()?;
         self.deliver(Queue::Failed, &first, None)
@@ -183,7 +188,7 @@ impl EvalBroker {
         Some(Delivery { eval: Arc::clone(eval), token, earlier, panicked: self.panicked.get(&key.2).cloned() })
     }
 
-    /// The worker is done. The job's next evaluation becomes ready; all others behind it are useless.
+    /// Ends a delivery. The next pending evaluation of the job becomes ready; the others of the job become cancelable.
     pub fn ack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
         self.outstanding.remove(&id);
@@ -209,7 +214,8 @@ impl EvalBroker {
         Ok(())
     }
 
-    /// The worker gives up: the evaluation is delivered again after a while, or fails for good.
+    /// Gives a delivery back. The evaluation is delivered again after a delay, or fails after [`DELIVERIES_MAX`]
+    /// deliveries.
     pub fn nack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
         self.requeue.remove(&token);
@@ -229,7 +235,8 @@ impl EvalBroker {
         Ok(())
     }
 
-    /// As [`Self::nack`], after a panic. When the evaluation fails for good, its status description tells the panic.
+    /// As [`Self::nack`], after a panic. When the evaluation fails for good, its status description carries the panic's
+    /// message.
     pub fn nack_panicked(&mut self, id: EvalId, token: Token, message: String, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
         let times = self.panicked.get(&id).map_or(0, |before| before.times) + 1;
@@ -237,14 +244,14 @@ impl EvalBroker {
         self.nack(id, token, now)
     }
 
-    /// Whether this delivery is still the worker's; restarts its time.
+    /// Restarts the timeout of a delivery. Fails when the worker does not hold the delivery any more.
     pub fn reset_nack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
         self.set_nack(id, Some(now.plus(NACK_TIMEOUT)));
         Ok(())
     }
 
-    /// Stops the delivery's time while its plan waits in the plan queue.
+    /// Stops the timeout of a delivery while its plan is in the plan queue.
     pub fn pause_nack(&mut self, id: EvalId, token: Token) -> Result<(), BrokerError> {
         self.check(id, token)?;
         self.set_nack(id, None);
@@ -262,14 +269,14 @@ impl EvalBroker {
         if outstanding.token == token { Ok(()) } else { Err(BrokerError::TokenMismatch) }
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// The next time at which [`Self::on_time`] has work; `None`: no timeout or wait is running.
     pub fn next_deadline(&self) -> Option<Time> {
         let nack = self.outstanding.values().filter_map(|o| o.nack_at).min();
         let wait = self.waiting.first().map(|(at, _)| *at);
         nack.into_iter().chain(wait).min()
     }
 
-    /// Makes ready what waited for this time, and takes back deliveries that were not answered.
+    /// Makes ready the evaluations whose wait has ended, and takes back deliveries whose timeout has passed.
     pub fn on_time(&mut self, now: Time) {
         while let Some(&(at, id)) = self.waiting.first() {
             if at > now {
@@ -281,23 +288,23 @@ impl EvalBroker {
         let lost: Vec<_> =
             self.outstanding.iter().filter(|(_, o)| o.nack_at.is_some_and(|at| at <= now)).map(|(id, o)| (*id, o.token)).collect();
         for (id, token) in lost {
-            // The token was read under the same borrow, so this cannot be refused.
+            // The tokens were read just above and nothing ran in between, so the broker does not refuse them.
             let _ = self.nack(id, token, now);
         }
     }
 
-    /// Evaluations that newer ones made useless, at most `max` of them.
+    /// Takes at most `max` evaluations that newer ones made needless.
     pub fn take_cancelable(&mut self, max: usize) -> Vec<Arc<Evaluation>> {
         let rest = self.cancelable.split_off(max.min(self.cancelable.len()));
         std::mem::replace(&mut self.cancelable, rest)
     }
 
-    /// Whether something could be dequeued for one of these types.
+    /// Whether an evaluation of one of these types is ready.
     pub fn has_ready(&self, types: &[JobType]) -> bool {
         types.iter().any(|kind| self.ready.get(&Queue::Of(kind.clone())).is_some_and(|queue| !queue.is_empty()))
     }
 
-    /// Whether an evaluation was delivered too often.
+    /// Whether an evaluation that was delivered too often is ready for [`Self::dequeue_failed`].
     pub fn has_failed(&self) -> bool {
         self.ready.get(&Queue::Failed).is_some_and(|queue| !queue.is_empty())
     }
@@ -313,7 +320,8 @@ impl EvalBroker {
         }
     }
 
-    /// Ready and outstanding evaluations by the reference's names of schedulers. `_failed` are evaluations that were delivered too often.
+    /// Numbers of ready and outstanding evaluations under the reference's scheduler names. `_failed` counts those
+    /// delivered too often.
     pub fn stats_by_type(&self) -> Vec<(&'static str, usize, usize)> {
         let ready = |queue: Queue| self.ready.get(&queue).map_or(0, BTreeSet::len);
         let unacked = |kind: &JobType| {
@@ -352,12 +360,14 @@ fn ready_key(eval: &Evaluation) -> ReadyKey {
     (std::cmp::Reverse(eval.priority), eval.create_index, eval.id)
 }
 
-/// How long the follow-up of an evaluation that is given up waits: one to six minutes, as chance has it, so that not all come back at once.
+/// Wait of the follow-up of an evaluation that is given up: 1 to 6 minutes, spread by `chance` so that not all
+/// follow-ups run at once.
 pub fn give_up_wait(chance: u8) -> Dur {
     Dur(Dur::from_mins(1).nanos() + i64::from(chance) * Dur::from_mins(5).nanos() / 256)
 }
 
-/// The two rows that give up an evaluation that was delivered too often: itself as failed, and its follow-up after `wait`.
+/// The two rows that give up an evaluation that was delivered too often: the evaluation as failed, and its follow-up
+/// after `wait`.
 pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, panicked: Option<&Panicked>, now: Time) -> [Evaluation; 2] {
     let failed = Evaluation {
         status: EvalStatus::Failed,

@@ -1,5 +1,5 @@
-//! What would happen if a job were registered: the scheduler's decision, and nothing of it is kept. The difference between two versions
-//! of a job, as text, is not made here.
+//! Dry run: the scheduler's decision for a job registration that is not written. The textual difference between two
+//! versions of a job is made elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use songline_projections::State;
 use crate::generic::{Scheduler, Step};
 use crate::seed::Seed;
 
-/// The index that a job gets which is not there yet.
+/// Index that a job gets in a dry run when it does not exist yet.
 const NEW_JOB_INDEX: u64 = 100;
 
-/// What a registration would do.
+/// Result of a dry run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DryRun {
-    /// What would happen to each group's allocations.
+    /// Changes to each group's allocations.
     pub annotations: PlanAnnotations,
     /// Groups that would not be placed completely.
     pub failed: BTreeMap<Str, AllocMetric>,
     /// Allocations per group that would still wait for a node.
     pub queued: BTreeMap<Str, i64>,
-    /// Evaluations that would come of it.
+    /// Evaluations that the registration would create.
     pub created_evals: Vec<Evaluation>,
-    /// The index to check a registration against: that of the job as it is, 0 when there is none.
+    /// Index to check a registration against: the job modify index of the current job, 0 without one.
     pub job_modify_index: u64,
-    /// The evaluation would look again at this time, if at all.
+    /// Time of the earliest follow-up evaluation, if there is one.
     pub next_look: Option<Time>,
 }
 
-/// Tries `job`, which must have passed admission.
+/// Runs the scheduler for `job`, which must have passed admission.
 pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
     let existing = view.job(&job.namespace, &job.id);
     let (job, changed_index) = as_registered(existing, job);
@@ -52,7 +52,7 @@ pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
     let mut dry = DryRun { job_modify_index: existing.map_or(0, |job| job.job_modify_index), ..DryRun::default() };
     match scheduler.step(view, now, None) {
         Step::Submit { mut create, plan } => {
-            // They were never written, so they belong to no snapshot.
+            // These evaluations are never written, so they belong to no snapshot.
             create.iter_mut().for_each(|eval| eval.snapshot_index = 0);
             dry.next_look = create.iter().filter_map(|eval| eval.wait_until).min();
             dry.created_evals = create;
@@ -70,12 +70,12 @@ pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
     dry
 }
 
-/// How many allocations of each group would still wait when all was placed that can be: what a summary counts as queued.
+/// Number of allocations per group that stay unplaced after placing all that fit; a job summary counts them as queued.
 pub fn queued(view: &State, job: &Arc<Job>, seed: u64, now: Time) -> BTreeMap<Str, i64> {
     dry_run(view, Job::clone(job), seed, now).queued
 }
 
-/// The job as a registration would store it, and the index it would get when that changes anything.
+/// The job as a registration would store it, and its new job modify index; 0 for a new job or one that does not change.
 fn as_registered(existing: Option<&Arc<Job>>, mut job: Job) -> (Arc<Job>, u64) {
     let Some(existing) = existing else {
         job.create_index = NEW_JOB_INDEX;

@@ -1,4 +1,5 @@
-//! Whether a node may run a group at all: drivers, constraints, networks. How well it suits and whether there is room is in `rank`.
+//! Feasibility: whether a node may run a group at all, by drivers, constraints and networks. Scores and free room are
+//! checked in `rank` and `fit`.
 
 mod constraint;
 mod eligibility;
@@ -13,38 +14,38 @@ pub use eligibility::{ClassStatus, Eligibility};
 
 use crate::network;
 
-/// Everything that a group and its job demand of a node, made ready for checking many nodes.
+/// All demands of a group and its job on a node, prepared once for checking many nodes.
 #[derive(Debug)]
 pub struct Demands {
     job: Vec<Rule>,
     group: Vec<Rule>,
     drivers: BTreeSet<Str>,
     network: Option<songline_model::NetworkResource>,
-    /// Whether constraints of the job tell apart nodes of one class.
+    /// Whether the job's constraints can differ between nodes of one class.
     pub job_escapes: bool,
-    /// Whether constraints of the group or its tasks do.
+    /// Whether constraints of the group or its tasks can.
     pub group_escapes: bool,
-    /// What cannot be told from the node alone.
+    /// Demands that cannot be decided from the node alone.
     pub distinct: Distinct,
 }
 
-/// Demands that depend on what runs elsewhere.
+/// Demands that depend on the other allocations of the job.
 #[derive(Debug, Default)]
 pub struct Distinct {
     /// No two allocations of the job on one node.
     pub hosts_of_job: bool,
     /// No two allocations of the group on one node.
     pub hosts_of_group: bool,
-    /// At most so many allocations per value of a property.
+    /// Bounds on allocations per value of a node property.
     pub properties: Vec<DistinctProperty>,
 }
 
 /// One `distinct_property` constraint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DistinctProperty {
-    /// Which property of nodes.
+    /// Node property, as the constraint names it.
     pub target: Str,
-    /// At most so many per value; the text when it was no number.
+    /// Most allocations per value; `Err` is the constraint's text when it is not a number.
     pub limit: Result<u64, Str>,
     /// Counts allocations of the whole job instead of those of the group.
     pub whole_job: bool,
@@ -78,7 +79,7 @@ impl Demands {
         }
     }
 
-    /// Checks what the job demands; `Err` is the filter text.
+    /// Checks the job's demands; `Err` is the filter text.
     pub fn check_job(&self, node: &Node) -> Result<(), Str> {
         check_rules(&self.job, node)
     }
@@ -88,14 +89,14 @@ impl Demands {
         if self.drivers.iter().all(|driver| has_driver(node, driver)) { Ok(()) } else { Err("missing drivers".into()) }
     }
 
-    /// Checks what else the group and its tasks demand; `Err` is the filter text.
+    /// Checks the other demands of the group and its tasks; `Err` is the filter text.
     pub fn check_group(&self, node: &Node) -> Result<(), Str> {
         check_rules(&self.group, node)?;
         self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
     }
 }
 
-/// Whether a constraint on this target tells apart nodes of one class.
+/// Whether a constraint on this target can differ between nodes of one class.
 fn escapes_class(target: &str) -> bool {
     ["${node.unique.", "${attr.unique.", "${meta.unique."].iter().any(|prefix| target.starts_with(prefix))
 }
@@ -108,15 +109,15 @@ fn check_rules(rules: &[Rule], node: &Node) -> Result<(), Str> {
 }
 
 fn is_distinct_hosts(constraint: &Constraint) -> bool {
-    // Anything but a clear "no" switches it on.
+    // Any value but a clear "no" switches the constraint on.
     constraint.operand == "distinct_hosts" && !matches!(constraint.r_target.as_str(), "false" | "False" | "FALSE" | "f" | "F" | "0")
 }
 
-/// Whether the node says that it has a working driver of this name.
+/// Whether the node reports a working driver of this name.
 pub fn has_driver(node: &Node, driver: &str) -> bool {
     match node.drivers.as_ref().and_then(|drivers| drivers.get(driver)) {
         Some(info) => info.detected && info.healthy,
-        // Nodes that do not tell of their drivers' health have an attribute for each.
+        // Nodes that do not report driver health have one attribute per driver.
         None => node
             .attribute(&format!("driver.{driver}"))
             .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True")),

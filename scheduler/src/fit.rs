@@ -1,4 +1,5 @@
-//! Whether allocations fit on a node: the sums of what they use and what the node has. Ports are in `network`, devices nowhere yet.
+//! Whether allocations fit on a node: sums of CPU, memory and disk against the node's capacity. Ports are checked in
+//! `network`; devices are not checked yet.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +7,25 @@ use songline_model::{AllocatedResources, Allocation, Node, Resources, TaskLifecy
 
 use crate::network::Ports;
 
-/// An amount of what every node has.
+/// An amount of the resources that every node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
     /// CPU shares, in MHz.
     pub cpu: i64,
-    /// Memory in MiB. What a task may use on top when memory is oversubscribed does not count.
+    /// Memory in MiB. Memory above the reservation (oversubscription) does not count.
     pub memory: i64,
     /// Disk in MiB.
     pub disk: i64,
 }
 
 impl Amount {
-    /// Both together.
+    /// The sum of both amounts.
     #[must_use]
     pub fn plus(self, other: Amount) -> Amount {
         Amount { cpu: self.cpu + other.cpu, memory: self.memory + other.memory, disk: self.disk + other.disk }
     }
 
-    /// What is left when `other` is taken away; may be negative.
+    /// The amount left after `other`; may be negative.
     #[must_use]
     pub fn minus(self, other: Amount) -> Amount {
         Amount { cpu: self.cpu - other.cpu, memory: self.memory - other.memory, disk: self.disk - other.disk }
@@ -34,7 +35,7 @@ impl Amount {
         Amount { cpu: self.cpu.max(other.cpu), memory: self.memory.max(other.memory), disk: self.disk.max(other.disk) }
     }
 
-    /// The first dimension in which `self` is more than `capacity`.
+    /// Name of the first dimension in which `self` exceeds `capacity`.
     pub fn exceeds(self, capacity: Amount) -> Option<&'static str> {
         if self.cpu > capacity.cpu {
             Some("cpu")
@@ -48,7 +49,7 @@ impl Amount {
     }
 }
 
-/// What a node has for allocations: its resources without what it keeps for itself.
+/// Amount that a node has for allocations: its resources minus its reserved ones.
 pub fn capacity(node: &Node) -> Amount {
     let whole = match (&node.node_resources, &node.resources) {
         (Some(has), _) => Amount { cpu: has.cpu.cpu_shares, memory: has.memory.memory_mb, disk: has.disk.disk_mb },
@@ -67,13 +68,13 @@ fn old_form(resources: &Resources) -> Amount {
     Amount { cpu: resources.cpu, memory: resources.memory_mb, disk: resources.disk_mb }
 }
 
-/// What an allocation uses of its node.
+/// Amount that an allocation uses on its node.
 pub fn used_by(alloc: &Allocation) -> Amount {
     alloc.allocated_resources.as_deref().map(asked).unwrap_or_default()
 }
 
-/// What these resources come to, given that not all tasks run at the same time: the tasks before the main ones, the main ones with
-/// those that start after them, and the tasks after all others, each time with the sidecars that run all along.
+/// Peak amount of these resources, given that not all tasks run at the same time. The phases are prestart tasks, main
+/// tasks together with poststart tasks, and poststop tasks. Prestart sidecars count in the first two phases.
 pub fn asked(resources: &AllocatedResources) -> Amount {
     let (mut before, mut main, mut after, mut sidecars) = <(Amount, Amount, Amount, Amount)>::default();
     let lifecycles = resources.task_lifecycles.as_ref();
@@ -92,8 +93,8 @@ pub fn asked(resources: &AllocatedResources) -> Amount {
     most
 }
 
-/// Whether these allocations can be on the node together; otherwise what there is too little of, or which ports collide.
-/// Allocations that their node is done with do not count.
+/// The total amount, if these allocations fit on the node together. `Err` names the exhausted dimension or the port
+/// collision. Allocations with a terminal client status do not count.
 pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocation>) -> Result<Amount, String> {
     let mut used = Amount::default();
     let mut with_ports = Vec::new();
@@ -118,7 +119,7 @@ pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocati
     Ok(used)
 }
 
-/// What the tasks of a group get, and their lifecycles, as an allocation records them.
+/// Resources and lifecycles of a group's tasks, as an allocation records them.
 pub fn resources_of_group(group: &songline_model::TaskGroup, oversubscribe_memory: bool) -> AllocatedResources {
     let mut tasks = BTreeMap::new();
     let mut lifecycles = BTreeMap::new();

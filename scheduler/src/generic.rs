@@ -1,5 +1,5 @@
-//! The scheduler of service and batch jobs: one attempt as a function, and the attempts of one evaluation as a machine without a clock.
-//! Who runs it, and who accepts its plans, is the leader's part.
+//! The scheduler of service and batch jobs: one attempt as a function, and the attempts of one evaluation as a machine
+//! without a clock. The leader runs the machine and applies its plans.
 
 mod attempt;
 mod blocked_eval;
@@ -17,87 +17,88 @@ pub use tasks::tasks_updated;
 
 use crate::seed::Seed;
 
-/// Attempts without progress before a service evaluation fails.
+/// Consecutive attempts without progress after which a service evaluation fails.
 const SERVICE_ATTEMPTS_MAX: u32 = 5;
-/// Attempts without progress before a batch evaluation fails.
+/// Consecutive attempts without progress after which a batch evaluation fails.
 const BATCH_ATTEMPTS_MAX: u32 = 2;
-/// Which numbers of an attempt's seed are for the evaluation that waits for room.
+/// Branch of an attempt's seed for the id of the blocked evaluation.
 const SEED_OF_BLOCKED: u64 = 3;
 
-/// What one attempt decided.
+/// Decision of one attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Decision {
-    /// What to change.
+    /// Changes to propose.
     pub plan: Plan,
-    /// Groups that found no node, with the reasons.
+    /// Groups without a node for an allocation, with the reasons.
     pub failed: BTreeMap<Str, AllocMetric>,
-    /// Allocations still to be placed per group, as if nothing of the plan were accepted.
+    /// Number of allocations to place per group, minus those that the plan applier has accepted.
     pub queued: BTreeMap<Str, i64>,
     /// The group of each new allocation of the plan.
     pub placed: BTreeMap<AllocId, Str>,
-    /// Evaluations that look again later. They have to be written before the plan is applied.
+    /// Follow-up evaluations. They have to be written before the plan is applied.
     pub followups: Vec<Evaluation>,
-    /// Classes of nodes with whether they could help; `None`: that cannot be told by class.
+    /// Classes of nodes, each with whether it could run a group; `None`: constraints escape the node class.
     pub class_eligibility: Option<BTreeMap<Str, bool>>,
     /// The deployment that the evaluation belongs to.
     pub deployment_id: Option<DeploymentId>,
 }
 
-/// One attempt: compares what `eval`'s job wants with what `view` has. The same arguments give the same decision.
+/// One attempt: compares the job of `eval` with the allocations in `view`. The same arguments give the same decision.
 pub fn schedule(view: &State, eval: &Evaluation, seed: u64, now: Time) -> Decision {
     let job = view.job(&eval.namespace, &eval.job_id);
     attempt::run(view, job, eval, &Seed::of_attempt(seed, eval.id, view.applied_index(), 0), now)
 }
 
-/// The attempts of one evaluation. Call [`Scheduler::step`] until it says [`Step::Done`].
+/// The attempts of one evaluation. Call [`Scheduler::step`] until it returns [`Step::Done`].
 #[derive(Debug)]
 pub struct Scheduler {
     eval: Evaluation,
     seed: u64,
-    /// How many attempts were made; each shuffles nodes anew.
+    /// Number of attempts made; each shuffles the nodes anew.
     attempts: u64,
-    /// How many of the last ones made no progress.
+    /// Number of consecutive attempts without progress.
     stuck: u32,
-    /// Index of the first view.
+    /// Applied index of the first view.
     snapshot_index: Option<u64>,
     last: Option<Decision>,
     blocked: Option<Evaluation>,
-    /// Takes the place of the view's job in a dry run.
+    /// Job to schedule in a dry run, in place of the view's.
     instead: Option<Arc<Job>>,
 }
 
-/// What to do next.
+/// Next action for the caller of [`Scheduler::step`].
 #[derive(Debug)]
 pub enum Step {
-    /// Write these evaluations, then submit this plan; then call again, with its result and a view that is at least as new as the
-    /// result's `refresh_index`.
+    /// Write these evaluations, then submit this plan. Then call again with the plan's result and a view at or after
+    /// the result's `refresh_index`.
     Submit {
-        /// New ones; in one entry, before the plan.
+        /// New evaluations, to be written in one entry before the plan.
         create: Vec<Evaluation>,
-        /// To the plan queue.
+        /// Plan for the plan queue.
         plan: Box<Plan>,
     },
     /// The evaluation is over.
     Done {
-        /// To write first, as above.
+        /// New evaluations, to be written before the end of this evaluation.
         create: Vec<Evaluation>,
-        /// What becomes of the evaluation itself.
+        /// Result for the evaluation itself.
         done: Box<Done>,
     },
 }
 
-/// How an evaluation ended.
+/// Result of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Done {
-    /// Write the evaluation so.
+    /// Write the evaluation with this row.
     Update(Evaluation),
-    /// It was blocked and still is: give it back to the blocked ones, with what it learnt. Its row need only be written when the numbers
-    /// of its job's summary differ from its `QueuedAllocations`.
+    /// The evaluation was blocked and still is: give it back to the blocked evaluations, with its new class
+    /// eligibility. Its row need only be written when its `QueuedAllocations` differ from the job's summary.
     Reblock(Evaluation),
 }
 
 impl Done {
-    /// What to write in the end, after the new evaluations `create`, and which evaluation is to wait again once that is written.
+    /// The evaluations to write at the end, with the new ones of `create` first, and the evaluation to block again once
+    /// they are written.
     pub fn rows(self, view: &State, mut create: Vec<Evaluation>) -> (Vec<Evaluation>, Option<Arc<Evaluation>>) {
         match self {
             Self::Update(eval) => {
@@ -114,7 +115,7 @@ impl Done {
     }
 }
 
-/// Whether the job's summary says another number of waiting allocations than the evaluation found.
+/// Whether the job's summary has other numbers of queued allocations than the evaluation found.
 fn queued_differs(view: &State, eval: &Evaluation) -> bool {
     let Some(summary) = view.job_summary(&eval.namespace, &eval.job_id) else { return false };
     let known = |group: &str| summary.summary.as_ref().and_then(|groups| groups.get(group)).map(|counts| counts.queued);
@@ -122,19 +123,20 @@ fn queued_differs(view: &State, eval: &Evaluation) -> bool {
 }
 
 impl Scheduler {
-    /// Starts on an evaluation.
+    /// Starts the attempts of an evaluation.
     pub fn new(eval: Evaluation, seed: u64) -> Self {
         Self { eval, seed, attempts: 0, stuck: 0, snapshot_index: None, last: None, blocked: None, instead: None }
     }
 
-    /// Schedules this version of the job instead of the view's: a dry run.
+    /// Schedules this job instead of the view's: a dry run.
     #[must_use]
     pub fn with_job(mut self, job: Arc<Job>) -> Self {
         self.instead = Some(job);
         self
     }
 
-    /// Goes on. `result` is the answer to the plan of the step before.
+    /// Makes the next attempt, or ends the evaluation. `result` is the result of the plan that the previous step
+    /// submitted.
     pub fn step(&mut self, view: &State, now: Time, result: Option<&PlanResult>) -> Step {
         if !accepts(self.eval.triggered_by) {
             let why = format!("scheduler cannot handle '{}' evaluation reason", self.eval.triggered_by);
@@ -155,7 +157,7 @@ impl Scheduler {
         self.attempt(view, now)
     }
 
-    /// The decision of the last attempt.
+    /// The decision of the last attempt, without its plan and follow-up evaluations.
     pub fn decision(&self) -> Option<&Decision> {
         self.last.as_ref()
     }
@@ -167,7 +169,7 @@ impl Scheduler {
         let job = instead.as_ref().or_else(|| view.job(&self.eval.namespace, &self.eval.job_id));
         let mut decision = attempt::run(view, job, &self.eval, &seed, now);
         let mut create = std::mem::take(&mut decision.followups);
-        // Room may come before any of the follow-ups is due, so a failed placement blocks whether or not there are any.
+        // Capacity may come before any follow-up is due, so a failed placement blocks even when there are follow-ups.
         let waits = !decision.failed.is_empty() && self.eval.status != EvalStatus::Blocked && self.blocked.is_none();
         if waits && waits_for_room(job) {
             let blocked = blocked_eval::create(&self.eval, &decision, &mut seed.branch(SEED_OF_BLOCKED), now, EvalTrigger::QueuedAllocs);
@@ -236,7 +238,7 @@ impl Scheduler {
 }
 
 impl Decision {
-    /// Counts what was accepted; whether that is all of the new allocations.
+    /// Subtracts the accepted allocations from `queued`. True when all new allocations were accepted.
     fn accept(&mut self, result: &PlanResult) -> bool {
         let mut accepted = 0;
         for alloc in result.node_allocation.values().flatten() {
@@ -250,7 +252,7 @@ impl Decision {
     }
 }
 
-/// Jobs of types that nothing here runs wait for no room.
+/// Whether failed placements block. They do not for job types that no scheduler here runs.
 fn waits_for_room(job: Option<&Arc<Job>>) -> bool {
     job.is_some_and(|job| matches!(job.kind, JobType::Service | JobType::Batch))
 }

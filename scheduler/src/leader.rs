@@ -1,7 +1,8 @@
-//! What time alone changes, and what follows from changes: the leader's machines.
+//! The leader's machines: they propose commands when rows change or time passes.
 //!
-//! Each is without clock and IO: it sees changes and times, and says what to propose. None keeps anything that must survive; a new leader
-//! builds them from the tables and starts by doing once whatever an interrupted one may have dropped.
+//! Each machine is without clock and IO: it takes changes and times, and returns commands to propose. No machine keeps
+//! anything that must survive. A new leader builds the machines from the tables; each then does once all the work that
+//! an interrupted leader may have dropped.
 
 pub mod autopilot;
 pub mod deployments;

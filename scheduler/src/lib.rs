@@ -1,5 +1,5 @@
-//! Deciding: what goes where. Everything here is a function of a view, an evaluation, a seed and a time.
-//! What time alone changes, and who runs which evaluation when, is in the modules of the leader.
+//! Scheduling decisions: placement of allocations as a function of a view, an evaluation, a seed and a time. The
+//! modules of the leader (`applier`, `blocked`, `broker`, `leader`) queue evaluations, check plans and react to time.
 
 pub mod dry_run;
 pub mod feasible;

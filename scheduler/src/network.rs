@@ -1,4 +1,5 @@
-//! Ports: which are taken on a node, and which a new allocation gets. What a network looks like inside an allocation is the node's affair.
+//! Ports: those in use on a node, and the choice of ports for a new allocation. Setting up networks inside an
+//! allocation is the node's task.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +8,15 @@ use songline_model::{AllocatedPortMapping, AllocatedResources, Allocation, Netwo
 use crate::feasible::resolve;
 use crate::seed::Seed;
 
-/// Dynamic ports come from this range (upper bound excluded) unless the node says otherwise.
+/// Range of dynamic ports (upper bound excluded) unless the node gives another.
 const DYNAMIC_PORTS: (i64, i64) = (20_000, 32_000);
-/// How many ports are tried by chance before all are tried in turn.
+/// Number of random tries for a dynamic port before all are tried in order.
 const RANDOM_TRIES: usize = 20;
-/// The network of a port that names none.
+/// Host network of a port that names none.
 const DEFAULT_HOST_NETWORK: &str = "default";
 const PORTS: usize = 65_536;
 
-/// The ports of one node that are taken, per address.
+/// Ports in use on one node, per address.
 #[derive(Debug, Clone)]
 pub struct Ports {
     taken: BTreeMap<Str, PortSet>,
@@ -45,7 +46,7 @@ impl PortSet {
 }
 
 impl Ports {
-    /// What the node itself keeps; `Err` is a text that is not a list of ports.
+    /// The ports that the node reserves for itself; `Err` is a text that is not a list of ports.
     pub fn of_node(node: &Node) -> Result<Self, String> {
         let mut ports = Self { taken: BTreeMap::new() };
         let everywhere = node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str());
@@ -60,7 +61,8 @@ impl Ports {
         Ok(ports)
     }
 
-    /// Takes the ports of an allocation; `Err` is the first one that was taken before. All of them are taken afterwards.
+    /// Takes the ports of an allocation. `Err` is the first port that was in use already; all ports are taken even
+    /// then.
     pub fn take(&mut self, alloc: &Allocation) -> Result<(), i64> {
         alloc.allocated_resources.as_deref().map_or(Ok(()), |resources| self.take_all(resources))
     }
@@ -78,7 +80,7 @@ impl Ports {
         collision
     }
 
-    /// Gives the ports of an allocation back.
+    /// Releases the ports of an allocation.
     pub fn release(&mut self, alloc: &Allocation) {
         let Some(resources) = alloc.allocated_resources.as_deref() else { return };
         each_port(resources, |address, port| {
@@ -88,7 +90,7 @@ impl Ports {
         });
     }
 
-    /// Finds ports for what a group asks. Nothing is taken yet: see [`Ports::take_all`].
+    /// Finds ports for the request of a group. No port is taken yet: see [`Ports::take_all`].
     pub fn assign(&self, node: &Node, ask: &NetworkResource, seed: &mut Seed) -> Result<Vec<AllocatedPortMapping>, String> {
         let mut offer: Vec<AllocatedPortMapping> = Vec::new();
         for port in ask.reserved_ports.iter().flatten() {
@@ -151,7 +153,7 @@ pub fn has_ports(alloc: &Allocation) -> bool {
     any
 }
 
-/// The network of a group as an allocation records it: what was asked, with the ports it got.
+/// The network of a group as an allocation records it: the request with the assigned ports.
 pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Node) -> NetworkResource {
     let mut network = ask.clone();
     for port in network.dynamic_ports.iter_mut().flatten() {
@@ -172,7 +174,7 @@ pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Nod
     network
 }
 
-/// The name of the host network that a port is asked on.
+/// Name of the host network for a requested port.
 pub fn host_network(port: &Port, node: &Node) -> Str {
     if port.host_network.is_empty() {
         return DEFAULT_HOST_NETWORK.into();
@@ -180,7 +182,7 @@ pub fn host_network(port: &Port, node: &Node) -> Str {
     resolve(&port.host_network, node).map(Str::from).unwrap_or_default()
 }
 
-/// Every address of a node: (alias of its network, address, text of the ports it keeps).
+/// Every address of a node: (alias of its network, address, text of its reserved ports).
 pub fn addresses(node: &Node) -> impl Iterator<Item = (&str, &Str, &str)> {
     let resources = node.node_resources.as_deref();
     let networks = resources.and_then(|resources| resources.node_networks.as_deref()).unwrap_or_default();
@@ -188,7 +190,7 @@ pub fn addresses(node: &Node) -> impl Iterator<Item = (&str, &Str, &str)> {
         let alias = if address.alias.is_empty() { DEFAULT_HOST_NETWORK } else { address.alias.as_str() };
         (alias, &address.address, address.reserved_ports.as_str())
     });
-    // Nodes that tell only of old-style networks have one network, the default one.
+    // A node that reports only old-style networks has one network, the default one.
     let old = if networks.is_empty() { resources.and_then(|resources| resources.networks.as_deref()) } else { None };
     let old_form = old.unwrap_or_default().iter().filter(|network| !network.ip.is_empty());
     new_form.chain(old_form.map(|network| (DEFAULT_HOST_NETWORK, &network.ip, "")))

@@ -1,5 +1,5 @@
-//! How well a node suits: scores, and the metrics that tell people why. Each scorer that applies adds one score; a node's final score
-//! is their mean.
+//! Ranking of nodes: scores, and the metrics that explain them to users. Each scorer that applies adds one score; a
+//! node's final score is their mean.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use songline_model::{AllocMetric, Node, NodeId, NodeScoreMeta, Resources, Schedu
 
 use crate::fit::Amount;
 
-/// The best score that filling a node can get, before it is brought to 0..1.
+/// Best raw fit score; divided by it, fit scores are 0 to 1.
 const FIT_SCORE_MAX: f64 = 18.0;
-/// How many nodes a metric lists.
+/// Most nodes that a metric lists.
 const LISTED_NODES_MAX: usize = 5;
 
-/// How well `used` of `capacity` suits, 0 to 1: full nodes with `binpack`, empty ones with `spread`.
+/// Fit score of `used` out of `capacity`, 0 to 1: `binpack` prefers full nodes, `spread` empty ones.
 pub fn fit_score(algorithm: SchedulerAlgorithm, capacity: Amount, used: Amount) -> f64 {
     let free = |used: i64, of: i64| if of <= 0 { 0.0 } else { 1.0 - used as f64 / of as f64 };
     let total = 10f64.powf(free(used.cpu, capacity.cpu)) + 10f64.powf(free(used.memory, capacity.memory));
@@ -23,7 +23,7 @@ pub fn fit_score(algorithm: SchedulerAlgorithm, capacity: Amount, used: Amount) 
     score.clamp(0.0, FIT_SCORE_MAX) / FIT_SCORE_MAX
 }
 
-/// What it costs to share a node with `collisions` allocations of the same group; 0 when there are none.
+/// Score, 0 or less, for sharing a node with `collisions` allocations of the same group; 0 without any.
 pub fn anti_affinity(collisions: u64, count: i64) -> f64 {
     if collisions == 0 { 0.0 } else { -((collisions + 1) as f64) / count.max(1) as f64 }
 }
@@ -31,11 +31,11 @@ pub fn anti_affinity(collisions: u64, count: i64) -> f64 {
 /// The scores of one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scores {
-    /// Filling it.
+    /// Fit score.
     pub fit: f64,
-    /// Not being with others of the group; 0 does not count.
+    /// Anti-affinity score; 0 does not count in the mean.
     pub anti_affinity: f64,
-    /// Whether an earlier attempt failed here.
+    /// Whether the node is penalised (score -1) because an earlier attempt failed on it.
     pub penalty: bool,
 }
 
@@ -65,7 +65,7 @@ impl Scores {
     }
 }
 
-/// Counts what happens while a node is sought, in the words of the wire.
+/// Counts the results of a search for a node, in the words of the wire.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     metric: AllocMetric,
@@ -73,19 +73,19 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Starts counting, with what is known before any node was looked at.
+    /// Starts counting, with the numbers that are known before any node is examined.
     pub fn new(nodes_in_pool: usize, nodes_available: &BTreeMap<Str, i64>) -> Self {
         let metric =
             AllocMetric { nodes_in_pool: nodes_in_pool as i64, nodes_available: Some(nodes_available.clone()), ..AllocMetric::default() };
         Self { metric, scored: Vec::new() }
     }
 
-    /// A node was looked at.
+    /// Counts a node as examined.
     pub fn evaluated(&mut self) {
         self.metric.nodes_evaluated += 1;
     }
 
-    /// A node may not run the group.
+    /// Counts a node that may not run the group, with the reason.
     pub fn filtered(&mut self, node: &Node, why: &Str) {
         self.metric.nodes_filtered += 1;
         if !node.node_class.is_empty() {
@@ -96,17 +96,17 @@ impl Metrics {
         }
     }
 
-    /// All these nodes may not run the group, for each of these reasons.
+    /// Counts these nodes as not allowed to run the group, for each of the reasons.
     pub fn filtered_all(&mut self, nodes: usize, reasons: &[Str]) {
         self.metric.nodes_evaluated += nodes as i64;
         self.metric.nodes_filtered += nodes as i64;
         for why in reasons {
-            // The reason is told even when there is no node at all.
+            // The reason is listed even when there is no node at all.
             self.metric.constraint_filtered.get_or_insert_default().insert(why.clone(), nodes.max(1) as i64);
         }
     }
 
-    /// A node has too little of something.
+    /// Counts a node that has too little of a dimension.
     pub fn exhausted(&mut self, node: &Node, dimension: &str) {
         self.metric.nodes_exhausted += 1;
         if !node.node_class.is_empty() {
@@ -115,7 +115,7 @@ impl Metrics {
         add(&mut self.metric.dimension_exhausted, &Str::from(dimension));
     }
 
-    /// A node got scores.
+    /// Records the scores of a node.
     pub fn scored(&mut self, node: NodeId, scores: Scores) {
         self.scored.push((node, scores));
     }

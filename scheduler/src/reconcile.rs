@@ -1,5 +1,5 @@
-//! Comparing what a job wants with what there is: what to place, to stop, to change, and what to look at again later. Where things are
-//! placed is decided in `generic`; nothing here looks at nodes beyond whether they answer.
+//! Compares a job with its allocations: those to place, stop, update, and evaluate again later. `generic` decides on
+//! nodes for placements; this module looks at nodes only for whether they respond, drain or are gone.
 
 mod canaries;
 mod deploy;
@@ -22,37 +22,37 @@ pub use set::{Set, Tainted};
 
 use crate::seed::Seed;
 
-/// Why allocations are stopped, as people read it on the wire.
+/// Descriptions of stopped allocations, as users read them on the wire.
 pub mod why {
-    /// There are too many, or the job is gone.
+    /// There are too many allocations, or the job is stopped.
     pub const NOT_NEEDED: &str = "alloc not needed due to job update";
-    /// The one it replaced came back.
+    /// The allocation that it replaced came back.
     pub const RECONNECTED: &str = "alloc not needed due to disconnected client reconnect";
-    /// It moves to another node.
+    /// The allocation moves to another node.
     pub const MIGRATING: &str = "alloc is being migrated";
-    /// Another version takes its place.
+    /// An allocation of the new version replaces it.
     pub const UPDATING: &str = "alloc is being updated due to job update";
-    /// Its node does not answer.
+    /// Its node is down or gone.
     pub const LOST: &str = "alloc is lost since its node is down";
-    /// Its node does not answer, and may come back.
+    /// Its node is disconnected and may come back.
     pub const UNKNOWN: &str = "alloc is unknown since its node is disconnected";
-    /// Another one takes its place because it failed.
+    /// It failed, and another allocation replaces it.
     pub const RESCHEDULED: &str = "alloc was rescheduled because it failed";
 }
 
-/// What a reconciliation looks at.
+/// Input of a reconciliation.
 pub struct Reconciler<'a> {
-    /// The job as it is wanted; `None` when it was purged.
+    /// The current job; `None` when it was purged.
     pub job: Option<&'a Arc<Job>>,
-    /// The evaluation behind it.
+    /// The evaluation that runs.
     pub eval: &'a Evaluation,
-    /// Whether work that ran to its end stays done.
+    /// Whether allocations that completed successfully stay done (batch jobs).
     pub batch: bool,
     /// The job's latest deployment.
     pub deployment: Option<&'a Deployment>,
     /// All allocations of the job, of every version and incarnation.
     pub allocs: Vec<Arc<Allocation>>,
-    /// Nodes of these allocations that are gone, do not answer, or drain.
+    /// Nodes of these allocations that are gone, unresponsive or draining.
     pub tainted: &'a Tainted,
     /// Whether every server understands clients that disconnect.
     pub disconnects: bool,
@@ -60,54 +60,54 @@ pub struct Reconciler<'a> {
     pub now: Time,
 }
 
-/// What becomes of an allocation whose job changed.
+/// Update that an allocation needs after a change of its job.
 #[derive(Debug, Clone)]
 pub enum Update {
-    /// Nothing.
+    /// No update.
     Ignore,
-    /// It changes without a restart, to this.
+    /// Update without a restart, to this row.
     InPlace(Box<Allocation>),
-    /// Another one takes its place.
+    /// Replacement by a new allocation.
     Destructive,
 }
 
-/// Decides what becomes of an allocation, given its group in the job as it is wanted.
+/// Decides the update of an allocation, given its group in the current job.
 pub type UpdateOf<'a> = dyn FnMut(&Arc<Allocation>, &TaskGroup) -> Update + 'a;
 
 /// An allocation to place.
 #[derive(Debug, Clone)]
 pub struct Placement {
-    /// Of which group.
+    /// Its task group.
     pub group: Str,
     /// Its name.
     pub name: Str,
-    /// The one it takes over from.
+    /// The allocation that it replaces.
     pub previous: Option<Arc<Allocation>>,
-    /// Whether it takes over from a failed or disconnected one, which counts as an attempt.
+    /// Whether it replaces a failed or disconnected allocation, which counts as a reschedule attempt.
     pub rescheduling: bool,
-    /// Whether it takes over from a lost one.
+    /// Whether it replaces a lost allocation.
     pub lost: bool,
-    /// Whether it is the first of a new version, or takes over from one.
+    /// Whether it is a canary or replaces one.
     pub canary: bool,
-    /// Stops the previous one with this description, but only when a node is found.
+    /// Description for stopping the replaced allocation; that is stopped only when a node is found.
     pub stop_previous: Option<&'static str>,
 }
 
-/// An allocation to stop whatever else happens.
+/// An allocation to stop, whether or not a replacement finds a node.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    /// Which.
+    /// The allocation.
     pub alloc: Arc<Allocation>,
-    /// Why.
+    /// The reason.
     pub description: &'static str,
-    /// What the servers say of it in its node's place.
+    /// Client status that the servers set in place of the node.
     pub client_status: Option<AllocClientStatus>,
-    /// Who looks at it again.
+    /// Follow-up evaluation of the allocation.
     pub followup: Option<EvalId>,
 }
 
 impl Stop {
-    /// The plan's form of it. What the servers decided about it is kept in its history.
+    /// The stop as a plan carries it. A client status set by the servers is recorded in the alloc's states.
     pub fn planned(&self, now: Time) -> StopAlloc {
         StopAlloc {
             id: self.alloc.id,
@@ -124,27 +124,27 @@ fn is_said_by_servers(status: AllocClientStatus) -> bool {
     matches!(status, AllocClientStatus::Lost | AllocClientStatus::Unknown)
 }
 
-/// The history's entry for a status that the servers gave at `now`.
+/// The alloc state for a client status that the servers set at `now`.
 pub fn state_of(status: AllocClientStatus, now: Time) -> AllocState {
     AllocState { field: AllocStateField::ClientStatus, value: status.as_str().into(), time: now }
 }
 
-/// What a reconciliation found.
+/// Result of a reconciliation.
 #[derive(Debug, Default)]
 pub struct Reconciled {
     /// A deployment to create, or to write again in full.
     pub deployment: Option<Deployment>,
     /// Deployments that change their status.
     pub deployment_updates: Vec<DeploymentStatusUpdate>,
-    /// To place.
+    /// New allocations to place.
     pub place: Vec<Placement>,
-    /// To replace: the previous one is stopped when a node is found.
+    /// Destructive updates: the replaced allocation is stopped when a node is found.
     pub destructive: Vec<Placement>,
-    /// Changed without a restart.
+    /// In-place updates.
     pub in_place: Vec<Allocation>,
-    /// To stop.
+    /// Allocations to stop.
     pub stop: Vec<Stop>,
-    /// Rows that only learn of a follow-up evaluation.
+    /// Rows that only get the id of a follow-up evaluation.
     pub attribute_updates: BTreeMap<AllocId, Allocation>,
     /// Allocations whose node just disconnected.
     pub disconnect_updates: BTreeMap<AllocId, Allocation>,
@@ -152,27 +152,27 @@ pub struct Reconciled {
     pub reconnect_updates: BTreeMap<AllocId, Allocation>,
     /// Counts per group.
     pub desired: BTreeMap<Str, DesiredUpdates>,
-    /// To look again later.
+    /// Evaluations to create that run later.
     pub followups: Vec<Evaluation>,
-    /// Names in use, per group.
+    /// Numbers of names in use, per group.
     pub names: BTreeMap<Str, NameIndex>,
 }
 
 impl Reconciler<'_> {
-    /// Compares.
+    /// Runs the reconciliation.
     pub fn run(self, update_of: &mut UpdateOf<'_>, seed: &mut Seed) -> Reconciled {
         Run::new(&self, update_of, seed).all()
     }
 }
 
-/// One reconciliation on its way.
+/// A reconciliation in progress.
 struct Run<'a, 'u> {
     input: &'a Reconciler<'a>,
     update_of: &'a mut UpdateOf<'u>,
     seed: &'a mut Seed,
-    /// The deployment that goes on: the stored one or a new one. `None`: there is none, or it belongs to the past.
+    /// The current deployment: the stored one or a new one. `None`: there is none, or the stored one is over.
     deployment: Option<Deployment>,
-    /// The stored one when it belongs to the past.
+    /// The stored deployment when it is over: successful, or of another version of the job.
     old_deployment: Option<Deployment>,
     paused: bool,
     failed: bool,
@@ -211,7 +211,7 @@ impl<'a, 'u> Run<'a, 'u> {
         self.out
     }
 
-    /// Stops all that is left of a group that nobody wants any more.
+    /// Stops all allocations of a group that the job no longer has, or of a stopped job.
     fn stop_group(&mut self, name: &Str, set: Set) {
         let set = set.without(|alloc| alloc.terminal());
         let count = set.len() as u64;
@@ -234,7 +234,7 @@ impl<'a, 'u> Run<'a, 'u> {
     }
 }
 
-/// What is wrong with the nodes of these allocations: `None` for a node that is gone. Nodes that are well are not listed.
+/// Nodes of these allocations that are gone (`None`), unresponsive or draining. Other nodes are not listed.
 pub fn tainted<'a>(allocs: &[Arc<Allocation>], node: impl Fn(NodeId) -> Option<&'a Arc<Node>>) -> Tainted {
     let mut tainted = Tainted::new();
     for id in allocs.iter().filter_map(|alloc| alloc.node_id) {

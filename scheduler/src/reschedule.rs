@@ -1,25 +1,25 @@
-//! When a failed allocation may be replaced: attempts within an interval, and delays that grow. Whether it is replaced is decided in
-//! `reconcile`.
+//! Reschedule policies: attempts within an interval, and delays that grow. `reconcile` decides whether an allocation is
+//! replaced.
 
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, NodeId, RescheduleEvent, ReschedulePolicy, RescheduleTracker, Time,
 };
 
-/// How many events are kept when attempts are unlimited.
+/// Number of events kept when attempts are unlimited.
 const UNLIMITED_EVENTS_MAX: usize = 5;
 
-/// The policy of the group that `alloc` is an allocation of.
+/// The reschedule policy of the allocation's group.
 pub fn policy(alloc: &Allocation) -> Option<&ReschedulePolicy> {
     alloc.group()?.reschedule_policy.as_ref()
 }
 
-/// When it ended: the last time one of its tasks did, else when it last changed. `None`: nobody knows.
+/// End of an allocation: the last time one of its tasks ended, else its last change. `None`: unknown.
 pub fn fail_time(alloc: &Allocation) -> Option<Time> {
     let finished = alloc.task_states.iter().flat_map(|states| states.values()).filter_map(|state| state.finished_at).max();
     finished.or((alloc.modify_time > 0).then(|| Time::from_nanos(alloc.modify_time)))
 }
 
-/// When a failed allocation is to be replaced; `None`: not at all.
+/// Time at which a failed allocation is to be replaced; `None`: never.
 pub fn at(alloc: &Allocation) -> Option<Time> {
     let stopped = alloc.desired_status == AllocDesiredStatus::Stop;
     let failed = matches!(alloc.client_status, AllocClientStatus::Failed | AllocClientStatus::Lost);
@@ -29,7 +29,7 @@ pub fn at(alloc: &Allocation) -> Option<Time> {
     at_after(alloc, fail_time(alloc)?)
 }
 
-/// When an allocation that was lost or disconnected at `since` is to be replaced; `None`: not at all.
+/// Time at which an allocation that was lost or disconnected at `since` is to be replaced; `None`: never.
 pub fn at_after(alloc: &Allocation, since: Time) -> Option<Time> {
     let policy = policy(alloc)?;
     let delay = next_delay(alloc, policy);
@@ -41,7 +41,7 @@ pub fn may_reschedule(alloc: &Allocation, since: Time) -> bool {
     policy(alloc).is_some_and(|policy| allowed(alloc, policy, since, next_delay(alloc, policy)))
 }
 
-/// How many attempts fell into the interval before `since`, and how many the policy allows in it.
+/// Number of attempts in the interval before `since`, and the number that the policy allows in it.
 pub fn attempts(alloc: &Allocation, policy: &ReschedulePolicy, since: Time) -> (u64, i64) {
     let within = |event: &&RescheduleEvent| since.nanos().saturating_sub(event.reschedule_time) < policy.interval.0;
     (events(alloc).iter().filter(within).count() as u64, policy.attempts)
@@ -61,7 +61,7 @@ fn allowed(alloc: &Allocation, policy: &ReschedulePolicy, since: Time, delay: Du
     (attempted as i64) < most && delay < policy.interval
 }
 
-/// How long to wait before the next attempt.
+/// Delay of the next attempt.
 pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
     let events = events(alloc);
     let Some(last) = events.last() else { return policy.delay };
@@ -69,7 +69,7 @@ pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
         "exponential" => Dur(last.delay.0.saturating_mul(2)),
         "fibonacci" => match events {
             [.., before, last] => {
-                // A series that reached its end began anew: the small delay is the one to grow.
+                // After `max_delay` the series began anew: it grows from the small delay.
                 if before.delay == policy.max_delay && last.delay == policy.delay {
                     last.delay
                 } else {
@@ -83,12 +83,12 @@ pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
     if policy.max_delay.0 <= 0 || grown <= policy.max_delay {
         return grown;
     }
-    // It ran longer than the longest delay since the last attempt: that is a new failure, not the old one again.
+    // The allocation ran longer than `max_delay` since the last attempt: a new failure, so the delay starts anew.
     let ran = fail_time(alloc).map(|ended| ended.since(Time::from_nanos(last.reschedule_time)));
     if ran.is_some_and(|ran| ran > policy.max_delay) { policy.delay } else { policy.max_delay }
 }
 
-/// The history that the replacement of `alloc` starts with.
+/// The reschedule history that the replacement of `alloc` starts with.
 pub fn next_tracker(alloc: &Allocation, policy: Option<&ReschedulePolicy>, now: Time) -> RescheduleTracker {
     let events = events(alloc);
     let mut kept: Vec<RescheduleEvent> = match policy {
@@ -106,7 +106,7 @@ pub fn next_tracker(alloc: &Allocation, policy: Option<&ReschedulePolicy>, now: 
     RescheduleTracker { events: Some(kept) }
 }
 
-/// Nodes that the replacement of `alloc` should rather not be placed on.
+/// Nodes to avoid for the replacement of `alloc`, because it or its predecessors failed there.
 pub fn penalty_nodes(alloc: &Allocation) -> Vec<NodeId> {
     let own = (alloc.client_status == AllocClientStatus::Failed).then_some(alloc.node_id).flatten();
     own.into_iter().chain(events(alloc).iter().map(|event| event.prev_node_id)).collect()

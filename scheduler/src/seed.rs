@@ -1,8 +1,8 @@
-//! Chance that is no chance: numbers and ids that follow from one number, so that a plan can be computed again.
+//! Deterministic random numbers and ids: all follow from one seed, so that a plan can be computed again.
 
 use songline_model::{AllocId, DeploymentId, EvalId};
 
-/// A generator of numbers (splitmix64). The same start gives the same numbers.
+/// A generator of numbers (splitmix64). The same seed gives the same numbers.
 #[derive(Debug, Clone)]
 pub struct Seed(u64);
 
@@ -12,8 +12,9 @@ impl Seed {
         Self(number)
     }
 
-    /// Starts from `number` for one attempt of an evaluation. Whoever gives the same number twice still gets other ids: those of an
-    /// evaluation that runs again on a newer view must not be those that its first run wrote.
+    /// Starts from `number` for one attempt of an evaluation. Evaluation, index and attempt are mixed in, so that ids
+    /// differ even with the same `number`: an evaluation that runs again on a newer view must not make the ids that its
+    /// first run wrote.
     pub fn of_attempt(number: u64, eval: EvalId, index: u64, attempt: u64) -> Self {
         let bytes = eval.as_bytes();
         let mut seed = Self(number);
@@ -25,7 +26,7 @@ impl Seed {
         seed
     }
 
-    /// A generator of its own for one purpose: what one of them draws does not move the other.
+    /// An independent generator for one purpose: drawing from one does not change the other.
     #[must_use]
     pub fn branch(&self, purpose: u64) -> Self {
         let mut start = Self(self.0 ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93));
@@ -41,13 +42,13 @@ impl Seed {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 when there is none.
+    /// A number below `bound`; 0 when `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The bias of the multiplication is below 2^-40 for every bound that occurs here.
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Puts `items` in another order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;
@@ -55,7 +56,7 @@ impl Seed {
         }
     }
 
-    /// The 16 bytes of a UUID that says of itself that it is a random one.
+    /// The 16 bytes of a UUID of version 4 (random).
     fn uuid(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.number().to_be_bytes());

@@ -1,17 +1,17 @@
-//! What a job may say and nothing here does yet. A group that uses such a feature is not placed, and its evaluation names the feature:
-//! never is a job run as if what it asks for were not there. This list shrinks to nothing.
+//! Features of a job that are not built yet. A group that uses one is not placed, and its evaluation names the feature:
+//! a job never runs as if part of its specification were absent. This list shrinks to nothing.
 
 use songline_model::{Job, JobType, Service, Str, Task, TaskGroup};
 
-/// One feature, and how to see that a group uses it.
+/// One feature, and the check whether a group uses it.
 pub struct Feature {
-    /// As the evaluation names it.
+    /// Name of the feature in the evaluation.
     pub name: &'static str,
     /// Whether this group of this job uses it.
     pub used: fn(&Job, &TaskGroup) -> bool,
 }
 
-/// All of them.
+/// All features that are not built yet.
 pub const FEATURES: &[Feature] = &[
     Feature { name: "type system", used: |job, _| job.kind == JobType::System },
     Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
@@ -42,7 +42,7 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "connect", used: |_, group| any(group, |task| !task.kind.is_empty()) },
 ];
 
-/// What of `group` is not built yet, as filter texts of its evaluation. Empty: it can be placed.
+/// The unbuilt features of `group`, as filter texts of its evaluation. Empty: the group can be placed.
 pub fn missing(job: &Job, group: &TaskGroup) -> Vec<Str> {
     FEATURES
         .iter()
@@ -55,7 +55,7 @@ fn has<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
 }
 
-/// Of services that the servers themselves keep; those of other providers need nodes that have them.
+/// Whether a service kept by the servers has checks. Services of other providers depend on the node.
 fn checked(services: &Option<Vec<Service>>) -> bool {
     services.iter().flatten().any(|service| service.provider == "nomad" && has(&service.checks))
 }

@@ -1,4 +1,4 @@
-//! Members go to bytes and back, and bytes that are something else are refused.
+//! Encoding of members: round trips, and refusal of other bytes.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_majority_counts_only_those_that_vote_and_in_both_sets() {
     check(&[&[1, 2, 3]], &[1], false);
     check(&[&[1, 2, 3]], &[1, 3], true);
     check(&[&[1, 2, 3, 4]], &[1, 2], false);
-    // 8 and 9 follow without a vote.
+    // 8 and 9 are learners.
     check(&[&[1, 2, 3]], &[1, 8, 9], false);
     check(&[&[1, 2, 3], &[3, 4, 5]], &[1, 2, 3], false);
     check(&[&[1, 2, 3], &[3, 4, 5]], &[1, 3, 4], true);

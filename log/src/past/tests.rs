@@ -1,10 +1,10 @@
-//! Which old checkpoints stay.
+//! Choice of the old checkpoints to keep.
 
 use std::path::PathBuf;
 
 use super::{PastBounds, PastCheckpoint, useless};
 
-/// Which of the checkpoints at `indexes`, each of ten bytes, stay.
+/// Compares the checkpoints that stay, of those at `indexes` with ten bytes each.
 fn check(indexes: &[u64], bounds: (usize, u64), oldest_entry: u64, stay: &[u64]) {
     let older = indexes.iter().map(|&index| PastCheckpoint { index, bytes: 10, path: PathBuf::from(index.to_string()) });
     let bounds = PastBounds { checkpoints_max: bounds.0, bytes_max: bounds.1 };

@@ -1,4 +1,4 @@
-//! From openraft's values to ours and back.
+//! Conversions between openraft's types and ours.
 
 use std::io;
 
@@ -74,7 +74,7 @@ fn decode_members(record: &Record) -> io::Result<Members> {
     Members::decode(&record.payload).ok_or_else(|| invalid(format!("entry {} holds no membership", record.position)))
 }
 
-/// How many bytes `encode_vote` makes.
+/// Number of bytes that `encode_vote` writes.
 pub(super) const VOTE_BYTES: usize = 17;
 
 pub(super) fn encode_vote(vote: &Vote) -> Vec<u8> {

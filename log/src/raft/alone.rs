@@ -1,5 +1,6 @@
-//! Making one server of a cluster that has lost its majority go on alone. For a log that nobody has open, and for an operator who knows that
-//! the others will not come back: what only they have acknowledged is lost, and what this one had not acknowledged yet counts from now on.
+//! Forces a single survivor of a cluster without majority to go on alone. The log must not be open. The operator must
+//! know that the other servers will not come back: entries that only they have are lost, and entries of this server
+//! that were not committed count from now on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,18 +14,20 @@ use crate::position::Position;
 use crate::record::{Kind, Record};
 use crate::store::{Done, Store, StoreConfig};
 
-/// What was found, and what was written behind it.
+/// State of the log before, and the entry written after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alone {
-    /// The last entry that there was; `None`: the log was empty. Of several survivors the one with the highest is to go on.
+    /// Position of the last entry; `None`: the log was empty. Of several survivors, the one with the highest position
+    /// should go on.
     pub last: Option<Position>,
-    /// Entries above this one may not have been acknowledged to anybody; they count from now on.
+    /// Entries above this position may not have been acknowledged; they count from now on.
     pub committed: Option<Position>,
-    /// The entry that says that the server is alone.
+    /// Position of the new membership entry with this server alone.
     pub written: Position,
 }
 
-/// Writes into the log in `dir` that server `id` is its only member, reached at `address`. It leads when it is started.
+/// Appends a membership entry to the log in `dir` that makes server `id` at `address` the only member. The server leads
+/// once it is started.
 pub fn stand_alone(dir: &Path, id: NodeId, address: &str) -> Result<Alone, OpenError> {
     let log_dir = dir.join("log");
     let failed = |doing: &'static str| OpenError::io(doing, &log_dir);
@@ -34,7 +37,7 @@ pub fn stand_alone(dir: &Path, id: NodeId, address: &str) -> Result<Alone, OpenE
     let (store, _) = Store::open(&log_dir, StoreConfig::default())?;
     let voted = adapt::decode_vote(&store.vote()).map_err(failed("reading the vote in"))?;
     let last = store.last();
-    // Above every term that another server may have led in without this one having heard of it, as far as one can tell.
+    // Above every term known here. Another server may have led in a later term that this one never heard of.
     let term = voted.map_or(0, |vote| vote.leader_id().term).max(last.term) + 1;
     let members = Members { voters: vec![BTreeSet::from([id])], addresses: BTreeMap::from([(id, address.to_owned())]) };
     let written = Position { term, index: last.next };

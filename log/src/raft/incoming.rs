@@ -1,4 +1,4 @@
-//! A checkpoint that a leader sends in pieces: gathered in a file, verified, installed. One at a time.
+//! Receives a checkpoint that a leader sends in pieces: gathers it in a file, verifies and installs it. One at a time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,11 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::disk::{self, Disk, DiskFile, Open};
 use crate::position::Position;
 
-/// How long whoever asks for what is being installed waits, before it is told to ask again. Shorter than it waits for an answer.
+/// Time for which a sender waits for an installation before it is told to ask again. Shorter than `PART_WITHIN`, its
+/// timeout for an answer.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(3);
 
-/// Where pieces are gathered.
+/// The checkpoint being gathered or installed, if any.
 #[derive(Debug)]
 pub(super) struct Incoming {
     disk: Arc<dyn Disk>,
@@ -26,7 +27,8 @@ pub(super) struct Incoming {
     installing: Option<Installing>,
 }
 
-/// A checkpoint that is verified and installed beside whoever sent it, who may be gone before that is done.
+/// A checkpoint that is verified and installed in its own task: the message that completed it may time out before that
+/// is done.
 #[derive(Debug)]
 struct Installing {
     position: Position,
@@ -37,26 +39,26 @@ struct Installing {
 struct Gathering {
     position: Position,
     file_bytes: u64,
-    /// How many bytes from the beginning are there.
+    /// Number of bytes received, from the beginning without gaps.
     have: u64,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
 }
 
-/// What a piece led to.
+/// Result of taking a piece.
 #[derive(Debug)]
 pub(super) enum Gathered {
-    /// So many bytes from the beginning are there.
+    /// Number of bytes received, from the beginning without gaps.
     Have(u64),
-    /// The whole is there, and nobody has looked at it yet.
+    /// The checkpoint is complete but not verified.
     Whole(Unverified),
-    /// The whole is being installed.
+    /// The checkpoint is being installed.
     Installing,
-    /// It is installed; the vote of whoever installed it.
+    /// The checkpoint is installed. The vote is this server's at the end of the installation.
     Installed(Vote),
 }
 
-/// A checkpoint that came whole.
+/// A complete checkpoint that is not verified.
 #[derive(Debug)]
 pub(super) struct Unverified {
     disk: Arc<dyn Disk>,
@@ -70,8 +72,9 @@ impl Incoming {
         Self { disk, dir, gathering: None, installing: None }
     }
 
-    /// Stores a piece. One that does not follow what is there is not stored; the answer tells the sender where to go on. While something is
-    /// being installed nothing is stored.
+    /// Stores a piece. A piece that does not follow the received bytes is not stored; the result tells the sender where
+    /// to continue. While a checkpoint is being installed no piece is stored, and a piece of another checkpoint is an
+    /// error.
     pub async fn take(&mut self, part: Part) -> io::Result<Gathered> {
         if let Some(installing) = &mut self.installing {
             let position = installing.position;
@@ -109,12 +112,12 @@ impl Incoming {
         Ok(Gathered::Whole(Unverified { disk: Arc::clone(&self.disk), dir: self.dir.clone(), path, file }))
     }
 
-    /// Lets what came whole be installed.
+    /// Starts the installation of a complete checkpoint.
     pub fn install(&mut self, position: Position, work: impl Future<Output = Result<Vote, String>> + Send + 'static) {
         self.installing = Some(Installing { position, work: tokio::spawn(work) });
     }
 
-    /// Returns when nothing is being installed any more.
+    /// Waits until no checkpoint is being installed.
     pub async fn rest(&mut self) {
         if let Some(installing) = self.installing.take()
             && let Err(error) = installing.work.await
@@ -133,13 +136,13 @@ impl Incoming {
 }
 
 impl Unverified {
-    /// Makes it one that a start would find.
+    /// Verifies the checkpoint and names it so that the next start finds it.
     pub async fn verified(self) -> io::Result<Checkpoint> {
         let Self { disk: on, dir, path, file } = self;
         let disk = Arc::clone(&on);
         let verified = disk::beside(disk.as_ref(), move || {
             file.sync_all()?;
-            // Verified before it has a name by which a start would find it.
+            // Verify before renaming: a start installs files by name.
             let whole = Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
             checkpoint::name_received(on.as_ref(), whole, &dir)
         });

@@ -1,4 +1,4 @@
-//! openraft's state machine over the caller's `StateMachine`: batches, replies, positions, checkpoints.
+//! openraft's state machine, implemented with the caller's `StateMachine`: batches, replies, positions, checkpoints.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,16 +18,16 @@ use crate::machine::{CheckpointSource, Committed, Payload, StateMachine};
 use crate::members::{Members, NodeId};
 use crate::position::Edge;
 
-/// Most entries given to the state machine in one call. More would delay the first reply for the last entry.
+/// Most entries given to the state machine in one call. With more, the first reply would wait for the last entry.
 const BATCH_ENTRIES_MAX: usize = 1024;
 
-/// How far the state is, readable from anywhere.
+/// Progress of the state, readable from any thread.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub applied: watch::Sender<Edge>,
     /// The newest checkpoint on disk.
     pub newest: Mutex<Option<Checkpoint>>,
-    /// Why a checkpoint that consensus needs cannot be written or read.
+    /// Reason why a checkpoint that consensus needs cannot be written or read.
     trouble: Mutex<Option<String>>,
 }
 
@@ -36,7 +36,7 @@ impl Progress {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the disk did to a checkpoint that consensus could not do without.
+    /// The disk error of a checkpoint that consensus needs, if there was one.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -51,21 +51,21 @@ impl Progress {
     }
 }
 
-/// Tells when a state machine is no more.
+/// Resolves when a state machine has been dropped.
 #[derive(Debug)]
 pub(crate) struct Gone(oneshot::Receiver<()>);
 
 impl Gone {
-    /// Returns when nothing is applied any more.
+    /// Waits until the state machine has been dropped, so that no entry is applied any more.
     pub async fn wait(&mut self) {
-        // It is dropped and never sends.
+        // The sender never sends; dropping it ends the wait.
         let _ = (&mut self.0).await;
     }
 }
 
-/// The caller's state machine and what must be known about it.
+/// The caller's state machine with its position and membership.
 pub(crate) struct Machine<S> {
-    /// Never locked: openraft wants `Sync`, and a lock that is only reached through `get_mut` gives just that.
+    /// Never locked: openraft requires `Sync`, and a mutex reached only through `get_mut` provides it.
     state: Mutex<S>,
     applied: Edge,
     members_set: Edge,
@@ -73,7 +73,7 @@ pub(crate) struct Machine<S> {
     progress: Arc<Progress>,
     disk: Arc<dyn Disk>,
     checkpoints: PathBuf,
-    /// Dropped with it.
+    /// Dropped with the machine, which resolves `Gone`.
     going: Option<oneshot::Sender<()>>,
 }
 
@@ -92,7 +92,7 @@ impl<S: StateMachine> Machine<S> {
         }
     }
 
-    /// What tells when this is no more; to be asked for once.
+    /// The `Gone` of this machine. To be called once.
     pub fn gone(&mut self) -> Gone {
         let (going, gone) = oneshot::channel();
         self.going = Some(going);
@@ -103,7 +103,7 @@ impl<S: StateMachine> Machine<S> {
         Arc::clone(&self.progress)
     }
 
-    /// Whether, as far as the state knows, nobody but this server votes.
+    /// Whether, as far as the state knows, no other server votes.
     pub fn knows_no_other_voter(&self, id: NodeId) -> bool {
         self.members.voters.iter().flatten().all(|voter| *voter == id)
     }
@@ -116,12 +116,12 @@ impl<S: StateMachine> Machine<S> {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a checkpoint's state in the place of the present one.
+    /// Replaces the state by a checkpoint's.
     pub fn install(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
         let content = checkpoint.content(self.disk.as_ref());
         let installed = content.and_then(|mut content| self.state().install(checkpoint.meta.position, &mut content));
         if let Err(error) = installed {
-            // Anything else is wrong with the content, and will be the next time.
+            // Other errors are errors of the content: trying again would not help.
             if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::StorageFull {
                 self.progress.note_trouble("reading", &error);
             }
@@ -139,7 +139,7 @@ impl<S: StateMachine> Machine<S> {
     pub fn apply_batch(&mut self, batch: Vec<Committed>) -> io::Result<Vec<S::Reply>> {
         let mut edge = self.applied;
         for committed in &batch {
-            // That none is left out is for the state machine to assert: openraft's own suite leaves some out.
+            // Gaps are for the state machine to detect: openraft's own test suite leaves entries out.
             assert!(committed.position.index >= edge.next, "entries apply in order, once");
             edge = Edge::after(committed.position);
             if let Payload::Membership(members) = &committed.payload {
@@ -148,8 +148,8 @@ impl<S: StateMachine> Machine<S> {
             }
         }
         let count = batch.len();
-        // A panic here would end only openraft's task for the state machine, and the server would hang; as an
-        // error it stops consensus, and with it the process.
+        // A panic here would only end openraft's state machine task, and the server would hang. As an error it stops
+        // consensus, and with it the process.
         let replies =
             catch_unwind(AssertUnwindSafe(|| self.state().apply(batch))).map_err(|_| io::Error::other("the state machine panicked"))?;
         assert_eq!(replies.len(), count, "one reply per entry");
@@ -158,7 +158,7 @@ impl<S: StateMachine> Machine<S> {
         Ok(replies)
     }
 
-    /// The state as it is now, ready to be written; `None` before the first entry.
+    /// Captures the present state for a checkpoint; `None` before the first entry.
     pub fn begin_checkpoint(&mut self) -> Option<(Meta, Box<dyn CheckpointSource>)> {
         let position = self.applied.last()?;
         let meta = Meta { position, members_set: self.members_set, members: self.members.clone() };
@@ -207,7 +207,7 @@ impl<S: StateMachine> RaftStateMachine<Types<S::Reply>> for Machine<S> {
         let newest = self.progress.newest();
         let current = newest.as_ref().map(|checkpoint| checkpoint.meta.position) == self.applied.last();
         match newest {
-            // Asked for because a checkpoint was just written, so that is what there is to tell.
+            // openraft asks because a checkpoint was just written (see `announce_checkpoint`), so return that one.
             Some(newest) if current || !force => Some(Builder::Written(newest)),
             _ if force => Some(self.get_snapshot_builder().await),
             _ => None,
@@ -236,8 +236,8 @@ pub(super) fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
     Ok(Snapshot { meta: adapt::snapshot_meta(&checkpoint.meta)?, snapshot: Some(checkpoint) })
 }
 
-/// Gives openraft its snapshot. Ours are written before openraft asks, because an error here, such as a full
-/// disk, would stop consensus.
+/// Snapshot for openraft. Checkpoints are normally written before openraft asks for them, because an error here, such
+/// as a full disk, stops consensus.
 pub(crate) enum Builder {
     Written(Checkpoint),
     Unwritten { begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>, disk: Arc<dyn Disk>, dir: PathBuf, progress: Arc<Progress> },

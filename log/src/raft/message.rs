@@ -1,4 +1,4 @@
-//! What members say to each other, as bytes: little-endian numbers, no names, and a checksum over the whole.
+//! Messages between members, as bytes: little-endian numbers, no field names, and a checksum over the whole.
 
 use std::io;
 
@@ -11,19 +11,19 @@ use crate::members::NodeId;
 use crate::position::{Edge, Position};
 use crate::record::{PAYLOAD_BYTES_MAX, Record, kind_of};
 
-/// The format of messages. A member that is told another one refuses the message.
+/// Version of the message format. A member refuses messages of another version.
 const VERSION: u8 = 1;
 
-/// What a member asks of another.
+/// A request to another member.
 #[derive(Debug)]
 pub(super) enum Request<R: Send + Sync + 'static> {
-    /// Entries, or a sign of life.
+    /// Entries, or a heartbeat without entries.
     Append(AppendEntriesRequest<Types<R>>),
-    /// A vote.
+    /// Request for a vote.
     Vote(VoteRequest<Types<R>>),
-    /// Whether it would vote.
+    /// Question whether the member would vote (pre-vote).
     PreVote(VoteRequest<Types<R>>),
-    /// To stand for election at once.
+    /// Request to stand for election at once (leadership transfer).
     Transfer(TransferLeaderRequest<Types<R>>),
     /// A piece of a checkpoint.
     Part(Part),
@@ -32,37 +32,38 @@ pub(super) enum Request<R: Send + Sync + 'static> {
 /// A piece of a checkpoint's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Of the leader that sends it.
+    /// Vote of the sending leader.
     pub vote: Vote,
-    /// Which checkpoint.
+    /// Position of the checkpoint.
     pub position: Position,
-    /// Length of the file.
+    /// Length of the file, in bytes.
     pub file_bytes: u64,
-    /// Where in the file the piece begins.
+    /// Offset of the piece in the file, in bytes.
     pub offset: u64,
-    /// The piece. Without any, only the answer is wanted.
+    /// Content of the piece. An empty piece only asks for the answer.
     pub data: Bytes,
 }
 
-/// What a member answers.
+/// The answer of a member.
 #[derive(Debug)]
 pub(super) enum Response<R: Send + Sync + 'static> {
-    /// To `Append`.
+    /// Answer to `Append`.
     Append(AppendEntriesResponse<Types<R>>),
-    /// To `Vote` and `PreVote`.
+    /// Answer to `Vote` and `PreVote`.
     Vote(VoteResponse<Types<R>>),
-    /// To `Transfer`.
+    /// Answer to `Transfer`.
     Transfer(Result<(), TransferLeaderError<Types<R>>>),
-    /// To `Part`: the vote of the one who answers, and how many bytes of the file it has. All of them: it is installed.
+    /// Answer to `Part`: the member's vote, and the number of bytes of the file that it has. All bytes: the checkpoint
+    /// is installed.
     Part { vote: Vote, have: u64 },
-    /// To `Part`: all of the file is there and being installed, so that one has to ask again.
+    /// Answer to `Part`: the file is complete and being installed. The sender has to ask again.
     Installing,
-    /// It cannot answer.
+    /// The member could not handle the request.
     Failed(String),
 }
 
 impl<R: Send + Sync + 'static> Request<R> {
-    /// The message to the member `to`.
+    /// Encodes the request for the member `to`.
     pub fn encode(self, to: NodeId) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         out.put_u8(VERSION);
@@ -101,8 +102,8 @@ impl<R: Send + Sync + 'static> Request<R> {
         sealed(out)
     }
 
-    /// Reads a message to the member `own`. One that is meant for another is an error: a server that was wiped stands at the address of the
-    /// one that it was, and must not answer for what that one had.
+    /// Decodes a request for the member `own`. A request for another member is an error: a server that was wiped and
+    /// started with a new number has the address of the old member, and must not answer for it.
     pub fn decode(own: NodeId, message: Bytes) -> io::Result<Self> {
         let mut bytes = unsealed(message)?;
         let to = u64_of(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The way to other members: openraft's calls as messages of a `Transport`.
+//! Sends openraft's calls to other members as messages of a `Transport`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,16 +21,16 @@ use crate::disk::{self, Disk, DiskFile, Open};
 use crate::members::NodeId;
 use crate::transport::{Transport, TransportError};
 
-/// The least time that a message with entries has. openraft would give it three quarters of a heartbeat's interval, in which a follower
-/// with a slow disk may not even have written them.
+/// Least timeout of a message with entries. openraft would give it three quarters of a heartbeat interval; a follower
+/// with a slow disk may not even have written the entries by then.
 const APPEND_WITHIN: Duration = Duration::from_secs(2);
-/// How much of a checkpoint one message carries, in bytes.
+/// Bytes of a checkpoint in one message.
 const PART_BYTES: usize = 1 << 20;
-/// How long a member may take to store a piece, or to say that it is still installing what it has whole. Installing itself takes the time it
-/// takes: a member that died of it is silent.
+/// Timeout for an answer to one piece of a checkpoint: stored, or still installing. An installation may take longer in
+/// all; a member that dies of it falls silent.
 const PART_WITHIN: Duration = Duration::from_secs(10);
 
-/// Makes the ways to other members.
+/// Makes clients for other members.
 #[derive(Clone)]
 pub(crate) struct Network {
     pub(super) disk: Arc<dyn Disk>,
@@ -38,7 +38,8 @@ pub(crate) struct Network {
     acked: Acked,
 }
 
-/// How far each member has said to have the log, and in which term of ours. openraft keeps the same, and panics when a member takes it back.
+/// The edge that each member has acknowledged: (our term, next index). openraft keeps the same, and panics when a
+/// member goes back behind it.
 type Acked = Arc<Mutex<BTreeMap<NodeId, (u64, u64)>>>;
 
 impl Network {
@@ -47,7 +48,7 @@ impl Network {
     }
 }
 
-/// The way to one other member.
+/// Client of one other member.
 pub(crate) struct Peer {
     disk: Arc<dyn Disk>,
     transport: Arc<dyn Transport>,
@@ -64,7 +65,7 @@ enum Unanswered {
 impl Peer {
     async fn ask<R: Send + Sync + 'static>(&self, request: Request<R>, within: Duration) -> Result<Response<R>, Unanswered> {
         let sent = self.transport.send(self.target, &self.address, request.encode(self.target), within);
-        // A call that never returns would freeze consensus, whatever the transport does.
+        // Bound the call here too: if the transport never returned, consensus would freeze.
         let answer = match tokio::time::timeout(within, sent).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(TransportError::Unreachable(why))) => return Err(Unanswered::Unreachable(why)),
@@ -78,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// Behind the last entry that the member said to have in this term.
+    /// Index after the last entry that the member has acknowledged in this term; 0 without one.
     fn acked_in(&self, term: u64) -> u64 {
         let acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
         acked.get(&self.target).filter(|(of, _)| *of == term).map_or(0, |(_, next)| *next)
@@ -94,7 +95,7 @@ impl Peer {
         Unanswered::Unreachable(format!("server {} answers something else than it was asked", self.target)).into()
     }
 
-    /// Sends the pieces that the other lacks, and asks until it has installed the whole.
+    /// Sends the pieces that the member lacks, then asks until it has installed the checkpoint.
     async fn send_parts<R: Send + Sync + 'static>(&self, vote: Vote, checkpoint: &Checkpoint) -> Result<Vote, StreamingError<Types<R>>> {
         let failed = |error: std::io::Error| StreamingError::Unreachable(Unreachable::new(&AnyError::new(&error)));
         let file = self.disk.open(&checkpoint.path, Open::Read).map_err(failed)?;
@@ -102,7 +103,7 @@ impl Peer {
         let position = checkpoint.meta.position;
         let mut offset = 0;
         let mut data = Bytes::new();
-        // The first message is empty: what the other has from an earlier attempt is not sent again.
+        // The first message has no data: the answer tells how much the member has from an earlier attempt.
         loop {
             let part = Part { vote, position, file_bytes, offset, data: std::mem::take(&mut data) };
             let (theirs, have) = match self.ask::<R>(Request::Part(part), PART_WITHIN).await {

@@ -1,4 +1,4 @@
-//! One member of the cluster: openraft behind calls that speak our own types.
+//! One member of the cluster: openraft behind calls that use this crate's types.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -30,14 +30,13 @@ use crate::members::{Members, NodeId};
 use crate::position::{Edge, Position};
 use crate::store::Store;
 
-/// How often a running core is looked at for having failed. Its storage errors are seen at once; this is for
-/// the rest.
+/// Interval at which a running core is checked for failure. Storage errors are seen at once; this is for all others.
 const WATCHDOG: Duration = Duration::from_millis(200);
 
-/// How long the core may take to notice a checkpoint that was just written.
+/// Time within which the core must notice a checkpoint that was just written.
 const SNAPSHOT_NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a member is not ready.
+/// Reason why a member is not ready.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadyError {
     #[error("there is no leader yet")]
@@ -46,7 +45,7 @@ pub(crate) enum ReadyError {
     Stopped(String),
 }
 
-/// What the outside sees of consensus, whichever run of it there is. Clones share it.
+/// Published state of consensus, across its runs. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlook {
     pub leadership: watch::Sender<Leadership>,
@@ -54,7 +53,7 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Before the first run.
+    /// The state before the first run.
     pub fn new() -> Self {
         Self {
             leadership: watch::Sender::new(Leadership { term: 0, leader: None, is_leader: false }),
@@ -62,7 +61,7 @@ impl Outlook {
         }
     }
 
-    /// Consensus does not run: this server leads nobody, and hears of nobody who does.
+    /// Publishes that there is no leader: consensus does not run on this server.
     fn nobody_leads(&self) {
         self.leadership.send_if_modified(|known| {
             let now = Leadership { leader: None, is_leader: false, ..*known };
@@ -71,31 +70,31 @@ impl Outlook {
     }
 }
 
-/// A running member.
+/// A running member of the cluster.
 pub(crate) struct Node<S: StateMachine> {
     id: NodeId,
     raft: Raft<Types<S::Reply>, Machine<S>>,
     outlook: Outlook,
-    /// Whether this server is a leader that reaches no majority.
-    /// As many wait for it as there are proposals, so that it has to wake them in their order.
+    /// Whether this server is a leader that reaches no majority. Every proposal under way waits for this value, so it
+    /// must wake them in their order.
     cut_off: runtime::watch::Receiver<bool>,
     failure: watch::Receiver<Option<Failure>>,
     timing: Timing,
-    /// One change of the membership at a time.
+    /// Held during a membership change, so that there is one at a time.
     changing: Mutex<()>,
     incoming: Mutex<Incoming>,
-    /// When a leader was last heard.
+    /// Time at which a leader was last heard.
     heard: std::sync::Mutex<Option<Instant>>,
-    /// What tells the outlook of changes. Taken when it ends.
+    /// Tasks that update `outlook`. Taken when the node shuts down.
     tellers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 type RaftFatal<S> = Fatal<Types<<S as StateMachine>::Reply>>;
 
 impl<S: StateMachine> Node<S> {
-    /// Starts consensus over what is on disk.
+    /// Starts consensus over the log on disk.
     ///
-    /// `alone`: the server founds a cluster of its own if it belongs to none.
+    /// `alone`: the server bootstraps a cluster of its own if it belongs to none.
     pub async fn start(
         id: NodeId,
         alone: bool,
@@ -113,9 +112,9 @@ impl<S: StateMachine> Node<S> {
             election_timeout_max: millis(timing.election_max),
             install_snapshot_timeout: 300_000,
             enable_pre_vote: Some(true),
-            // A leader that reaches no majority falls silent, so that those who can reach one elect another.
+            // A leader that reaches no majority falls silent, so that a majority elsewhere can elect another.
             quorum_loss_probe_interval: Some(millis(timing.election_max) * 2),
-            // We write checkpoints and drop segments by our own rules: openraft must not purge by itself.
+            // Checkpoints and retention follow our own rules: openraft must not purge by itself.
             snapshot_policy: SnapshotPolicy::Never,
             max_in_snapshot_log_to_keep: u64::MAX,
             ..Config::default()
@@ -135,12 +134,12 @@ impl<S: StateMachine> Node<S> {
         Ok(Self { id, raft, outlook, cut_off, failure, timing, changing, incoming, heard, tellers })
     }
 
-    /// Whether this server belongs to a cluster, or knows of one.
+    /// Whether this server belongs to a cluster, or has heard of one.
     pub async fn is_initialized(&self) -> Result<bool, OpenError> {
         self.raft.is_initialized().await.map_err(|error| OpenError::Start(error.to_string()))
     }
 
-    /// Founds a cluster of these members, unless this server already belongs to one.
+    /// Bootstraps a cluster of these members, unless this server already belongs to one.
     pub async fn found_cluster(&self, members: &BTreeMap<NodeId, String>) -> Result<(), OpenError> {
         if self.is_initialized().await? {
             return Ok(());
@@ -149,7 +148,7 @@ impl<S: StateMachine> Node<S> {
         self.raft.initialize(members).await.map_err(|error| OpenError::Start(error.to_string()))
     }
 
-    /// Whether this server decides alone.
+    /// Whether this server is the only voter.
     pub async fn is_only_voter(&self) -> Result<bool, OpenError> {
         let id = self.id;
         self.raft
@@ -158,13 +157,14 @@ impl<S: StateMachine> Node<S> {
             .map_err(|error| OpenError::Start(error.to_string()))
     }
 
-    /// Stands for election now instead of waiting for silence to be noticed.
+    /// Stands for election now instead of after the election timeout.
     pub async fn stand(&self) {
-        // A core that has stopped says so to the next caller.
+        // A stopped core reports its error at the next call.
         let _ = self.raft.trigger().elect(false).await;
     }
 
-    /// With a `term`, only while this server leads in it; the core compares the two in its own order of things.
+    /// Proposes a command. With a `term`, only while this server leads in that term; the core checks the term in order
+    /// with its other work.
     pub async fn propose(&self, command: Bytes, term: Option<u64>) -> Result<Accepted<S::Reply>, ProposeError> {
         let (tx, rx) = oneshot::channel();
         if *self.cut_off.borrow_watched() {
@@ -179,7 +179,7 @@ impl<S: StateMachine> Node<S> {
         let answered = tokio::select! {
             biased;
             answered = rx => answered,
-            // Without a majority there may be no answer for as long as the others cannot be reached.
+            // Without a majority the answer may never come, so the wait ends when the leader is cut off.
             Ok(_) = cut_off.wait_until(|cut_off| *cut_off) => return Err(ProposeError::OutcomeUnknown),
         };
         match answered {
@@ -187,13 +187,13 @@ impl<S: StateMachine> Node<S> {
             Ok(Err(error)) => Err(match error {
                 ClientWriteError::ForwardToLeader(forward) => not_leader::<S>(&forward),
                 ClientWriteError::LogEntryDiscarded(_) => ProposeError::OutcomeUnknown,
-                // Neither is ever asked for here; whatever it means, nothing was promised.
+                // These errors belong to calls that are not made here; in any case nothing was promised.
                 error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)) => {
                     ProposeError::Stopped(error.to_string())
                 }
             }),
             Err(_) => {
-                // What ended it is known a moment later.
+                // The reason is published a moment later.
                 let mut failure = self.failure.clone();
                 let told = tokio::time::timeout(WATCHDOG * 5, failure.wait_for(Option::is_some)).await;
                 let why = told.ok().and_then(|told| told.ok()?.as_ref().map(ToString::to_string));
@@ -202,12 +202,13 @@ impl<S: StateMachine> Node<S> {
         }
     }
 
-    /// Returns once this server is known to lead and has applied everything committed before the call.
+    /// Returns once this server is known to lead and has applied every entry committed before the call.
     pub async fn read_barrier(&self) -> Result<(), ProposeError> {
         self.barrier(ReadPolicy::ReadIndex).await
     }
 
-    /// The same by the leader's lease: nobody is asked. Right as long as clocks do not run at different speeds.
+    /// Like `read_barrier`, but relies on the leader's lease and asks no other member. Correct only while clocks run at
+    /// the same speed.
     pub async fn lease_barrier(&self) -> Result<(), ProposeError> {
         self.barrier(ReadPolicy::LeaseRead).await
     }
@@ -227,7 +228,7 @@ impl<S: StateMachine> Node<S> {
         self.outlook.leadership.subscribe()
     }
 
-    /// What the leader knows of the others; empty elsewhere.
+    /// The leader's knowledge of the other members; empty on other servers.
     pub fn peers(&self) -> BTreeMap<NodeId, PeerProgress> {
         let metrics = self.raft.data_metrics();
         let metrics = metrics.borrow_watched();
@@ -241,7 +242,7 @@ impl<S: StateMachine> Node<S> {
             .collect()
     }
 
-    /// How long ago a leader was heard; `None`: not since the start. Zero on the leader itself.
+    /// Time since a leader was last heard; `None`: not since the start. Zero on the leader itself.
     pub fn last_contact(&self) -> Option<Duration> {
         if self.outlook.leadership.borrow().is_leader {
             return Some(Duration::ZERO);
@@ -250,12 +251,12 @@ impl<S: StateMachine> Node<S> {
         heard.map(|at| at.elapsed())
     }
 
-    /// The last committed entry that this server knows of.
+    /// Position of the last committed entry that this server knows of.
     pub fn committed(&self) -> Option<Position> {
         self.raft.data_metrics().borrow_watched().cluster_committed.as_ref().map(adapt::position)
     }
 
-    /// Answers a message of another member.
+    /// Handles a message of another member and returns the answer.
     pub async fn receive(&self, message: Bytes) -> Bytes {
         let response = match Request::<S::Reply>::decode(self.id, message) {
             Ok(request) => self.answer(request).await.unwrap_or_else(Response::Failed),
@@ -292,7 +293,7 @@ impl<S: StateMachine> Node<S> {
         let (vote, position, file_bytes) = (part.vote, part.position, part.file_bytes);
         let applied = self.raft.data_metrics().borrow_watched().last_applied.as_ref().map(adapt::position);
         if applied.is_some_and(|applied| applied.index >= position.index) {
-            // Whoever sent it did not hear that, perhaps because this server was down.
+            // The leader missed the answer to an earlier installation, perhaps because this server was down.
             return Ok(Response::Part { vote: own, have: file_bytes });
         }
         Ok(match incoming.take(part).await.map_err(|error| format!("storing a checkpoint: {error}"))? {
@@ -316,7 +317,7 @@ impl<S: StateMachine> Node<S> {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Lets a server follow without a vote, or gives one that does another address. Returns once that is committed.
+    /// Adds a learner, or changes a learner's address. Returns once the change is committed.
     pub async fn add_learner(&self, id: NodeId, address: &str) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
         let node = BasicNode::new(address);
@@ -328,19 +329,19 @@ impl<S: StateMachine> Node<S> {
         }
     }
 
-    /// Gives a server that follows a vote.
+    /// Gives a learner a vote.
     pub async fn promote(&self, id: NodeId) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
         self.change(ChangeMembers::AddVoterIds(BTreeSet::from([id])), true).await
     }
 
-    /// Takes a server's vote; it goes on following.
+    /// Makes a voter a learner.
     pub async fn demote(&self, id: NodeId) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
         self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id])), true).await
     }
 
-    /// Takes a server out of the cluster.
+    /// Removes a server from the cluster.
     pub async fn remove(&self, id: NodeId) -> Result<(), MemberError> {
         let _alone = self.changing.lock().await;
         let members = self.outlook.members.borrow().clone();
@@ -355,7 +356,8 @@ impl<S: StateMachine> Node<S> {
         self.raft.change_membership(change, retain).await.map(|_| ()).map_err(member_error::<S>)
     }
 
-    /// Asks a voter to take over, and tells who leads then: it may be another.
+    /// Asks a voter to take over, and returns the next leader, which may be another. Fails if none is known after
+    /// `election_max * 4`.
     pub async fn transfer(&self, to: NodeId) -> Result<NodeId, MemberError> {
         let mut leadership = self.leadership();
         if !leadership.borrow().is_leader {
@@ -374,7 +376,7 @@ impl<S: StateMachine> Node<S> {
         self.failure.clone()
     }
 
-    /// Takes the state between two batches.
+    /// Captures the state between two batches.
     pub async fn begin_checkpoint(&self) -> Result<Option<(Meta, Box<dyn CheckpointSource>)>, ProposeError> {
         self.raft
             .with_state_machine(|machine: &mut Machine<S>| {
@@ -385,7 +387,7 @@ impl<S: StateMachine> Node<S> {
             .map_err(|fatal| stopped::<S>(&fatal))
     }
 
-    /// Tells openraft of a checkpoint that is on disk, so that entries below it may be purged.
+    /// Makes openraft notice a checkpoint on disk, so that entries below it may be purged.
     pub async fn announce_checkpoint(&self, position: Position) -> Result<(), ProposeError> {
         self.raft.trigger().snapshot().await.map_err(|fatal| stopped::<S>(&fatal))?;
         let wanted = adapt::log_id(position);
@@ -397,29 +399,29 @@ impl<S: StateMachine> Node<S> {
         Ok(())
     }
 
-    /// Lets openraft forget entries below `next`, as far as a checkpoint covers them and no member needs them.
+    /// Lets openraft purge entries below `next`, as far as a checkpoint covers them and no member needs them.
     pub async fn purge(&self, next: u64) -> Result<(), ProposeError> {
         let Some(last) = next.checked_sub(1) else { return Ok(()) };
         self.raft.trigger().purge_log(last).await.map_err(|fatal| stopped::<S>(&fatal))
     }
 
-    /// Ends it; nothing is told of it any more when this returns.
+    /// Stops consensus. When this returns, its tasks no longer update `outlook`.
     pub async fn shutdown(&self) {
         if let Err(error) = self.raft.shutdown().await {
             tracing::error!(%error, "consensus did not stop cleanly");
         }
-        // It would go on in files that a next run has again.
+        // An installation in progress would write to files that the next run opens again.
         self.incoming.lock().await.rest().await;
         let mut tellers = self.tellers.lock().await;
         for teller in tellers.drain(..) {
             teller.abort();
-            // It was told to end, or has.
+            // An error here only says that the task was aborted or has ended.
             let _ = teller.await;
             self.outlook.nobody_leads();
         }
     }
 
-    /// Waits until this server leads and has applied all that it holds.
+    /// Returns once this server leads and has applied every entry committed before the call.
     pub async fn ready(&self) -> Result<(), ReadyError> {
         match self.read_barrier().await {
             Ok(()) => Ok(()),
@@ -465,8 +467,8 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, tx: 
     })
 }
 
-/// Follows who leads, and whether this server is a leader that has heard no majority for a while: such a one counts as none, since it
-/// cannot commit anything.
+/// Publishes the leader, and whether this server is cut off: a leader that has heard no majority for
+/// `election_max * 2`. A cut-off leader is published as no leader, because it cannot commit anything.
 fn watch_leadership<S: StateMachine>(
     raft: &Raft<Types<S::Reply>, Machine<S>>,
     timing: Timing,
@@ -499,7 +501,7 @@ fn watch_leadership<S: StateMachine>(
             }
             let (now, cut_off) = read(&metrics.borrow_watched(), term.1);
             if now.term != term.0 {
-                // Of a term that just began nobody can have been heard yet.
+                // At the start of a term no member can have answered yet, so count the silence from now.
                 term = (now.term, Instant::now());
             }
             outlook.leadership.send_if_modified(|known| std::mem::replace(known, now) != now);
@@ -510,7 +512,7 @@ fn watch_leadership<S: StateMachine>(
     (teller, cut_rx)
 }
 
-/// Waits for consensus to end by itself, and for a disk that fails while consensus asks nothing of it.
+/// Publishes the failure of consensus, or of a disk while consensus does not use it.
 fn watch_failure<S: StateMachine>(
     raft: &Raft<Types<S::Reply>, Machine<S>>,
     store: Arc<Store>,
@@ -535,15 +537,15 @@ fn watch_failure<S: StateMachine>(
                 tx.send_replace(failure);
                 return;
             }
-            // The metrics change with every group; there is no need to look at each.
+            // The metrics change with every group of entries; looking at each change is not needed.
             tokio::time::sleep(WATCHDOG).await;
         }
     });
     rx
 }
 
-/// Waits until at least `edge` is applied.
+/// Waits until entries up to `edge` are applied.
 pub(crate) async fn applied(progress: &Progress, edge: Edge) {
-    // The sender lives in `progress`, so waiting cannot fail.
+    // The sender lives in `progress`, so the wait cannot fail.
     let _ = progress.applied.subscribe().wait_for(|applied| applied.next >= edge.next).await;
 }

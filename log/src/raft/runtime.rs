@@ -1,6 +1,6 @@
-//! What openraft runs on: tokio, except where two runs could differ though nothing outside them did. Chance comes from a
-//! seed if this thread has one, and those who wait for one value are woken in the order they came.
-//! Time is tokio's, which a simulation pauses; tasks are tokio's, in the order they were woken where there is one thread.
+//! openraft's async runtime: tokio, made deterministic for simulations. Random numbers come from a seed if the thread
+//! has one, and waiters for one value are woken in the order they came. Time and tasks are tokio's: a simulation pauses
+//! time, and on one thread tasks run in the order they were woken.
 
 pub(super) mod watch;
 
@@ -16,17 +16,18 @@ use rand::rngs::{SmallRng, ThreadRng};
 use rand::{Rng, SeedableRng, TryRng};
 
 thread_local! {
-    /// openraft asks for chance by a function without arguments, so that there is no other place to keep it.
+    /// Generator of this thread. openraft gets random numbers from a function without arguments, so there is no other
+    /// place for it.
     static SEEDED: RefCell<Option<SmallRng>> = const { RefCell::new(None) };
 }
 
-/// From now on consensus on this thread draws its random numbers from this seed: a simulation is one thread, and the same
-/// seed is the same run. `None`: chance again.
+/// Seeds consensus on this thread: a simulation runs on one thread, and the same seed gives the same run. `None`:
+/// random again.
 pub fn seed_this_thread(seed: Option<u64>) {
     SEEDED.with_borrow_mut(|seeded| *seeded = seed.map(SmallRng::seed_from_u64));
 }
 
-/// A random number generator of its own for whoever asks.
+/// Random number generator for one caller.
 pub(crate) enum Chance {
     Thread(ThreadRng),
     Seeded(SmallRng),
@@ -58,7 +59,7 @@ impl TryRng for Chance {
     }
 }
 
-/// The runtime.
+/// openraft's runtime, on tokio.
 #[derive(Debug)]
 pub(crate) struct Runtime(TokioRuntime);
 

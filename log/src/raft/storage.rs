@@ -1,4 +1,4 @@
-//! openraft's log storage over our `Store`.
+//! openraft's log storage, implemented with `Store`.
 
 use std::fmt::Debug;
 use std::io;
@@ -14,23 +14,23 @@ use super::types::{Entry, LogId, Types, Vote};
 use crate::position::Edge;
 use crate::store::{Done, Store};
 
-/// How much is read from the files at a time, in bytes.
+/// Bytes read from the files at a time.
 const READ_BYTES: usize = 4 << 20;
 
-/// How many bytes of entries one message to another server carries at most.
+/// Most bytes of entries in one message to another server.
 const REPLICATION_BYTES: usize = 1 << 20;
 
-/// The store, as openraft wants to see it.
+/// The store, as openraft's log storage.
 #[derive(Debug, Clone)]
 pub(crate) struct LogStorage {
     pub store: Arc<Store>,
-    /// Whether a start takes back that this server had won an election: see `read_vote`.
+    /// Whether a start forgets that this server had won its election: see `read_vote`.
     pub asks_anew: bool,
 }
 
 impl LogStorage {
-    /// Whatever the files refuse ends consensus, so that nothing more may be written to them either. Only what does not fit the log is no
-    /// fault of the files.
+    /// Stops all writes to the store after a file error, because such an error ends consensus. `InvalidInput` is no
+    /// fault of the files and does not count.
     fn noted<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         outcome.inspect_err(|error| {
             if error.kind() != io::ErrorKind::InvalidInput {
@@ -74,8 +74,9 @@ impl<R: Send + Sync + 'static> RaftLogReader<Types<R>> for LogStorage {
         self.noted(read.and_then(|records| records.into_iter().map(adapt::entry).collect()))
     }
 
-    /// Only asked for at a start. A leader of several that went down must not go on in its term: how far that term had committed is not
-    /// on its disk, so its reads could be older than what was acknowledged. It voted for itself, and that is all that is left of it.
+    /// Only called at a start. A restarted leader of several voters must not go on in its term: its disk does not tell
+    /// how far that term had committed, so its reads could be older than acknowledged writes. Only its vote for itself
+    /// is kept.
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         let vote = adapt::decode_vote(&self.store.vote())?;
         Ok(vote.map(|vote| match vote.leader_id() {
@@ -136,7 +137,7 @@ impl<R: Send + Sync + 'static> RaftLogStorage<Types<R>> for LogStorage {
 async fn on_disk(change: impl FnOnce(Done) -> io::Result<()>) -> io::Result<()> {
     let (tx, rx) = oneshot::channel();
     change(Box::new(move |outcome| {
-        // Nobody waits any more: openraft was shut down meanwhile.
+        // The receiver is gone when openraft was shut down meanwhile.
         let _ = tx.send(outcome);
     }))?;
     rx.await.map_err(|_| io::Error::other("the log's writer stopped"))?

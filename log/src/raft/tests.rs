@@ -1,4 +1,4 @@
-//! openraft's own suite for storage, over ours.
+//! openraft's own storage test suite, run on this crate's storage.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The types openraft is used with.
+//! Type parameters for openraft.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::runtime::Runtime;
 use crate::members::NodeId;
 
-/// One term has one leader (`leader_id_std`), so that term and index alone name an entry.
+/// One term has one leader (`leader_id_std`), so term and index alone identify an entry.
 pub(super) type LeaderId = leader_id_std::LeaderId<u64, NodeId>;
 pub(super) type CommittedLeaderId = <LeaderId as openraft::vote::RaftLeaderId>::Committed;
 pub(super) type LogId = openraft::LogId<CommittedLeaderId>;
@@ -67,17 +67,17 @@ impl<R: Send + Sync + 'static> RaftTypeConfig for Types<R> {
     type ErrorSource = BoxedErrorSource;
 }
 
-/// Where one proposal's answer goes.
+/// Channel for the answer to one proposal.
 pub(crate) struct ReplyTo<T>(pub oneshot::Sender<T>);
 
 impl<R: Send + Sync + 'static, T: Send + 'static> Responder<Types<R>, T> for ReplyTo<T> {
     fn on_complete(self, result: T) {
-        // A proposer that no longer waits is no concern of ours.
+        // The receiver is gone when the proposer has stopped waiting.
         let _ = self.0.send(result);
     }
 }
 
-// By hand, since derives would ask the same of `R`.
+// Written by hand, because derives would require the same traits of `R`.
 impl<R> Clone for Types<R> {
     fn clone(&self) -> Self {
         *self

@@ -1,4 +1,4 @@
-//! Records one behind the other, and what a walk says of those that do not belong.
+//! Walks over consecutive records, and over records that do not belong there.
 
 use super::*;
 

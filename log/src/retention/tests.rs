@@ -1,4 +1,4 @@
-//! What goes and what stays, for a log of five segments that were begun at 0, 10, 20, 30 and 40 ms.
+//! Dropped and kept segments, for a log of five segments that were begun at 0, 10, 20, 30 and 40 ms.
 
 use expect_test::{Expect, expect};
 

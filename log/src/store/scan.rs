@@ -1,5 +1,5 @@
 //! Reads a whole log directory and decides whether it is sound, torn at its end, or damaged. Changes nothing:
-//! `Store::open` repairs what may be repaired, `Reader` only looks. The rules are in `docs/log-format.md`.
+//! `Store::open` repairs, `Reader` only reports. The rules are in `docs/log-format.md`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::record::{Stop, Walk, find_nonzero_page, highest_group_mark};
 use crate::segment::{self, HEADER_BYTES, Header, Segment};
 use crate::slots::{self, Names, SlotValue};
 
-/// The newest format this code reads and the one it writes.
+/// Format version that this code reads and writes; newer ones are refused.
 pub(crate) const FORMAT: u32 = 1;
 
 /// The high-water mark: entries below `edge.next` were once on disk, and the last of them has this crc.
@@ -32,14 +32,14 @@ impl Mark {
     }
 }
 
-/// The value of the `format` file.
+/// Encodes the value of the `format` file.
 pub(crate) fn encode_format(nonce: u64) -> Vec<u8> {
     let mut bytes = FORMAT.to_le_bytes().to_vec();
     bytes.extend_from_slice(&nonce.to_le_bytes());
     bytes
 }
 
-/// The value of the `floor` file.
+/// Encodes the value of the `floor` file.
 pub(crate) fn encode_floor(floor: Edge, begin: u64) -> Vec<u8> {
     let mut bytes = floor.encode().to_vec();
     bytes.extend_from_slice(&begin.to_le_bytes());
@@ -50,48 +50,48 @@ fn decode_floor(bytes: &[u8]) -> Option<(Edge, u64)> {
     Some((Edge::decode(bytes)?, u64_at(bytes, Edge::BYTES)?))
 }
 
-/// What lies behind the last whole record of the last segment and was never acknowledged.
+/// Bytes after the last whole record of the last segment that were never acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// The segment file.
     pub path: PathBuf,
-    /// Where the last whole record ends, in bytes from the start of the file.
+    /// End of the last whole record, in bytes from the start of the file.
     pub offset: u64,
-    /// What stands there instead of a record.
+    /// Description of the bytes there.
     pub found: String,
 }
 
-/// A sound log directory, as found.
+/// A sound log directory.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub nonce: u64,
     pub floor: Edge,
-    /// Index of the first entry the log ever had, where that is above the floor.
+    /// Index of the first entry the log ever had, if that is above the floor.
     pub begin: u64,
     pub mark: Mark,
     pub committed: Edge,
     pub vote: Vec<u8>,
     /// Sound segments, oldest first, without gaps.
     pub segments: Vec<Segment>,
-    /// Files that a crash left behind: purged segments, or one that was just being begun.
+    /// Files that a crash left behind: purged segments, or one that was just being created.
     pub leftovers: Vec<PathBuf>,
     pub torn: Option<TornTail>,
-    /// The chain behind the last entry, where a mark would be set.
+    /// The chain after the last entry, for the next mark.
     pub last_chain: u32,
     pub entries: u64,
     pub groups: u64,
-    /// The small files in which one of the two copies is older or damaged.
+    /// Small files of which one of the two copies is older or damaged.
     pub lone_copies: Vec<&'static str>,
     pub slots: [SlotValue; 4],
 }
 
 impl Scan {
-    /// The first entry that the log can have.
+    /// Index of the first entry that the log can have.
     pub fn oldest(&self) -> u64 {
         self.floor.next.max(self.begin)
     }
 
-    /// What the log holds, floor included.
+    /// The end of the log; the floor if the log is empty.
     pub fn last(&self) -> Edge {
         match self.segments.last() {
             Some(segment) if segment.end.next > self.oldest() => segment.end,
@@ -100,7 +100,7 @@ impl Scan {
     }
 }
 
-/// Whether there is a log in `dir` at all. A directory in which making one was interrupted counts as none.
+/// Whether `dir` has a log. An interrupted creation counts as no log.
 pub(crate) fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
     let names = Names { dir: dir.to_owned() };
     if disk.exists(&names.format()) {
@@ -114,7 +114,7 @@ pub(crate) fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Reads everything and judges it. `writable` says how segment files are opened for later use.
+/// Reads and judges the whole directory. `writable` says how segment files are opened for later use.
 pub(crate) fn scan(disk: &dyn Disk, dir: &Path, writable: bool) -> Result<Scan, OpenError> {
     let names = Names { dir: dir.to_owned() };
     let mut lone_copies = Vec::new();
@@ -205,7 +205,7 @@ fn read_segments(disk: &dyn Disk, dir: &Path, writable: bool, scan: &mut Scan) -
         let is_last = i + 1 == firsts.len();
         read_segment(disk, &path, *first, is_last, writable, scan)?;
     }
-    // The same for a purge that was ahead of the whole log, as after taking a snapshot from another server.
+    // The same for a purge beyond the end of the log, as after installing another server's checkpoint.
     if let Some(only) = scan.segments.first()
         && scan.segments.len() == 1
         && only.end.next < scan.floor.next
@@ -220,7 +220,7 @@ fn read_segments(disk: &dyn Disk, dir: &Path, writable: bool, scan: &mut Scan) -
 fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
     let bytes = disk::read(disk, path).map_err(OpenError::io("reading", path))?;
     let Some(header) = Header::decode(&bytes).filter(|header| header.start.next == first && header.nonce == scan.nonce) else {
-        // A segment that was just being begun holds nothing yet.
+        // A segment that was just being created holds no entries yet.
         let begun = highest_group_mark(&bytes, scan.nonce).is_none() && scan.mark.edge.next <= first;
         if is_last && begun && scan.committed.next <= first {
             scan.leftovers.push(path.to_owned());
@@ -263,13 +263,13 @@ fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writabl
     if is_last {
         scan.torn = judge_tail(path, &bytes, &walk, &stop, scan)?;
     }
-    // A segment that is not the last needs no judgement of its own: the next one knows how it ended.
+    // The tail of a segment that is not the last needs no judgement: the next segment's header tells where it ended.
     scan.segments.push(segment);
     Ok(())
 }
 
-/// The walk over the last segment ended. Whatever was on disk before a group that can still be recognised, or
-/// below the mark, is lost; anything else was never acknowledged and may be cut off.
+/// Judges the tail of the last segment. Missing entries are damage if they were on disk before a group that is still
+/// recognisable, or are below the mark. Any other tail was never acknowledged and may be cut off.
 fn judge_tail(path: &Path, bytes: &[u8], walk: &Walk<'_>, stop: &Stop, scan: &Scan) -> Result<Option<TornTail>, OpenError> {
     let rest = &bytes[walk.offset..];
     let found = match stop {

@@ -14,7 +14,7 @@ use crate::position::Position;
 use crate::record::Kind;
 use crate::segment;
 
-/// Small files, and no marks but those of closing and opening.
+/// Small segments, and no marks except at closing and opening.
 fn config() -> StoreConfig {
     StoreConfig { segment_bytes: 600, cache_bytes: 1 << 20, mark_after_idle: Duration::from_secs(3600) }
 }
@@ -54,7 +54,7 @@ fn indexes(store: &Store) -> Vec<u64> {
     }
 }
 
-/// Runs a story of one command a line against a store and tells what happened.
+/// Runs a story of one command per line against a store and prints the results.
 fn check(story: &str, expected: Expect) {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("log");
@@ -292,7 +292,7 @@ fn a_torn_last_group_is_cut_at_every_byte() {
             append(&store, 1, 1);
             assert_eq!(indexes(&store).len(), found.len() + 1);
             store.crash();
-            // Opening marked what it found; the next round is about a log that nobody marked.
+            // Opening wrote a mark; the next round needs a log without it.
             fs::write(dir.join("mark"), mark).unwrap();
         }
     }

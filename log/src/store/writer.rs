@@ -1,5 +1,5 @@
-//! The one thread that writes: takes whatever is queued, writes it as one group, syncs once, then tells all.
-//! A failed write or sync is never repeated, because after one nobody knows what is on disk: the store stops.
+//! The writer: takes the queued changes, writes appends as one group, syncs once, then calls their `done`s. A failed
+//! write or sync is never repeated, because afterwards it is unknown what is on disk: the store accepts no more writes.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -17,14 +17,14 @@ use crate::record::{GROUP_BYTES, Record, put_entry, put_group};
 use crate::segment::{Header, Segment};
 use crate::slots::SlotFile;
 
-/// Longest group written with one sync, in bytes, unless a single entry is longer. More entries wait for the
-/// next group: it bounds how long the first of them waits for the last.
+/// Longest group written with one sync, in bytes, unless a single append is longer. Further entries go into the next
+/// group. This bounds how long the first entry of a group waits for the last.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
-/// One thing for the writer to do, in the order of the calls.
+/// One change for the writer, in the order of the calls.
 pub(super) enum Change {
     Append(Vec<Record>, Done),
-    /// The log, which is empty, goes on at this index.
+    /// The log is empty and goes on at this index.
     Begin(u64),
     Truncate(u64, Done),
     Purge(Edge, Done),
@@ -38,7 +38,7 @@ pub(super) enum Change {
 pub(super) struct Queue {
     waiting: Mutex<Vec<Change>>,
     filled: Condvar,
-    /// The same for a writer that is a task.
+    /// `filled`, for a writer that is a task.
     filled_task: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Queue {
         std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Like `take`, for a task. Lets `delay` pass before it takes what is there, as a slow disk would.
+    /// Like `take`, for a task. Waits `delay` before it takes the changes, like a slow disk.
     async fn come(&self, patience: Option<Duration>, delay: Duration) -> Vec<Change> {
         let filled = async {
             while self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
@@ -85,7 +85,7 @@ impl Queue {
         self.drain()
     }
 
-    /// All that is queued; empty when nothing came in time.
+    /// Waits for changes and takes all that are queued; empty after `patience` without any.
     fn take(&self, patience: Option<Duration>) -> Vec<Change> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while waiting.is_empty() {
@@ -110,9 +110,9 @@ pub(super) struct Writer {
     pub dir: PathBuf,
     pub config: StoreConfig,
     pub nonce: u64,
-    /// What is on disk, with the crc of its last entry.
+    /// Edge on disk, with the crc of its last entry.
     pub durable: Mark,
-    /// What the mark file says.
+    /// Content of the mark file.
     pub marked: Mark,
     pub mark_file: SlotFile,
     pub vote_file: SlotFile,
@@ -129,7 +129,7 @@ struct Group {
 }
 
 impl Writer {
-    /// Writes until the store is closed, on a thread that may wait.
+    /// Writes until the store is closed. Blocks, so it has a thread of its own.
     pub fn run(mut self) {
         loop {
             let changes = self.shared.queue.take(self.patience());
@@ -139,7 +139,7 @@ impl Writer {
         }
     }
 
-    /// How long it waits for more before it sets the mark.
+    /// Time to wait for changes before the mark is written; `None`: the mark is current or cannot be written.
     fn patience(&self) -> Option<Duration> {
         (self.durable != self.marked && self.check().is_ok()).then_some(self.config.mark_after_idle)
     }
@@ -238,12 +238,13 @@ impl Writer {
         segment.end_offset = start + self.buffer.len() as u64;
         segment.chain = chain;
         state.cache.evict(edge.next);
-        // One huge group must not keep its memory for ever.
+        // Do not keep the memory of one huge group.
         self.buffer.shrink_to(GROUP_BYTES_MAX);
         Ok(())
     }
 
-    /// The file to write the next group to, where in it, the chain it continues and what lies before it.
+    /// Room for the next group of this many bytes: (file, offset, chain that it continues, edge before it). Begins a
+    /// new segment if the last one is full.
     fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<dyn DiskFile>, u64, u32, Edge)> {
         let mut state = self.shared.state();
         let (start, chain) = match state.segments.last() {
@@ -274,7 +275,7 @@ impl Writer {
             segments.pop();
         }
         let Some(mut kept) = segments.pop() else { return Ok(()) };
-        // The mark goes down first: a crash on the way must not look like lost entries.
+        // Lower the mark first: a crash before the cut must not look like lost entries.
         let (edge, chain) = kept.place_before(next)?;
         self.save_mark(Mark { edge, chain })?;
         self.remove(|segment| segment.first() > kept.first())?;
@@ -298,7 +299,7 @@ impl Writer {
         let begin = self.shared.state().begin;
         self.floor_file.save(&encode_floor(floor, begin))?;
         if floor.next >= self.durable.edge.next {
-            // The whole log goes. Entries after it start a new chain in a new segment.
+            // The whole log goes. Later entries start a new chain in a new segment.
             self.remove(|_| true)?;
             self.durable = Mark { edge: floor, chain: 0 };
             return self.save_mark(self.durable);
@@ -308,7 +309,8 @@ impl Writer {
         self.remove(|segment| segment.first() < oldest)
     }
 
-    /// Removes the files of some segments. From one end inwards, so that what a crash leaves has no gap.
+    /// Removes the files of some segments, from one end inwards, so that a crash leaves no gap. From the newest end the
+    /// directory is synced after each.
     fn remove(&mut self, which: impl Fn(&Segment) -> bool) -> io::Result<()> {
         let removed: Vec<Segment> = {
             let mut state = self.shared.state();
@@ -349,7 +351,7 @@ impl Writer {
         let mut state = self.shared.state();
         state.failed.get_or_insert_with(|| "the log is closed".to_owned());
         drop(state);
-        // Whatever came after the close gets its answer too.
+        // Changes queued after the close get an error.
         for change in self.shared.queue.drain() {
             match change {
                 Change::Append(_, done) | Change::Truncate(_, done) | Change::Purge(_, done) | Change::Vote(_, done) => {
@@ -363,7 +365,7 @@ impl Writer {
     }
 }
 
-/// A writer that is a task, for a disk that lets nobody wait.
+/// A writer that is a task, for a disk whose calls do not block.
 #[derive(Clone)]
 pub(super) struct TaskWriter {
     shared: Arc<Shared>,
@@ -393,9 +395,9 @@ impl TaskWriter {
         }
     }
 
-    /// Writes what is queued.
+    /// Makes all queued changes now.
     pub fn settle(&self) {
-        // A close ends the task; nobody asks for one and waits for what came before it.
+        // Only a `Close` breaks, and that concerns the task's loop: no caller closes the store and then settles.
         let _ = self.writer().carry_out_all(self.shared.queue.drain());
     }
 

@@ -1,4 +1,5 @@
-//! Several logs in one process that reach each other through calls: elections, cuts, members that come and go, checkpoints that are sent.
+//! Several logs in one process, connected by direct calls: elections, cut connections, added and removed members, sent
+//! checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,11 +12,11 @@ use songline_log::{Config, Disk, Log, NodeId, OpenError, RealDisk, Start, Timing
 
 use crate::machine::{Diary, config};
 
-/// Who reaches whom.
+/// Connections between the members.
 #[derive(Default)]
 struct Switch {
     logs: Mutex<BTreeMap<NodeId, Log<Diary>>>,
-    /// From, to: what is sent so is lost.
+    /// Cut connections, as (from, to): messages that way are lost.
     cut: Mutex<BTreeSet<(NodeId, NodeId)>>,
 }
 
@@ -43,7 +44,7 @@ pub struct Cluster {
     switch: Arc<Switch>,
     dirs: BTreeMap<NodeId, tempfile::TempDir>,
     diaries: BTreeMap<NodeId, Diary>,
-    /// On which those are that are started from now on, where it is not the machine's.
+    /// Disks of members that are started from now on; other members use the machine's.
     pub disks: BTreeMap<NodeId, Arc<dyn Disk>>,
 }
 
@@ -54,12 +55,12 @@ fn member(id: NodeId, dir: &Path) -> Config {
 }
 
 impl Cluster {
-    /// Members 1 to `count`, founded.
+    /// A cluster of members 1 to `count`.
     pub async fn founded(count: u64) -> Self {
         Self::founded_on(count, BTreeMap::new()).await
     }
 
-    /// The same, some of them on other disks than the machine's.
+    /// Like `founded`, with some members on other disks than the machine's.
     pub async fn founded_on(count: u64, disks: BTreeMap<NodeId, Arc<dyn Disk>>) -> Self {
         let mut cluster = Self { switch: Arc::default(), dirs: BTreeMap::new(), diaries: BTreeMap::new(), disks };
         for id in 1..=count {
@@ -70,7 +71,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a server with what is in its directory.
+    /// Starts a server from its directory.
     async fn start(&mut self, id: NodeId) {
         let dir = self.dirs.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
         let diary = Diary::default();
@@ -82,7 +83,7 @@ impl Cluster {
         self.switch.logs.lock().unwrap().insert(id, log);
     }
 
-    /// Lets a server whose disk failed go on, with an empty diary.
+    /// Reopens the log of a server whose disk failed, with an empty diary.
     pub async fn reopen(&mut self, id: NodeId) -> Result<(), OpenError> {
         let diary = Diary::default();
         self.log(id).reopen(diary.clone()).await?;
@@ -103,7 +104,7 @@ impl Cluster {
         self.switch.logs.lock().unwrap().keys().copied().collect()
     }
 
-    /// Cuts a server off from everybody.
+    /// Cuts a server off from all others.
     fn isolate(&self, id: NodeId) {
         let mut cut = self.switch.cut.lock().unwrap();
         cut.extend((1..=9).flat_map(|other| [(id, other), (other, id)]));
@@ -113,7 +114,8 @@ impl Cluster {
         self.switch.cut.lock().unwrap().clear();
     }
 
-    /// Writes through whoever leads, until it is acknowledged. A write whose outcome is unknown is tried under another name.
+    /// Writes through the current leader until a write is acknowledged, and returns the leader. Each attempt has a name
+    /// of its own, because a failed one may still be applied.
     pub async fn write(&self, text: &str) -> NodeId {
         let written = async {
             for attempt in 0.. {
@@ -207,7 +209,7 @@ async fn a_new_server_is_filled_by_a_checkpoint_and_gets_a_vote() {
     cluster.until_all_agree().await;
     assert!(log.peers()[&2].matched.is_some());
 
-    // What it was sent is its own: it starts without the other.
+    // The checkpoint that it received is on its own disk: it starts without the other server.
     cluster.stop(2).await;
     cluster.start(2).await;
     cluster.write("again").await;
@@ -264,7 +266,7 @@ async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
     assert!(cluster.has(2, "before"));
     assert_eq!(cluster.write("after").await, 2);
     assert_eq!(cluster.log(2).members().borrow().addresses.keys().copied().collect::<Vec<_>>(), [2]);
-    // Others begin anew, and it takes them in.
+    // Other servers start with empty directories and are added to the cluster.
     cluster.start(4).await;
     cluster.log(2).add_learner(4, "server-4").await.unwrap();
     cluster.until("the new one has everything", |it| it.has(4, "before") && it.has(4, "after")).await;
@@ -280,7 +282,7 @@ async fn a_server_that_lost_what_it_acknowledged_harms_nobody() {
     cluster.stop(lost).await;
     cluster.dirs.insert(lost, tempfile::tempdir().unwrap());
     cluster.start(lost).await;
-    // The leader tells it apart from one that is merely behind, and goes on with the others.
+    // The leader tells a server that lost entries apart from one that is merely behind, and goes on with the others.
     for n in 0..20 {
         cluster.write(&format!("b-{n}")).await;
     }
@@ -297,7 +299,7 @@ async fn a_server_answers_nothing_that_is_meant_for_another_at_its_address() {
     let gone = if leader == 1 { 2 } else { 1 };
     cluster.stop(gone).await;
     cluster.start(4).await;
-    // Number 4 stands where the one that is gone stood.
+    // Server 4 now has the address of the removed server.
     let new = cluster.log(4);
     cluster.switch.logs.lock().unwrap().insert(gone, new.clone());
     for n in 0..20 {
@@ -319,7 +321,8 @@ async fn a_leader_that_went_down_does_not_lead_again_unasked() {
     cluster.start(leader).await;
     assert!(!cluster.log(leader).is_leader());
     assert!(cluster.log(leader).lease_barrier().await.is_err());
-    // With one more there is a majority, and what was acknowledged is there when a read is let through.
+    // With one more server there is a majority. A read that the barrier then lets through sees the acknowledged
+    // entries.
     let other = if leader == 1 { 2 } else { 1 };
     cluster.start(other).await;
     cluster.until("somebody leads", |it| it.ids().iter().any(|id| it.log(*id).is_leader())).await;

@@ -1,4 +1,5 @@
-//! Disks that fail and work again: the log ends with its disk, says so, and goes on from what is on it.
+//! Disks that fail and work again: the log stops with its disk, reports the failure, and resumes from the entries on
+//! the disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::machine::{Diary, config, open, propose};
 use crate::moody::Moody;
 
-/// How long anything may take here.
+/// Time limit of every wait in these tests.
 const WITHIN: Duration = Duration::from_secs(30);
 
 async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
@@ -23,7 +24,7 @@ async fn open_on(dir: &Path, disk: &Moody) -> (Log<Diary>, Diary) {
     open_with(Config { disk: Arc::new(disk.clone()), ..config(dir) }).await
 }
 
-/// A log that writes nothing by itself, so that a failing disk is first noticed by a command.
+/// A log that writes nothing by itself, so that a command is the first to notice a failing disk.
 async fn open_unmarked(dir: &Path, disk: &Moody) -> (Log<Diary>, Diary) {
     let config = config(dir);
     let store = StoreConfig { mark_after_idle: Duration::from_hours(1), ..config.store };
@@ -110,7 +111,7 @@ async fn a_disk_that_fails_while_nobody_writes_is_noticed() {
     let disk = Moody::default();
     let (log, _) = open_on(dir.path(), &disk).await;
     propose(&log, 0..5).await;
-    // The mark behind what was written is set a moment later.
+    // The high-water mark is written a moment later.
     disk.fails(true);
     in_time("the failure is told", log.failed()).await;
     in_time("it does not lead", async { log.leadership().wait_for(|now| !now.is_leader).await.map(|_| ()) }).await.unwrap();
@@ -156,11 +157,11 @@ async fn others_go_on_without_a_server_whose_disk_failed_and_it_catches_up() {
     let mut cluster = Cluster::founded_on(3, given).await;
     for round in 0..4 {
         let leader = cluster.write(&format!("before-{round}")).await;
-        // The leader, and then one that follows.
+        // The victim is the leader in even rounds, a follower in odd ones.
         let victim = if round % 2 == 0 { leader } else { leader % 3 + 1 };
         disks[&victim].fails(true);
         let during = format!("during-{round}");
-        // A leader whose disk has just failed may acknowledge this: both others have it.
+        // A leader whose disk has just failed may acknowledge this write, because both others have it.
         cluster.write(&during).await;
         let failure = in_time("it has noticed", cluster.log(victim).failed()).await;
         assert!(matches!(failure, Failure::Disk { .. }), "{failure:?}");
@@ -175,7 +176,7 @@ async fn others_go_on_without_a_server_whose_disk_failed_and_it_catches_up() {
     cluster.until_all_agree().await;
 }
 
-/// What ADR 20 says of acknowledgements: they need a majority of disks, and the leader's is one like any other.
+/// Acknowledgements as in ADR 20: they need a majority of disks, and the leader's disk counts like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_acknowledges_what_both_others_have_though_its_own_disk_never_has_it() {
     let disks: BTreeMap<NodeId, Moody> = (1..=3).map(|id| (id, Moody::default())).collect();
@@ -191,7 +192,7 @@ async fn a_leader_acknowledges_what_both_others_have_though_its_own_disk_never_h
     in_time("it has noticed", cluster.log(leader).failed()).await;
     assert!(!cluster.log(leader).is_leader());
 
-    // It is not lost with the disk: whoever leads next has it.
+    // The entry is not lost with the leader's disk: the next leader has it.
     let next = cluster.write("after").await;
     assert_ne!(next, leader);
     assert!(cluster.has(next, "held"));
@@ -211,7 +212,7 @@ async fn a_leader_whose_disk_does_not_answer_acknowledges_nothing_that_only_one_
 
     let (slow, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
     let log = cluster.log(leader);
-    // Nobody's progress is known to a server that does not lead any more.
+    // Only the leader knows the progress of other servers, so `None` means that leadership was lost.
     let matched = || log.peers().get(&other).map(|peer| peer.matched);
     let before = matched();
     disks[&leader].holds(true);
@@ -221,7 +222,7 @@ async fn a_leader_whose_disk_does_not_answer_acknowledges_nothing_that_only_one_
     let early = held.is_finished();
     disks[&leader].holds(false);
     disks[&slow].holds(false);
-    // Whether a write that was held is acknowledged at last depends on who leads by then.
+    // The next leader decides whether the held write is acknowledged in the end.
     let outcome = in_time("it is known", held).await.unwrap();
     assert!(!early || outcome.is_err(), "one disk of three is no majority");
     cluster.until_all_agree().await;

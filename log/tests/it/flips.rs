@@ -1,4 +1,4 @@
-//! Flips single bits of a cleanly closed log, one at a time: each must be noticed, or change nothing.
+//! Flips single bits of a cleanly closed log, one at a time: each flip must be detected, or change nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use songline_log::{Committed, Log, NoTransport, Reader};
 use crate::machine::{Diary, config, open, propose};
 
 const FLIPS: usize = 2000;
-/// So many of them also go through a whole start.
+/// Number of flips that also go through a whole start.
 const STARTS: usize = 40;
 
-/// What one flip led to.
+/// Result of one flip.
 enum Outcome {
-    /// The log, or a checkpoint, or one of two copies was found to be damaged.
+    /// Damage was found in the log, in a checkpoint, or in one of two copies.
     Noticed,
-    /// Nothing was found, and everything that can be read is what was written.
+    /// No damage was found, and all that can be read is as written.
     Harmless,
     Unseen,
 }
@@ -80,7 +80,7 @@ async fn no_bit_flip_passes_unseen() {
     let total: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     let (mut noticed, mut harmless, mut refused, mut started) = (0, 0, 0, 0);
     for flip in 0..FLIPS {
-        // Every byte of every file is as likely as any other.
+        // Every byte of every file is equally likely.
         let mut at = usize::try_from(random.random_range(0..total)).unwrap();
         let mut chosen = files.iter();
         let (path, bytes) = loop {

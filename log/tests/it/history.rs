@@ -1,4 +1,4 @@
-//! Reading what was applied, and dropping what is old.
+//! Reading applied entries, and retention.
 
 use songline_log::{Payload, ReadError, Reader};
 

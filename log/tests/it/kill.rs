@@ -1,5 +1,5 @@
-//! kill -9 in a loop: whatever was acknowledged before must be there afterwards.
-//! The victim is this test binary, started again with an environment variable that names its directory.
+//! kill -9 in a loop: every acknowledged entry must be there afterwards. The victim is this test binary, started again
+//! with an environment variable that names its directory.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use crate::machine::{Diary, config, open};
 const DIR: &str = "SONGLINE_LOG_KILL_DIR";
 const WRITERS: u64 = 8;
 
-/// Starts `victim`, kills it after `count` lines, and returns every line it managed to say.
+/// Starts `victim`, kills it after `count` lines, and returns every complete line that it printed.
 fn kill_after(victim: &str, dir: &Path, count: usize) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", victim, "--nocapture"])
@@ -43,7 +43,7 @@ fn kill_after(victim: &str, dir: &Path, count: usize) -> Vec<String> {
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody listens any more: the parent has failed.
+    // Printing fails when the parent has failed.
     if writeln!(out, "acknowledged {what}").and_then(|()| out.flush()).is_err() {
         std::process::exit(1);
     }

@@ -1,4 +1,4 @@
-//! A small state machine for tests: it remembers every command, in order.
+//! A small state machine for tests: it records every command, in order.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use songline_log::{CheckpointSource, Committed, Config, Log, NoTransport, Payload, Position, Retention, StateMachine, StoreConfig};
 
-/// What was applied. Clones share it, so a test can look while the log owns one.
+/// The applied commands. Clones share them, so a test can look while the log owns one.
 #[derive(Clone, Default)]
 pub struct Diary {
     pub commands: Arc<Mutex<Vec<String>>>,
-    /// While locked by a test, nothing is applied.
+    /// While a test holds this lock, no entry is applied.
     pub gate: Arc<Mutex<()>>,
 }
 
@@ -22,7 +22,7 @@ impl Diary {
 }
 
 impl StateMachine for Diary {
-    /// How many commands there are, with the one that is answered.
+    /// Number of commands, including the one that is answered.
     type Reply = usize;
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<usize> {
@@ -63,7 +63,7 @@ impl CheckpointSource for Page {
     }
 }
 
-/// Small segments, and retention that drops whatever it may.
+/// Small segments, and retention that drops as much as it may.
 pub fn config(dir: &Path) -> Config {
     Config {
         store: StoreConfig { segment_bytes: 2048, cache_bytes: 1024, ..StoreConfig::default() },
@@ -78,7 +78,7 @@ pub async fn open(dir: &Path) -> (Log<Diary>, Diary) {
     (log, diary)
 }
 
-/// Proposes `command-<n>` for each n, some at once, and waits for all.
+/// Proposes `command-<n>` for each n, 20 at a time, and waits for all.
 pub async fn propose(log: &Log<Diary>, numbers: std::ops::Range<u32>) {
     for start in numbers.clone().step_by(20) {
         propose_at_once(log, start..numbers.end.min(start + 20)).await;

@@ -1,6 +1,6 @@
-//! Tests of the log as its users see it: a whole log with a state machine, killed, damaged and restarted.
+//! Tests of the log through its public interface: a whole log with a state machine, killed, damaged and restarted.
 
-// The allowance for tests does not reach the functions that tests share.
+// clippy's allowance for tests does not cover functions that tests share.
 #![allow(clippy::unwrap_used)]
 
 mod cluster;

@@ -1,4 +1,4 @@
-//! What survives a restart, and how the state is rebuilt.
+//! Restarts: the entries that are kept, and the rebuild of the state.
 
 use std::fs;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ async fn a_log_that_ends_before_its_checkpoint_is_damaged() {
     propose(&log, 0..50).await;
     log.checkpoint_now().await.unwrap();
     log.shutdown().await;
-    // The whole log is exchanged for an empty one.
+    // Replace the whole log by an empty one.
     fs::remove_dir_all(dir.path().join("log")).unwrap();
     let opened = Log::open(config(dir.path()), Diary::default(), Arc::new(NoTransport)).await;
     let Err(OpenError::Damaged { what, .. }) = opened else { panic!("must be refused") };
@@ -130,7 +130,7 @@ async fn a_stalled_state_machine_survives_checkpoints_and_purges() {
         propose(&log, next..next + 200).await;
         next += 200;
         log.checkpoint_now().await.unwrap();
-        // Entries are committed while none is applied; checkpoint and purge are asked for meanwhile.
+        // Entries are committed but none is applied; checkpoint and purge are requested meanwhile.
         let gate = diary.gate.clone();
         let (held, is_held) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! A session in a task over the wire: input as messages, output as JSON documents.
+//! Exec sessions over the wire: input as messages, output as JSON documents.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::message::{ExecMessage, ExecStdin, ExecTtySize};
 use crate::net::{Channel, ChannelReader, ChannelWriter};
 use crate::{ExecInput, ExecOutput, ExecSession, RpcError, SESSION_PIECES_MAX, msgpack};
 
-/// What a command says, as JSON has it.
+/// Output of a command, as JSON on the wire.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said {
@@ -36,8 +36,8 @@ struct Exit {
     signal: i32,
 }
 
-/// Carries a session over a streaming call whose request has been made. What the node refuses comes through the session, because a command
-/// that is fine may say nothing for long.
+/// Runs a session over a streaming call whose request was sent. A refusal of the node comes through the session,
+/// because a command that runs well may print nothing for long.
 pub(super) fn begin(channel: Channel) -> ExecSession {
     let (input, said) = mpsc::channel(SESSION_PIECES_MAX);
     let (sender, output) = mpsc::channel(SESSION_PIECES_MAX);
@@ -50,7 +50,7 @@ type Output = mpsc::Sender<Result<ExecOutput, RpcError>>;
 async fn carry(channel: Channel, input: mpsc::Receiver<ExecInput>, output: Output) {
     let (reader, mut writer) = channel.split();
     let speak = async {
-        // When nothing more goes to the command, what it says still comes back: a connection that is lost ends there, too.
+        // When the input has ended or failed, the output still has to be read. A lost connection ends the reading too.
         let _ = speak(&mut writer, input).await;
         std::future::pending().await
     };
@@ -62,7 +62,7 @@ async fn carry(channel: Channel, input: mpsc::Receiver<ExecInput>, output: Outpu
     }
 }
 
-/// Passes on what the caller says; its end closes the command's standard input.
+/// Sends the caller's input. The end of the input closes the command's standard input.
 async fn speak(writer: &mut ChannelWriter, mut input: mpsc::Receiver<ExecInput>) -> std::io::Result<()> {
     let mut closed = false;
     while let Some(piece) = input.recv().await {
@@ -93,11 +93,11 @@ async fn say(writer: &mut ChannelWriter, message: &ExecMessage) -> std::io::Resu
     writer.send(&msgpack::to_vec(message).map_err(std::io::Error::other)?).await
 }
 
-/// Passes on what the command says, until it has ended or nobody listens.
+/// Receives the command's output until the command has exited or the session's receiver is dropped.
 async fn listen(mut reader: ChannelReader, output: &Output) {
     loop {
         let pieces = match next_payload(&mut reader).await {
-            // A session whose last word never came did not end well.
+            // A session that ends without an exit code has failed.
             None => Err(RpcError::Lost("the session with the node has ended".to_owned())),
             Some(payload) => payload.and_then(|payload| read(&payload)),
         };

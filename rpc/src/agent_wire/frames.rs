@@ -13,10 +13,10 @@ use crate::message::StreamErrWrapper;
 use crate::net::{Channel, ChannelReader};
 use crate::{RpcError, StreamFrame, msgpack};
 
-/// How many frames or pieces wait for whoever reads them before the node has to.
+/// Frames or pieces buffered for the reader; then the node has to wait.
 const PIECES_MAX: usize = 16;
 
-/// A frame as JSON has it; members that are empty are left out.
+/// A frame as JSON; empty fields are left out.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Shown {
@@ -26,7 +26,7 @@ struct Shown {
     offset: i64,
 }
 
-/// What the other side says next; `None` at the end.
+/// The next payload from the node; `None` at the end.
 pub(super) async fn next_payload(reader: &mut ChannelReader) -> Option<Result<Bytes, RpcError>> {
     let value = match reader.next().await {
         Ok(value) => value?,
@@ -42,12 +42,14 @@ pub(super) async fn next_payload(reader: &mut ChannelReader) -> Option<Result<By
     })
 }
 
-/// Frames until the node says that there are no more, or nobody reads them. What is refused is told at once: the first message says it.
+/// Receives frames until the node ends the stream or the receiver is dropped. A refusal is returned at once, because it
+/// is the first message.
 pub(super) async fn receive(channel: Channel) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
     receive_each(channel, |next| next.map(|payload| payload.and_then(|payload| frame(&payload)))).await
 }
 
-/// Pieces of a tar until an empty one. An end without it is an error, because a broken connection looks like an end, too.
+/// Receives pieces of a tar until an empty one. An end without an empty piece is an error, because a broken connection
+/// looks like an end too.
 pub(super) async fn receive_pieces(channel: Channel) -> Result<mpsc::Receiver<io::Result<Bytes>>, RpcError> {
     let piece = |next| match next {
         Some(Ok(payload)) if Bytes::is_empty(&payload) => None,
@@ -57,7 +59,8 @@ pub(super) async fn receive_pieces(channel: Channel) -> Result<mpsc::Receiver<io
     receive_each(channel, piece).await
 }
 
-/// Passes on what `said` makes of one payload after another, until that is nothing or an error, or nobody reads it. It is asked about the end, too.
+/// Maps each payload, and the end of the stream, with `said`, and passes the results on. Ends when `said` returns
+/// `None` or an error, or the receiver is dropped.
 async fn receive_each<T, E>(
     channel: Channel,
     said: impl Fn(Option<Result<Bytes, RpcError>>) -> Option<Result<T, E>> + Send + 'static,
@@ -80,7 +83,7 @@ where
                 () = sender.closed() => break,
             };
         }
-        // Until here: the call ends for the node when both halves are gone.
+        // Keep the writing half until here: the node ends the call when it is closed.
         drop(writer);
     });
     Ok(receiver)

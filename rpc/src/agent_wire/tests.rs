@@ -1,4 +1,4 @@
-//! Calls to a node as captured ones have them, answered as a captured node answered.
+//! Calls to a node with captured requests and answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use crate::net::{Caller as From, Dispatch, Refusal, serve_session};
 use crate::yamux::SessionLimits;
 use crate::{ExecInput, ExecOutput};
 
-/// A node that says what it was told to say, and writes down what it is asked.
+/// A node that gives prepared answers and records the requests.
 #[derive(Default)]
 struct Told {
     answer: Vec<u8>,
@@ -51,7 +51,7 @@ impl Dispatch for Told {
     async fn stream(&self, method: &str, mut channel: Channel, _: &From) {
         let request = channel.next().await.unwrap().unwrap();
         self.note(method, &request);
-        // A session is answered once its input has ended.
+        // An exec session is answered once its input has ended.
         let mut listening = method == AllocationsExec::METHOD;
         while listening {
             let message: crate::message::ExecMessage = msgpack::from_slice(&channel.next().await.unwrap().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! `ACL`: who a caller is and what it may, as nodes ask it for requests of their own HTTP.
+//! `ACL`: identity and permissions of a caller, as nodes ask for requests to their own HTTP.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,38 @@ use super::message;
 use crate::msgpack::RawValue;
 
 message! {
-    /// Asks who the caller is.
+    /// Asks for the caller's identity.
     read AclWhoAmI ("ACL.WhoAmI" -> AclWhoAmIAnswer) {}
 }
 message! {
-    /// Who it is.
+    /// The caller's identity.
     answer AclWhoAmIAnswer {
         identity: Option<AuthenticatedIdentity>,
     }
 }
 message! {
-    /// A caller: one of these.
+    /// Identity of a caller; one field is set.
     plain AuthenticatedIdentity {
-        /// Somebody with a token, or the anonymous one.
+        /// A token, possibly the anonymous one.
         #[serde(rename = "ACLToken")]
         acl_token: Option<WireToken>,
-        /// A task.
+        /// A task, by its workload identity.
         claims: Option<WireClaims>,
         /// A node.
         #[serde(rename = "ClientID")]
         client_id: Option<NodeId>,
-        /// A server, by its certificate.
+        /// A server, by the name in its certificate.
         #[serde(rename = "TLSName")]
         tls_name: Str,
-        /// 4 or 16 bytes.
+        /// IP address, 4 or 16 bytes.
         #[serde(rename = "RemoteIP")]
         remote_ip: Option<Blob>,
     }
 }
 message! {
-    /// A token as the wire has it: with its secret.
+    /// A token as on the wire, with its secret.
     plain WireToken {
-        /// Not an id in the anonymous one, which is `anonymous`.
+        /// Accessor id; the text `anonymous` for the anonymous token.
         #[serde(rename = "AccessorID")]
         accessor_id: Str,
         #[serde(rename = "SecretID")]
@@ -63,7 +63,7 @@ message! {
     }
 }
 message! {
-    /// What an identity of a task says.
+    /// Claims of a workload identity.
     plain WireClaims {
         namespace: NamespaceName,
         #[serde(rename = "JobID")]
@@ -88,11 +88,11 @@ message! {
     }
 }
 message! {
-    /// Asks for the policies of the task that calls.
+    /// Asks for the policies of the calling task.
     read AclGetClaimPolicies ("ACL.GetClaimPolicies" -> AclPolicies) {}
 }
 message! {
-    /// Policies by name; those that are not there are left out.
+    /// Policies by name; unknown names are left out.
     answer AclPolicies {
         policies: Option<BTreeMap<Str, AclPolicy>>,
     }
@@ -105,7 +105,7 @@ message! {
     }
 }
 message! {
-    /// Roles by id; those that are not there are left out.
+    /// Roles by id; unknown ids are left out.
     answer AclRoles {
         #[serde(rename = "ACLRoles")]
         acl_roles: Option<BTreeMap<RoleId, AclRole>>,
@@ -119,7 +119,7 @@ message! {
     }
 }
 message! {
-    /// It, if it is there.
+    /// The role, if it exists.
     answer AclRoleAnswer {
         #[serde(rename = "ACLRole")]
         acl_role: Option<AclRole>,
@@ -133,32 +133,32 @@ message! {
     }
 }
 message! {
-    /// It, if it is there.
+    /// The token, if it exists.
     answer AclTokenAnswer {
         token: Option<WireToken>,
     }
 }
 message! {
-    /// Asks for a way to log in.
+    /// Asks for an auth method.
     read AclGetAuthMethod ("ACL.GetAuthMethod" -> AclAuthMethodAnswer) {
         method_name: Str,
     }
 }
 message! {
-    /// It, if it is there. Nobody but people asks.
+    /// The auth method, if it exists. Nodes do not ask for it, only users do.
     answer AclAuthMethodAnswer {
         auth_method: RawValue,
     }
 }
 message! {
-    /// Logs in.
+    /// Logs in with an auth method.
     write AclLogin ("ACL.Login" -> AclLoginAnswer) {
         auth_method_name: Str,
         login_token: Secret,
     }
 }
 message! {
-    /// A token of one's own.
+    /// The token made for the login.
     written AclLoginAnswer {
         #[serde(rename = "ACLToken")]
         acl_token: Option<WireToken>,
@@ -182,7 +182,7 @@ impl WireToken {
         }
     }
 
-    /// The accessor as an id; none of the anonymous token.
+    /// The accessor as an id; `None` for the anonymous token.
     pub fn accessor(&self) -> Option<AccessorId> {
         self.accessor_id.parse().ok().filter(|id: &AccessorId| !id.is_nil())
     }

@@ -1,4 +1,4 @@
-//! `Alloc`: whole allocations as nodes fetch them. Identities travel as tokens there, and as signatures in the rows.
+//! `Alloc`: whole allocations as nodes fetch them. On the wire identities are tokens; rows have only their signatures.
 
 mod legacy;
 
@@ -20,7 +20,7 @@ message! {
     }
 }
 message! {
-    /// They, all of them or none.
+    /// The allocations, all of them or none.
     answer AllocGetAllocsAnswer {
         allocs: Option<Vec<WireAlloc>>,
     }
@@ -33,7 +33,7 @@ message! {
     }
 }
 message! {
-    /// It, unless it is gone.
+    /// The allocation, if it exists.
     answer AllocGetAllocAnswer {
         alloc: Option<WireAlloc>,
     }
@@ -45,26 +45,26 @@ message! {
     }
 }
 message! {
-    /// One identity.
+    /// Request for one identity.
     plain WorkloadIdentityRequest {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
         identity_name: Str,
         interpolated_workload_identifier: Str,
-        /// A task or a service.
+        /// Name of a task or a service.
         workload_identifier: Str,
         workload_type: i64,
     }
 }
 message! {
-    /// Those that were signed and those that were not.
+    /// Signed identities and refused ones.
     answer AllocSignIdentitiesAnswer {
         signed_identities: Option<Vec<SignedWorkloadIdentity>>,
         rejections: Option<Vec<WorkloadIdentityRejection>>,
     }
 }
 message! {
-    /// A signed one: a request with the token.
+    /// A signed identity: the request with the token.
     plain SignedWorkloadIdentity {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
@@ -78,7 +78,7 @@ message! {
     }
 }
 message! {
-    /// One that was refused.
+    /// A refused identity.
     plain WorkloadIdentityRejection {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
@@ -89,18 +89,18 @@ message! {
     }
 }
 
-/// An allocation as nodes get it: the tokens of its tasks are in it.
+/// An allocation as nodes get it, with the tokens of its tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireAlloc(pub Arc<Allocation>);
 
-/// What of an allocation has another shape on the wire.
+/// Fields of an allocation with another shape on the wire.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Identities {
     signed_identities: Option<BTreeMap<Str, Secret>>,
 }
 
-/// What stands on the wire beside the row's own fields.
+/// Fields of an allocation on the wire beside those of the row.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Tokens {
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for WireAlloc {
         let mut row: Allocation = value.read().map_err(serde::de::Error::custom)?;
         let identities: Identities = value.read().map_err(serde::de::Error::custom)?;
         let signed = |(task, token): (Str, Secret)| Some(TaskIdentity { task, signature: Signature::of_token(token.reveal())? });
-        // Tokens of others, signed in another way, are not for us to put together again.
+        // Tokens with other signatures cannot be rebuilt from a row, so they are dropped.
         row.signed_identities = identities.signed_identities.map(|all| all.into_iter().filter_map(signed).collect());
         Ok(Self(Arc::new(row)))
     }

@@ -1,5 +1,5 @@
-//! What servers ask of node agents, with one answer: `Allocations`, `ClientStats`, `FileSystem`, `NodeMeta`, `Agent`. Streams are in
-//! `stream`.
+//! Requests of servers to node agents with one answer: `Allocations`, `ClientStats`, `FileSystem`, `NodeMeta`, `Agent`.
+//! Streams are in `stream`.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ message! {
     read AllocationsRestart ("Allocations.Restart" -> Written) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
-        /// Empty: every running one.
+        /// Name of the task; empty means every running one.
         task_name: Str,
-        /// Also those that have ended.
+        /// Whether tasks that have ended are restarted too.
         all_tasks: bool,
     }
 }
@@ -25,20 +25,20 @@ message! {
     read AllocationsSignal ("Allocations.Signal" -> Written) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
-        /// Empty: all of them.
+        /// Name of the task; empty means all.
         task: Str,
         signal: Str,
     }
 }
 message! {
-    /// Removes what is left of an allocation.
+    /// Removes the files of a terminal allocation.
     read AllocationsGarbageCollect ("Allocations.GarbageCollect" -> Written) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
     }
 }
 message! {
-    /// Removes what is left of all that have ended.
+    /// Removes the files of all terminal allocations.
     read AllocationsGarbageCollectAll ("Allocations.GarbageCollectAll" -> Written) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
@@ -47,44 +47,44 @@ message! {
     }
 }
 message! {
-    /// Asks what an allocation uses.
+    /// Asks for the resource usage of an allocation.
     read AllocationsStats ("Allocations.Stats" -> AllocationsStatsAnswer) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
-        /// Empty: all of them.
+        /// Name of the task; empty means all.
         task: Str,
     }
 }
 message! {
-    /// What it uses, as the node measured it.
+    /// The usage, as the node measured it.
     answer AllocationsStatsAnswer {
         stats: RawValue,
     }
 }
 message! {
-    /// Asks what checks of an allocation's services said.
+    /// Asks for the results of the checks of an allocation's services.
     read AllocationsChecks ("Allocations.Checks" -> AllocationsChecksAnswer) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
     }
 }
 message! {
-    /// The newest results, by the ids of the checks.
+    /// The newest results, by check id.
     answer AllocationsChecksAnswer {
         results: Option<BTreeMap<Str, CheckResult>>,
     }
 }
 message! {
-    /// What a check said.
+    /// Result of a check.
     plain CheckResult {
         #[serde(rename = "ID")]
         id: Str,
         mode: Str,
         status: Str,
         output: Str,
-        /// Unix seconds.
+        /// Time of the result, in Unix seconds.
         timestamp: i64,
-        /// Of HTTP.
+        /// Status code of an HTTP check.
         status_code: i64,
         group: Str,
         task: Str,
@@ -93,7 +93,7 @@ message! {
     }
 }
 message! {
-    /// Asks what a node uses.
+    /// Asks for the resource usage of a node.
     read ClientStats ("ClientStats.Stats" -> ClientStatsAnswer) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
@@ -102,13 +102,13 @@ message! {
     }
 }
 message! {
-    /// What it uses, as it measured it.
+    /// The usage, as the node measured it.
     answer ClientStatsAnswer {
         host_stats: RawValue,
     }
 }
 message! {
-    /// Asks what is in a directory.
+    /// Asks for the entries of a directory.
     read FileSystemList ("FileSystem.List" -> FileSystemListAnswer) {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
@@ -116,7 +116,7 @@ message! {
     }
 }
 message! {
-    /// Its entries.
+    /// The entries of the directory.
     answer FileSystemListAnswer {
         files: Option<Vec<WireFileInfo>>,
     }
@@ -130,35 +130,35 @@ message! {
     }
 }
 message! {
-    /// What it is.
+    /// The file or directory.
     answer FileSystemStatAnswer {
         info: Option<WireFileInfo>,
     }
 }
 message! {
-    /// An entry of a directory as the wire has it: every field is there.
+    /// An entry of a directory as on the wire: all fields are present.
     plain WireFileInfo {
         name: Str,
         is_dir: bool,
-        /// Bytes.
+        /// Size in bytes.
         size: i64,
-        /// As `-rw-r--r--`.
+        /// Mode, as `-rw-r--r--`.
         file_mode: Str,
         mod_time: songline_model::Time,
         content_type: Str,
     }
 }
 message! {
-    /// Sets what a node has as meta.
+    /// Changes a node's dynamic metadata.
     read NodeMetaApply ("NodeMeta.Apply" -> crate::NodeMeta) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
-        /// `None` takes a key away.
+        /// New values by key; `None` removes a key.
         meta: Option<BTreeMap<Str, Option<Str>>>,
     }
 }
 message! {
-    /// Asks for it.
+    /// Asks for a node's metadata.
     read NodeMetaRead ("NodeMeta.Read" -> crate::NodeMeta) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
@@ -167,7 +167,7 @@ message! {
     }
 }
 message! {
-    /// Asks how an agent spends its time or memory.
+    /// Asks for a profile of an agent.
     read AgentProfile ("Agent.Profile" -> AgentProfileAnswer) {
         req_type: Str,
         profile: Str,
@@ -182,7 +182,7 @@ message! {
     }
 }
 message! {
-    /// What it says.
+    /// The profile.
     plain AgentProfileAnswer {
         #[serde(rename = "AgentID")]
         agent_id: Str,
@@ -192,7 +192,7 @@ message! {
     }
 }
 message! {
-    /// Asks what an agent's machine is.
+    /// Asks for data about an agent's machine.
     read AgentHost ("Agent.Host" -> AgentHostAnswer) {
         #[serde(rename = "ServerID")]
         server_id: Str,
@@ -201,7 +201,7 @@ message! {
     }
 }
 message! {
-    /// What it is.
+    /// Data about the machine.
     plain AgentHostAnswer {
         #[serde(rename = "AgentID")]
         agent_id: Str,

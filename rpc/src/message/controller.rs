@@ -1,4 +1,4 @@
-//! `CSI`: what servers ask of the plugins on nodes.
+//! `CSI`: requests of servers to the CSI plugins on nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Empty, message};
 use crate::msgpack::RawValue;
 
 message! {
-    /// How a volume is mounted.
+    /// Options for mounting a volume.
     plain ClientMountOptions {
         filesystem: Str,
         mount_flags: Option<Vec<Str>>,
@@ -17,10 +17,10 @@ message! {
 message! {
     /// Attaches a volume to a node.
     plain ControllerAttachVolume ("CSI.ControllerAttachVolume" -> ControllerAttachVolumeAnswer) {
-        /// What the storage calls it.
+        /// Id of the volume at the storage.
         #[serde(rename = "VolumeID")]
         volume_id: Str,
-        /// What the storage calls the node.
+        /// Id of the node at the storage.
         #[serde(rename = "ClientCSINodeID")]
         client_csi_node_id: Str,
         attachment_mode: Str,
@@ -36,7 +36,7 @@ message! {
     }
 }
 message! {
-    /// What the node needs to know of it.
+    /// Context that the node needs to mount the volume.
     plain ControllerAttachVolumeAnswer {
         publish_context: Option<BTreeMap<Str, Str>>,
     }
@@ -56,7 +56,7 @@ message! {
     }
 }
 message! {
-    /// Asks whether a volume is there and can do what is asked of it.
+    /// Asks whether a volume exists and has the requested capabilities.
     plain ControllerValidateVolume ("CSI.ControllerValidateVolume" -> Empty) {
         #[serde(rename = "VolumeID")]
         volume_id: Str,
@@ -74,16 +74,16 @@ message! {
     }
 }
 message! {
-    /// Makes a volume.
+    /// Creates a volume.
     plain ControllerCreateVolume ("CSI.ControllerCreateVolume" -> ControllerCreateVolumeAnswer) {
         name: Str,
         volume_capabilities: Option<Vec<CsiVolumeCapability>>,
         mount_options: Option<ClientMountOptions>,
         parameters: Option<BTreeMap<Str, Str>>,
         secrets: CsiSecrets,
-        /// Bytes.
+        /// Least capacity, in bytes.
         capacity_min: i64,
-        /// Bytes.
+        /// Most capacity, in bytes.
         capacity_max: i64,
         #[serde(rename = "SnapshotID")]
         snapshot_id: Str,
@@ -97,7 +97,7 @@ message! {
     }
 }
 message! {
-    /// The volume.
+    /// The created volume.
     plain ControllerCreateVolumeAnswer {
         #[serde(rename = "ExternalVolumeID")]
         external_volume_id: Str,
@@ -119,7 +119,7 @@ message! {
     }
 }
 message! {
-    /// Asks which volumes the storage has.
+    /// Asks for the volumes of the storage.
     plain ControllerListVolumes ("CSI.ControllerListVolumes" -> ControllerListVolumesAnswer) {
         max_entries: i32,
         starting_token: Str,
@@ -130,14 +130,14 @@ message! {
     }
 }
 message! {
-    /// A page of them.
+    /// A page of volumes.
     plain ControllerListVolumesAnswer {
         entries: Option<Vec<CsiExternalVolume>>,
         next_token: Str,
     }
 }
 message! {
-    /// A volume as the storage has it.
+    /// A volume as the storage describes it.
     plain CsiExternalVolume {
         #[serde(rename = "ExternalID")]
         external_id: Str,
@@ -154,7 +154,7 @@ message! {
     }
 }
 message! {
-    /// Makes a volume larger.
+    /// Expands a volume.
     plain ControllerExpandVolume ("CSI.ControllerExpandVolume" -> ControllerExpandVolumeAnswer) {
         #[serde(rename = "ExternalVolumeID")]
         external_volume_id: Str,
@@ -168,14 +168,14 @@ message! {
     }
 }
 message! {
-    /// How large it is now.
+    /// The new capacity.
     plain ControllerExpandVolumeAnswer {
         capacity_bytes: i64,
         node_expansion_required: bool,
     }
 }
 message! {
-    /// Makes a snapshot of a volume.
+    /// Creates a snapshot of a volume.
     plain ControllerCreateSnapshot ("CSI.ControllerCreateSnapshot" -> ControllerCreateSnapshotAnswer) {
         #[serde(rename = "ExternalSourceVolumeID")]
         external_source_volume_id: Str,
@@ -189,14 +189,14 @@ message! {
     }
 }
 message! {
-    /// The snapshot.
+    /// The created snapshot.
     plain ControllerCreateSnapshotAnswer {
         #[serde(rename = "ID")]
         id: Str,
         #[serde(rename = "ExternalSourceVolumeID")]
         external_source_volume_id: Str,
         size_bytes: i64,
-        /// Unix seconds.
+        /// Creation time, in Unix seconds.
         create_time: i64,
         is_ready: bool,
     }
@@ -214,7 +214,7 @@ message! {
     }
 }
 message! {
-    /// Asks which snapshots the storage has.
+    /// Asks for the snapshots of the storage.
     plain ControllerListSnapshots ("CSI.ControllerListSnapshots" -> ControllerListSnapshotsAnswer) {
         max_entries: i32,
         starting_token: Str,
@@ -226,7 +226,7 @@ message! {
     }
 }
 message! {
-    /// A page of them.
+    /// A page of snapshots.
     plain ControllerListSnapshotsAnswer {
         entries: Option<Vec<ControllerCreateSnapshotAnswer>>,
         next_token: Str,
@@ -253,7 +253,7 @@ message! {
     }
 }
 message! {
-    /// Makes the file system of a volume larger where it is mounted.
+    /// Expands the file system of a mounted volume.
     plain NodeExpandVolume ("CSI.NodeExpandVolume" -> NodeExpandVolumeAnswer) {
         #[serde(rename = "PluginID")]
         plugin_id: Str,
@@ -266,7 +266,7 @@ message! {
     }
 }
 message! {
-    /// How large it is now.
+    /// The new capacity.
     plain NodeExpandVolumeAnswer {
         capacity_bytes: i64,
     }

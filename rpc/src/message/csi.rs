@@ -1,4 +1,4 @@
-//! `CSIVolume`: claims on volumes, as nodes make them and give them back. What plugins are asked is in `controller`.
+//! `CSIVolume`: claims on volumes, as nodes take and release them. Requests to plugins are in `controller`.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ message! {
     }
 }
 message! {
-    /// The volume, and what its controller said of how to mount it.
+    /// The volume, and the controller's context for mounting it.
     answer CsiVolumeClaimAnswer {
         /// Read as a [`CsiVolume`]; written by [`csi_volume`].
         volume: RawValue,
@@ -36,7 +36,7 @@ message! {
     }
 }
 message! {
-    /// Gives a claim back.
+    /// Releases a claim.
     write CsiVolumeUnpublish ("CSIVolume.Unpublish" -> CsiVolumeUnpublishAnswer) {
         #[serde(rename = "VolumeID")]
         volume_id: CsiVolumeId,
@@ -44,11 +44,11 @@ message! {
     }
 }
 message! {
-    /// It is given back, or on its way.
+    /// The claim is released or will be.
     answer CsiVolumeUnpublishAnswer {}
 }
 
-/// What a volume shows of its plugin and of its claims.
+/// Fields of a volume on the wire that are derived from its plugin and its claims.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Derived {
@@ -62,7 +62,7 @@ struct Derived {
     write_allocs: BTreeMap<AllocId, Option<()>>,
 }
 
-/// A volume with its secrets, as the node gets it that mounts it.
+/// A volume with its secrets, for the node that mounts it.
 pub fn csi_volume(volume: &CsiVolume, health: &CsiHealth) -> Result<RawValue, EncodeError> {
     let derived = Derived {
         schedulable: health.schedulable(),

@@ -1,4 +1,4 @@
-//! What messages of streams are wrapped in, and the errors that end them. Headers are the business of `net`.
+//! Wrapper of stream messages, and the errors that end streams. Call headers are in `net`.
 
 use songline_model::{Blob, Str};
 
@@ -6,32 +6,32 @@ use super::message;
 use crate::RpcError;
 
 message! {
-    /// A message of a stream. An error ends it.
+    /// A message of a stream. An error ends the stream.
     plain StreamErrWrapper {
-        /// Why it ends.
+        /// Error that ends the stream.
         error: Option<StreamError>,
-        /// What is said.
+        /// Content of the message.
         payload: Option<Blob>,
     }
 }
 
 message! {
-    /// Why a stream ends.
+    /// Error that ends a stream.
     plain StreamError {
-        /// A status of HTTP, where there is one.
+        /// HTTP status, if there is one.
         code: Option<i64>,
-        /// For people.
+        /// Text for users.
         message: Str,
     }
 }
 
 impl StreamErrWrapper {
-    /// Something that is said.
+    /// Wraps a payload.
     pub fn payload(bytes: Vec<u8>) -> Self {
         Self { error: None, payload: Some(Blob(bytes)) }
     }
 
-    /// The end.
+    /// Wraps the error that ends a stream. Errors without a code get 500.
     pub fn failed(error: &RpcError) -> Self {
         Self { error: Some(StreamError::from(error)), payload: None }
     }

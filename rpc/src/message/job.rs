@@ -1,4 +1,4 @@
-//! `Job`: what nodes pass on for those who ask their HTTP. Only what was seen on the wire is here.
+//! `Job`: requests that nodes forward for users of their HTTP. Only methods seen on the wire are here.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ message! {
     }
 }
 message! {
-    /// It, if it is there.
+    /// The job, if it exists.
     answer JobGetJobAnswer {
         job: Option<Job>,
     }
@@ -30,19 +30,19 @@ message! {
     }
 }
 message! {
-    /// They.
+    /// The evaluations.
     answer JobEvaluationsAnswer {
         evaluations: Option<Vec<Evaluation>>,
     }
 }
 message! {
-    /// Asks which jobs there are.
+    /// Asks for the list of jobs.
     read JobList ("Job.List" -> JobListAnswer) {
         fields: Option<BTreeMap<Str, bool>>,
     }
 }
 message! {
-    /// Stubs of them.
+    /// Stubs of the jobs.
     answer JobListAnswer {
         jobs: RawValue,
     }
@@ -62,7 +62,7 @@ message! {
     }
 }
 message! {
-    /// What came of it.
+    /// Result of the registration.
     answer JobRegisterAnswer {
         #[serde(rename = "EvalID")]
         eval_id: Str,

@@ -1,25 +1,25 @@
-//! Who calls and how, as every request says it beside its own fields.
+//! Metadata of the caller, which every request has beside its own fields.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{Dur, NamespaceName, Secret, Str};
 
-/// What a caller puts into every request.
+/// Metadata that a caller puts into every request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// Of which region something is asked; never empty on the wire.
+    /// Region of the request; never empty on the wire.
     pub region: Str,
-    /// In which namespace. Nodes and servers leave it empty.
+    /// Namespace. Nodes and servers leave it empty.
     pub namespace: NamespaceName,
-    /// Who it is: the secret of a token or of a node, or an identity.
+    /// Secret of a token or of a node, or a workload identity.
     pub auth_token: Secret,
 }
 
-/// A request that says who calls.
+/// A request with metadata of its caller.
 pub trait Signed: Sized {
-    /// Puts the caller in.
+    /// Sets the caller's metadata.
     fn sign(&mut self, caller: &Caller);
 
-    /// The same, with the caller put in.
+    /// The request with the caller's metadata.
     #[must_use]
     fn signed(mut self, caller: &Caller) -> Self {
         self.sign(caller);
@@ -27,24 +27,24 @@ pub trait Signed: Sized {
     }
 }
 
-/// What any request says of its caller, read without knowing which request it is. What it does not say is zero.
+/// Metadata common to all requests, read without knowing the type of the request. Absent fields are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RequestMeta {
-    /// Of which region something is asked.
+    /// Region of the request.
     pub region: Str,
-    /// In which namespace.
+    /// Namespace of the request.
     pub namespace: NamespaceName,
-    /// Who asks.
+    /// Token of the caller.
     pub auth_token: Secret,
-    /// Whether another server passed it on.
+    /// Whether another server forwarded the request.
     pub forwarded: bool,
-    /// Whether any server may answer from what it has.
+    /// Whether any server may answer from its own state.
     pub allow_stale: bool,
     /// Answer when the index is above this one; 0 answers at once.
     pub min_query_index: u64,
     /// Answer after this time in any case; 0 means 300 s.
     pub max_query_time: Dur,
-    /// The same for the same write, sent again.
+    /// Idempotency key: equal when the same write is sent again.
     pub idempotency_token: Str,
 }

@@ -1,4 +1,4 @@
-//! `Node`: what nodes say of themselves and what they are told.
+//! `Node`: registration, heartbeats and reports of nodes, and the answers.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use songline_model::{
 use super::message;
 
 message! {
-    /// A node tells all about itself.
+    /// Registers a node with its full description.
     write NodeRegister ("Node.Register" -> NodeUpdate) {
-        /// Absent in a request that says nothing.
+        /// The node; `None` in an empty request.
         node: Option<Node>,
         node_event: Option<NodeEvent>,
-        /// Whether a pool that is not there is made.
+        /// Whether a missing node pool is created.
         create_node_pool: bool,
     }
 }
@@ -24,7 +24,7 @@ message! {
     write NodeUpdateStatus ("Node.UpdateStatus" -> NodeUpdate) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
-        /// `ready`; other words are refused by whoever answers.
+        /// Always `ready`; servers refuse other words.
         status: Str,
         node_event: Option<NodeEvent>,
         /// Unix seconds; zero from nodes.
@@ -34,7 +34,7 @@ message! {
 message! {
     /// Answer to registration and heartbeat.
     answer NodeUpdate {
-        /// The next heartbeat has to come within this time; 0 when the node is down.
+        /// Time within which the next heartbeat has to come; 0 when the node is down.
         #[serde(rename = "HeartbeatTTL")]
         heartbeat_ttl: Dur,
         #[serde(rename = "EvalIDs")]
@@ -42,34 +42,34 @@ message! {
         eval_create_index: u64,
         node_modify_index: u64,
         features: u64,
-        /// `host:port`; empty when there is none.
+        /// Address of the leader, `host:port`; empty without a leader.
         #[serde(rename = "LeaderRPCAddr")]
         leader_rpc_addr: Str,
-        /// How many nodes there are.
+        /// Number of nodes in the cluster.
         num_nodes: i32,
-        /// Replaces what the node knows; never empty.
+        /// All servers; replaces the node's list. Never empty.
         servers: Option<Vec<NodeServerInfo>>,
-        /// Taken over when not empty.
+        /// The node adopts this value unless it is empty.
         scheduling_eligibility: Str,
     }
 }
 message! {
-    /// Where a server listens.
+    /// Address of a server.
     plain NodeServerInfo {
         /// `host:port`.
         #[serde(rename = "RPCAdvertiseAddr")]
         rpc_advertise_addr: Str,
-        /// 0.
+        /// Always 0.
         #[serde(rename = "RPCMajorVersion")]
         rpc_major_version: i32,
-        /// 0.
+        /// Always 0.
         #[serde(rename = "RPCMinorVersion")]
         rpc_minor_version: i32,
         datacenter: Str,
     }
 }
 message! {
-    /// Asks which allocations a node should have.
+    /// Asks for the allocations that a node should run.
     read NodeGetClientAllocs ("Node.GetClientAllocs" -> NodeClientAllocs) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
@@ -78,25 +78,25 @@ message! {
     }
 }
 message! {
-    /// They, with their `AllocModifyIndex`.
+    /// The allocations, with their `AllocModifyIndex`.
     answer NodeClientAllocs {
         allocs: Option<BTreeMap<AllocId, u64>>,
-        /// For those that take over data from another node.
+        /// Tokens of allocations that take over data from another node.
         migrate_tokens: Option<BTreeMap<AllocId, Str>>,
     }
 }
 message! {
-    /// How allocations fare.
+    /// Reports the client status of allocations.
     write NodeUpdateAlloc ("Node.UpdateAlloc" -> Written) {
-        /// Only what an [`AllocReport`] has counts.
+        /// Only the fields of an [`AllocReport`] count.
         alloc: Option<Vec<AllocReport>>,
-        /// Made by servers; nodes send none.
+        /// Evaluations, added by servers; nodes send none.
         #[serde(skip_serializing_if = "Option::is_none")]
         evals: Option<Vec<songline_model::Evaluation>>,
     }
 }
 message! {
-    /// What a node says of one of its allocations: an allocation with few fields. Empty ones are left out.
+    /// Report of a node about one of its allocations: an allocation with few fields. Empty ones are left out.
     plain AllocReport {
         #[serde(rename = "ID")]
         id: AllocId,
@@ -114,11 +114,11 @@ message! {
     }
 }
 message! {
-    /// Answer to a write that says nothing else.
+    /// Answer to a write, with nothing but the index.
     written Written {}
 }
 message! {
-    /// What happened on nodes.
+    /// Reports events on nodes.
     write NodeEmitEvents ("Node.EmitEvents" -> Written) {
         node_events: Option<BTreeMap<NodeId, Option<Vec<NodeEvent>>>>,
     }
@@ -139,13 +139,13 @@ message! {
     }
 }
 message! {
-    /// Drains a node, or ends that.
+    /// Drains a node, or ends its drain.
     write NodeUpdateDrain ("Node.UpdateDrain" -> NodeUpdateDrainAnswer) {
         #[serde(rename = "NodeID")]
         node_id: NodeId,
-        /// How; absent ends it.
+        /// The drain; `None` ends it.
         drain_strategy: Option<DrainStrategy>,
-        /// Whether a node whose drain ends may get allocations again.
+        /// Whether a node whose drain ends becomes eligible again.
         mark_eligible: bool,
         node_event: Option<NodeEvent>,
         meta: Option<BTreeMap<Str, Str>>,
@@ -154,7 +154,7 @@ message! {
     }
 }
 message! {
-    /// What came of that.
+    /// Result of the drain request.
     written NodeUpdateDrainAnswer {
         node_modify_index: u64,
         #[serde(rename = "EvalIDs")]

@@ -1,32 +1,32 @@
-//! `ServiceRegistration`: where services of allocations can be reached.
+//! `ServiceRegistration`: addresses of services of allocations.
 
 use songline_model::{ServiceRegistration, Str};
 
 use super::{Written, message};
 
 message! {
-    /// Announces services.
+    /// Writes service registrations.
     write ServiceUpsert ("ServiceRegistration.Upsert" -> Written) {
         services: Option<Vec<ServiceRegistration>>,
     }
 }
 message! {
-    /// Takes an announcement back.
+    /// Deletes a service registration.
     write ServiceDelete ("ServiceRegistration.DeleteByID" -> Written) {
         #[serde(rename = "ID")]
         id: Str,
     }
 }
 message! {
-    /// Asks who announced a service.
+    /// Asks for the registrations of a service.
     read ServiceGet ("ServiceRegistration.GetService" -> ServiceGetAnswer) {
         service_name: Str,
-        /// `N|key`: only N, the same ones for the same key.
+        /// `N|key`: only N registrations, the same ones for the same key.
         choose: Str,
     }
 }
 message! {
-    /// They.
+    /// The registrations.
     answer ServiceGetAnswer {
         services: Option<Vec<ServiceRegistration>>,
     }

@@ -1,4 +1,4 @@
-//! `Status`: whether a server is there and who leads. Raft's own traffic is not here.
+//! `Status`: liveness of a server, leader and peers. Raft's own messages are elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use songline_model::{Blob, NodeId, Str, Time};
 use super::message;
 
 message! {
-    /// Asks whether a server is there.
+    /// Asks whether a server responds.
     read StatusPing ("Status.Ping" -> Empty) {}
 }
 message! {
-    /// Nothing.
+    /// An empty message.
     plain Empty {}
 }
 message! {
-    /// Asks where the leader is; the empty text when there is none.
+    /// Asks for the leader's address; the answer is empty without a leader.
     read StatusLeader ("Status.Leader" -> Str) {}
 }
 message! {
-    /// Asks where all servers are.
+    /// Asks for the addresses of all servers.
     read StatusPeers ("Status.Peers" -> Option<Vec<Str>>) {}
 }
 message! {
-    /// Asks what the gossip knows of all servers.
+    /// Asks for the gossip's data about all servers.
     read StatusMembers ("Status.Members" -> StatusMembersAnswer) {}
 }
 message! {
-    /// All servers, and who answers.
+    /// All servers, and the answering one.
     plain StatusMembersAnswer {
         members: Option<Vec<ServerMember>>,
         server_name: Str,
@@ -37,10 +37,10 @@ message! {
     }
 }
 message! {
-    /// A server as the gossip has it.
+    /// A server as gossip describes it.
     plain ServerMember {
         name: Str,
-        /// 4 or 16 bytes.
+        /// IP address, 4 or 16 bytes.
         addr: Option<Blob>,
         port: u16,
         tags: Option<BTreeMap<Str, Str>>,
@@ -61,21 +61,21 @@ message! {
     }
 }
 message! {
-    /// Whether it is.
+    /// Whether the node is connected.
     answer StatusHasNodeConnAnswer {
         connected: bool,
-        /// Since when.
+        /// Time at which the connection was made.
         established: Option<Time>,
     }
 }
 message! {
-    /// Asks how far a server's log is.
+    /// Asks for the state of a server's raft log.
     read StatusRaftStats ("Status.RaftStats" -> StatusRaftStatsAnswer) {}
 }
 message! {
-    /// How far it is.
+    /// State of a server's raft log.
     plain StatusRaftStatsAnswer {
-        /// A span as Go prints it; of the leader `0`.
+        /// Time since the leader was heard, as Go prints durations; `0` on the leader.
         last_contact: Str,
         last_term: u64,
         last_index: u64,

@@ -1,4 +1,4 @@
-//! Methods that answer with a stream: their requests and what goes along besides wrapped payloads.
+//! Requests of methods that answer with a stream, and stream messages beside wrapped payloads.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ message! {
         task: Str,
         /// `stdout` or `stderr`.
         log_type: Str,
-        /// Bytes from `origin`.
+        /// Distance from `origin`, in bytes.
         offset: i64,
         /// `start` or `end`.
         origin: Str,
-        /// Whether payloads are the bytes themselves, and not frames.
+        /// Whether payloads are raw bytes instead of frames.
         plain_text: bool,
         follow: bool,
     }
@@ -29,13 +29,13 @@ message! {
         #[serde(rename = "AllocID")]
         alloc_id: AllocId,
         path: Str,
-        /// Bytes from `origin`.
+        /// Distance from `origin`, in bytes.
         offset: i64,
         /// `start` or `end`.
         origin: Str,
-        /// Whether payloads are the bytes themselves, and not frames.
+        /// Whether payloads are raw bytes instead of frames.
         plain_text: bool,
-        /// At most this many bytes; 0 is no limit.
+        /// Most bytes to send; 0 means unlimited.
         limit: i64,
         follow: bool,
     }
@@ -51,9 +51,9 @@ message! {
     }
 }
 message! {
-    /// What goes to a command that runs.
+    /// Input to a running command.
     plain ExecMessage {
-        /// Empty once, when the command is to begin.
+        /// Set (and empty) in the message that starts the command.
         setup: Option<Empty>,
         stdin: Option<ExecStdin>,
         tty_size: Option<ExecTtySize>,
@@ -61,14 +61,14 @@ message! {
 }
 
 message! {
-    /// Bytes of its standard input, or their end.
+    /// Bytes of standard input, or its end.
     plain ExecStdin {
         data: Option<Blob>,
         close: bool,
     }
 }
 message! {
-    /// The size of the caller's terminal.
+    /// Size of the caller's terminal.
     plain ExecTtySize {
         /// Lines.
         height: i32,
@@ -77,7 +77,7 @@ message! {
     }
 }
 message! {
-    /// Asks for what an agent logs from now on.
+    /// Asks for an agent's log lines from now on.
     stream AgentMonitor ("Agent.Monitor") {
         log_level: Str,
         #[serde(rename = "LogJSON")]
@@ -93,14 +93,14 @@ message! {
 message! {
     /// Asks for events.
     stream EventStream ("Event.Stream") {
-        /// Which, by topic and key.
+        /// Events wanted, by topic and key.
         topics: Option<BTreeMap<Str, Option<Vec<Str>>>>,
-        /// From this one on; negative: only new ones.
+        /// Index from which events are wanted; negative means only new events.
         index: i64,
     }
 }
 message! {
-    /// A message of the stream of events. An error ends it.
+    /// A message of the event stream. An error ends the stream.
     plain EventStreamWrapper {
         error: Option<StreamError>,
         event: Option<EventJson>,
@@ -109,7 +109,7 @@ message! {
 message! {
     /// A frame of events.
     plain EventJson {
-        /// JSON; `{}` says that the stream is alive.
+        /// JSON; `{}` is a heartbeat.
         data: Option<Blob>,
     }
 }

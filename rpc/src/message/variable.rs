@@ -1,4 +1,4 @@
-//! `Variables`: in the clear, as those see them who may. Rows hold ciphertext and are not on this wire.
+//! `Variables`: variables in the clear, for callers with permission. Rows hold ciphertext and are not sent.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ message! {
     }
 }
 message! {
-    /// It, if it is there.
+    /// The variable, if it exists.
     answer VariablesReadAnswer {
         data: Option<VariableDecrypted>,
     }
@@ -31,11 +31,11 @@ message! {
     }
 }
 message! {
-    /// Asks which variables there are.
+    /// Asks for the list of variables.
     read VariablesList ("Variables.List" -> VariablesListAnswer) {}
 }
 message! {
-    /// They, without what is in them.
+    /// The variables without their contents.
     answer VariablesListAnswer {
         data: Option<Vec<VariableMetadata>>,
     }
@@ -43,20 +43,20 @@ message! {
 message! {
     /// Writes or deletes a variable.
     write VariablesApply ("Variables.Apply" -> VariablesApplyAnswer) {
-        /// `set`, `cas`, `delete`, `delete-cas`.
+        /// `set`, `cas`, `delete` or `delete-cas`.
         op: Str,
         var: Option<VariableDecrypted>,
     }
 }
 message! {
-    /// What came of it.
+    /// Result of the write.
     written VariablesApplyAnswer {
         op: Str,
         input: Option<VariableDecrypted>,
-        /// `ok`, `conflict`, `conflict-redacted`, `error`.
+        /// `ok`, `conflict`, `conflict-redacted` or `error`.
         result: Str,
         error: Option<Str>,
-        /// What is there instead.
+        /// The existing variable that caused a conflict.
         conflict: Option<VariableDecrypted>,
         output: Option<VariableDecrypted>,
     }

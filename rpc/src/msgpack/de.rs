@@ -1,6 +1,8 @@
-//! Reading: any form of a value, into what derives ask for. Nil is the zero value of whatever is asked, unknown keys are skipped.
+//! Deserializer: reads any form of a value into derived types. Nil is the zero value of the wanted type; unknown keys
+//! are skipped.
 //!
-//! Depth, and memory for what little input says much of, are bounded; lengths that the input announces allocate nothing.
+//! Bounds apply to depth, and to memory for input that announces more than it contains. Announced lengths allocate
+//! nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,13 +14,13 @@ use super::marker::{Head, Marker};
 use super::raw::RAW;
 use super::{DEPTH_MAX, skip, time};
 
-/// Why bytes are not the value that was asked for.
+/// Reason why bytes are not the wanted value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DecodeError {
-    /// How many bytes had been read.
+    /// Number of bytes read before the error.
     pub at: usize,
-    /// What was wrong with them.
+    /// Description of the error.
     pub text: Cow<'static, str>,
 }
 
@@ -31,7 +33,7 @@ impl DecodeError {
         Self::at(at, "EOF")
     }
 
-    /// As the reference says it, for a value that was preceded by `before` bytes.
+    /// The error as the reference writes it, for a value after `before` other bytes.
     pub fn on_wire(&self, before: usize) -> String {
         format!("msgpack decode error [pos {}]: {}", before + self.at, self.text)
     }
@@ -43,19 +45,20 @@ impl de::Error for DecodeError {
     }
 }
 
-/// Bytes that empty structs may take in memory whatever the input is, and as many times the bytes that were read.
+/// Bytes of memory that empty structs may take regardless of the input; `GROWTH_FACTOR` times the bytes read come on
+/// top.
 const GROWTH_FREE: usize = 1 << 20;
 const GROWTH_FACTOR: usize = 16;
-/// About what a field of a struct takes, in bytes.
+/// Rough size of a struct's field, in bytes.
 const FIELD_BYTES: usize = 16;
 
-/// What a value that is kept as bytes counts as, in fields.
+/// Cost of a value kept as bytes, in fields.
 const RAW_FIELDS: usize = 48;
 
-/// Fields that have another shape here than in the rows; the messages put them in (`message::alloc`).
+/// Fields with another shape on the wire than in the rows. The messages fill them in (`message::alloc`).
 const OTHER_SHAPES: [(&str, &str); 1] = [("Allocation", "SignedIdentities")];
 
-/// Reads the one value that `bytes` are.
+/// Reads one value; bytes after it are an error.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, DecodeError> {
     let mut reader = Reader { bytes, at: 0, depth: 0, charged: 0 };
     let value = T::deserialize(&mut reader).map_err(|error| reader.placed(error))?;
@@ -73,7 +76,7 @@ struct Reader<'de> {
 }
 
 impl<'de> Reader<'de> {
-    /// Errors of visitors do not know where they are.
+    /// Adds the current position to errors of visitors, which lack it.
     fn placed(&self, error: DecodeError) -> DecodeError {
         DecodeError { at: if error.at == 0 { self.at } else { error.at }, ..error }
     }
@@ -100,7 +103,7 @@ impl<'de> Reader<'de> {
         Ok(taken)
     }
 
-    /// The bytes of a value that is to be bytes; nil is none of them.
+    /// Reads a value as bytes; nil is the empty string of bytes.
     fn raw(&mut self) -> Result<&'de [u8], DecodeError> {
         let first = self.bytes.get(self.at).copied().unwrap_or_default();
         match self.head()? {
@@ -114,7 +117,7 @@ impl<'de> Reader<'de> {
     }
 
     fn text(&mut self) -> Result<Cow<'de, str>, DecodeError> {
-        // Go takes any bytes for a text; whoever sends others gets them back with marks in their place.
+        // Go accepts any bytes as text. Invalid UTF-8 becomes replacement characters here.
         Ok(String::from_utf8_lossy(self.raw()?))
     }
 
@@ -147,7 +150,7 @@ impl<'de> Reader<'de> {
         DecodeError { at: at + 1, text: format!("unrecognized descriptor byte for a number: {byte:#x}").into() }
     }
 
-    /// Goes into a container, and out again when `inside` is done.
+    /// Runs `inside` one level deeper; an error beyond `DEPTH_MAX`.
     fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, DecodeError>) -> Result<T, DecodeError> {
         if self.depth == DEPTH_MAX {
             return Err(DecodeError::at(self.at, "value nests too deep"));
@@ -196,7 +199,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Bounds what many empty structs in little input take.
+    /// Charges for the fields of a struct. Bounds the memory that many empty structs in little input take.
     fn charge(&mut self, fields: usize) -> Result<(), DecodeError> {
         self.charged = self.charged.saturating_add(fields * FIELD_BYTES);
         if self.charged > GROWTH_FREE + GROWTH_FACTOR * self.at {
@@ -227,16 +230,16 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// What is left of a list or a map.
+/// The rest of a list or a map.
 struct Items<'a, 'de> {
     reader: &'a mut Reader<'de>,
     left: u32,
-    /// The struct, for fields of another shape.
+    /// Name of the struct, for fields of another shape.
     name: &'static str,
 }
 
 impl Items<'_, '_> {
-    /// Values that the visitor did not want.
+    /// Skips the values that the visitor did not take.
     fn rest(&mut self, each: u32) -> Result<(), DecodeError> {
         for _ in 0..u64::from(self.left) * u64::from(each) {
             self.reader.skip_value()?;
@@ -258,7 +261,7 @@ impl<'de> de::SeqAccess<'de> for &mut Items<'_, 'de> {
     }
 
     fn size_hint(&self) -> Option<usize> {
-        // As many as can be there; a few, because elements may be larger in memory than on the wire.
+        // Never more than there can be, and at most 64: elements may be larger in memory than on the wire.
         Some((self.left as usize).min(self.reader.bytes.len() - self.reader.at).min(64))
     }
 }
@@ -401,7 +404,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         match name {
             form::ID => self.visit_text(visitor),
             RAW => {
-                // Read on its own later, so its structs count here.
+                // The value is decoded on its own later, so charge for its structs here.
                 self.charge(RAW_FIELDS)?;
                 visitor.visit_borrowed_bytes(self.skip_value()?)
             }
@@ -454,7 +457,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         let word = self.text()?;
-        // No word at all is Go's zero value. Where there is none of that name, the first of ours is.
+        // The empty word is Go's zero value. If no variant has that name, it means our first variant.
         let word = match (word.as_ref(), variants.first()) {
             ("", Some(first)) if !variants.contains(&"") => Cow::Borrowed(*first),
             _ => word,

@@ -1,44 +1,44 @@
-//! The first bytes of a value: what it is and how long. Every form of msgpack is read; which are written is the business of `ser`.
+//! Heads of values: type and length. All forms of msgpack are read; `ser` chooses the forms to write.
 
-/// What a value is. Lengths are those announced, not those that are there.
+/// Type of a value. Lengths are announced ones; the bytes may be missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Marker {
     Nil,
     Bool(bool),
-    /// In a form of signed integers, or negative.
+    /// An integer in a signed form, or negative.
     Int(i64),
-    /// In a form of unsigned ones, or small.
+    /// An integer in an unsigned form, or a small one.
     UInt(u64),
     Float(f64),
     /// Text or bytes, in any form of strings.
     Raw(u32),
-    /// Bytes in a form of their own, which nobody writes here.
+    /// Bytes in the `bin` forms, which are never written here.
     Bin(u32),
-    /// An extension; one byte more says which.
+    /// An extension; its type byte follows.
     Ext(u32),
     Array(u32),
     Map(u32),
 }
 
-/// A marker and how many bytes it takes.
+/// A marker and its length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Head {
     pub(super) marker: Marker,
     pub(super) size: usize,
 }
 
-/// The byte 0xc1, which is nothing.
+/// The byte 0xc1, which begins no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reserved;
 
 impl Head {
-    /// The head of the value that `bytes` begin with; `None` when they end too early.
+    /// Reads the head of the value at the start of `bytes`; `None` if the bytes end too early.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Reserved> {
         let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
         let number = |size: usize| rest.get(..size).map(|digits| digits.iter().fold(0u64, |sum, digit| sum << 8 | u64::from(*digit)));
         let length = |size: usize, as_marker: fn(u32) -> Marker| number(size).map(|n| (as_marker(n as u32), size));
         let unsigned = |size: usize| number(size).map(|n| (Marker::UInt(n), size));
-        // The sign is the first bit of so many bytes.
+        // The sign is the highest bit of the `size` bytes.
         let signed = |size: usize| number(size).map(|n| (Marker::Int((n << (64 - 8 * size)) as i64 >> (64 - 8 * size)), size));
         let read = match *first {
             n @ 0x00..=0x7f => Some((Marker::UInt(n.into()), 0)),

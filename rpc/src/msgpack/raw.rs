@@ -1,4 +1,4 @@
-//! A value kept as its bytes: what is passed on without looking into it.
+//! A value kept as its bytes, to be passed on without decoding.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use super::marker::{Head, Marker};
 use super::ser::EncodeError;
 use super::write;
 
-/// The name under which writer and reader of the dialect know such values.
+/// Marker name by which serializer and deserializer recognise raw values.
 pub(super) const RAW: &str = "$Raw";
 
-/// The bytes of one value of the dialect. Only the dialect itself writes and reads it.
+/// Bytes of one value of the dialect. Only this dialect can serialize and deserialize it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawValue(pub Bytes);
 
 impl RawValue {
-    /// The value as its bytes.
+    /// Encodes a value.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, EncodeError> {
         Ok(Self(super::to_vec(value)?.into()))
     }
 
-    /// What the bytes are.
+    /// Decodes the value.
     pub fn read<'de, T: Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
         super::from_slice(&self.0)
     }
@@ -73,7 +73,7 @@ impl de::Visitor<'_> for RawVisitor {
     }
 }
 
-/// Two maps as one: the fields of `more` come after those of `row`.
+/// Merges two maps: the fields of `more` follow those of `row`.
 pub fn merged<T: Serialize + ?Sized, U: Serialize + ?Sized>(row: &T, more: &U) -> Result<RawValue, EncodeError> {
     let (row, more) = (super::to_vec(row)?, super::to_vec(more)?);
     let (fields, fields_at) = map_of(&row)?;
@@ -85,7 +85,7 @@ pub fn merged<T: Serialize + ?Sized, U: Serialize + ?Sized>(row: &T, more: &U) -
     Ok(RawValue(out.into()))
 }
 
-/// How many entries a map has, and where they begin.
+/// Number of entries of a map, and the offset of the first.
 fn map_of(bytes: &[u8]) -> Result<(usize, usize), EncodeError> {
     match Head::read(bytes) {
         Ok(Some(Head { marker: Marker::Map(len), size })) => Ok((len as usize, size)),

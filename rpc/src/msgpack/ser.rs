@@ -1,4 +1,4 @@
-//! Writing: walks what derives walk for JSON and the log, and writes the dialect.
+//! Serializer: writes values of the types that are also written as JSON and into the log, in the dialect.
 
 use serde::ser::{self, Serialize};
 
@@ -8,7 +8,7 @@ use super::raw::RAW;
 use super::time::{ZERO_TIME, to_go};
 use super::write;
 
-/// Why a value cannot be written: a type that the dialect has no form for, or a map with keys that are not texts.
+/// Error of writing a value: a type without a form in the dialect, or a map whose keys are not texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("writing msgpack: {0}")]
 pub struct EncodeError(String);
@@ -19,7 +19,7 @@ impl ser::Error for EncodeError {
     }
 }
 
-/// Fields that hold a time in Go and not a pointer to one: absent is the zero time there, and not nil.
+/// Fields that hold a time in Go and not a pointer to one: `None` is written as the zero time and not as nil.
 const ZERO_TIMES: [&str; 13] = [
     "Timestamp",
     "UpdateTime",
@@ -36,7 +36,7 @@ const ZERO_TIMES: [&str; 13] = [
     "CreateTime",
 ];
 
-/// The bytes of a value.
+/// Encodes a value.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodeError> {
     let mut writer = Writer { out: Vec::with_capacity(256), next: Next::Plain };
     value.serialize(&mut writer)?;
@@ -48,20 +48,20 @@ struct Writer {
     next: Next,
 }
 
-/// What the next plain value is, beyond its bytes.
+/// Special form of the next plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Next {
     #[default]
     Plain,
     Time,
     Id,
-    /// Bytes of this dialect already.
+    /// Already encoded bytes.
     Raw,
-    /// Of a field in which none is the zero time.
+    /// A time field in which `None` is the zero time.
     ZeroTime,
 }
 
-/// A list or a map that is being written; its head is corrected when it had more or fewer values than announced.
+/// A list or a map being written. Its head is corrected when it gets more or fewer values than announced.
 struct Open<'a> {
     writer: &'a mut Writer,
     at: usize,
@@ -77,7 +77,7 @@ impl Writer {
         Open { writer: self, at, announced: announced.unwrap_or(0), head, len: 0 }
     }
 
-    /// Beginning of what is written as a map of one entry: a variant and its content.
+    /// Writes the beginning of an enum variant: a map of one entry, the name with its content.
     fn variant(&mut self, name: &str) {
         write::map(&mut self.out, 1);
         write::raw(&mut self.out, name.as_bytes());
@@ -190,7 +190,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
         match (std::mem::take(&mut self.next), <[u8; 16]>::try_from(v)) {
             (Next::Raw, _) => self.out.extend_from_slice(v),
             (Next::Id, Ok(digits)) => {
-                // The text of an id is the same for every kind of them.
+                // All kinds of ids have the same text form.
                 let text = songline_model::NodeId::from_bytes(digits).to_string();
                 write::raw(&mut self.out, text.as_bytes());
             }

@@ -1,11 +1,11 @@
-//! Where a value ends: cuts a stream of msgpack values into values, without building any. What they mean is not looked at.
+//! Finds the ends of values in a stream of msgpack, without decoding them.
 
 use super::marker::{Head, Marker};
 
-/// How deep containers may nest, wherever this dialect is read.
+/// Most levels of nested containers wherever this dialect is read.
 pub const DEPTH_MAX: usize = 128;
 
-/// Why a stream cannot be cut any further.
+/// Reason why the end of a value cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SkipError {
     /// A byte that begins no value.
@@ -14,10 +14,10 @@ pub enum SkipError {
         /// Bytes from the beginning of the value.
         at: usize,
     },
-    /// Containers inside of each other, more than [`DEPTH_MAX`].
+    /// Containers nest deeper than [`DEPTH_MAX`].
     #[error("msgpack: value nests deeper than {DEPTH_MAX}")]
     TooDeep,
-    /// More bytes than the reader is willing to take, there already or announced.
+    /// The value has more bytes, received or announced, than the reader accepts.
     #[error("msgpack: value is larger than {max} bytes")]
     TooLarge {
         /// The bound, in bytes.
@@ -25,13 +25,13 @@ pub enum SkipError {
     },
 }
 
-/// Finds the end of one value in bytes that arrive piece by piece; what it has seen it does not look at again.
+/// Finds the end of one value in bytes that arrive piece by piece; bytes already scanned are not scanned again.
 ///
-/// It keeps as many counters as the value is deep, whatever lengths the bytes announce.
+/// Its memory is one counter per nesting level; announced lengths reserve nothing.
 #[derive(Debug, Clone)]
 pub struct Scanner {
     max: usize,
-    /// Bytes known to belong to the value; may lie beyond those that are there.
+    /// Number of bytes known to belong to the value; may be more than have arrived.
     at: usize,
     /// Values still missing in each open container, outermost first.
     open: Vec<u64>,
@@ -39,13 +39,14 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner of one value of at most `max` bytes.
+    /// A scanner for one value of at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { max, at: 0, open: Vec::new(), begun: false }
     }
 
-    /// Goes on with `bytes`, which begin with the value and hold at least what was there at the last call. `Some` is the length of the
-    /// value, after which the scanner is ready for the next one; `None`: more is needed.
+    /// Continues with `bytes`, which start at the value's first byte and include all bytes of earlier calls. Returns
+    /// the length of the value once it is complete; the scanner is then ready for the next one. `None`: more bytes are
+    /// needed.
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, SkipError> {
         loop {
             if self.begun && self.open.is_empty() {
@@ -63,12 +64,12 @@ impl Scanner {
                 Marker::Array(n) => (0, u64::from(n)),
                 Marker::Map(n) => (0, 2 * u64::from(n)),
                 Marker::Raw(n) | Marker::Bin(n) => (n as usize, 0),
-                // One byte says which extension.
+                // One more byte for the extension's type.
                 Marker::Ext(n) => (n as usize + 1, 0),
                 Marker::Nil | Marker::Bool(_) | Marker::Int(_) | Marker::UInt(_) | Marker::Float(_) => (0, 0),
             };
             self.at += size + body;
-            // Every value that is still to come takes a byte at least.
+            // Every value still to come takes at least one byte.
             let least = u64::try_from(self.at).unwrap_or(u64::MAX).saturating_add(values);
             if least > self.max as u64 {
                 return Err(SkipError::TooLarge { max: self.max });
@@ -86,7 +87,7 @@ impl Scanner {
         }
     }
 
-    /// A value of the innermost open container has begun; the container itself goes once all of them have ended.
+    /// Counts a value of the innermost open container as begun. A container is closed once all its values have ended.
     fn closed_one(&mut self) {
         if let Some(missing) = self.open.last_mut() {
             *missing -= 1;
@@ -94,7 +95,7 @@ impl Scanner {
     }
 }
 
-/// The length of the value that `bytes` begin with, at most `max` bytes; `None` when they end before it does.
+/// Length of the value at the start of `bytes`, at most `max`; `None` if the bytes end before the value.
 pub fn skip(bytes: &[u8], max: usize) -> Result<Option<usize>, SkipError> {
     Scanner::new(max).scan(bytes)
 }

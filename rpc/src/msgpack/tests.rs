@@ -1,4 +1,4 @@
-//! Where values end, which forms are written and read, and what is refused.
+//! Ends of values, forms that are written and read, and refused bytes.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,15 @@
-//! Times as Go writes them in binary: 15 bytes in a raw value. Zones are read and not written.
+//! Times in Go's binary form: 15 bytes in a raw value. Time zones are accepted but never written.
 
-/// Seconds from the beginning of year 1, from which Go counts, to 1970.
+/// Seconds from the beginning of year 1, where Go starts counting, to 1970.
 const YEAR_ONE_TO_1970: i64 = 62_135_596_800;
 
-/// Go's zero time, which stands for no time at all.
+/// Go's zero time, which means no time.
 pub const ZERO_TIME: [u8; 15] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// The earliest time there is, in 1677: the number before it stands for no time.
+/// The earliest time that can be represented, in 1677. The number before it means no time.
 const EARLIEST: i64 = i64::MIN + 1;
 
-/// A time in UTC. The smallest number stands for the zero time.
+/// Encodes a time in UTC. `i64::MIN` is written as the zero time.
 pub(super) fn to_go(nanos: i64) -> [u8; 15] {
     if nanos == i64::MIN {
         return ZERO_TIME;
@@ -20,13 +20,13 @@ pub(super) fn to_go(nanos: i64) -> [u8; 15] {
     bytes
 }
 
-/// Whether the bytes are no time at all, in whatever zone.
+/// Whether the bytes are the zero time, in any zone.
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.len() == ZERO_TIME.len() && bytes[..13] == ZERO_TIME[..13]
 }
 
-/// Nanoseconds since 1970, the nearest ones there are; `None`: these bytes are not a time. The zone does not matter, because the seconds are
-/// those of UTC.
+/// Decodes to nanoseconds since 1970, clamped to the range that can be represented; `None` if the bytes are not a time.
+/// The zone does not matter, because the seconds are UTC.
 pub(super) fn from_go(bytes: &[u8]) -> Option<i64> {
     let known = matches!((bytes.first(), bytes.len()), (Some(1), 15) | (Some(2), 16));
     if !known {

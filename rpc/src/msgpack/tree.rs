@@ -1,5 +1,5 @@
-//! Any value of the dialect as a tree, which keeps what two forms of one number differ in: what is read is written again byte by byte.
-//! Rows and messages are not read this way.
+//! Any value of the dialect as a tree. The tree keeps the difference between two forms of a number, so that a value is
+//! written again byte by byte. Rows and messages are not read this way.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use super::{DEPTH_MAX, write};
 /// A value.
 #[derive(Clone, PartialEq)]
 pub enum Tree {
-    /// Nothing: a nil pointer, list or map.
+    /// Nil: an absent pointer, list or map.
     Nil,
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A signed integer, or any between 0 and 127.
+    /// A signed integer, or any integer from 0 to 127.
     Int(i64),
     /// An unsigned integer above 127.
     UInt(u64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(f64),
     /// Text or bytes.
     Raw(Vec<u8>),
     /// A list.
     Array(Vec<Tree>),
-    /// A map, in the order of the wire.
+    /// A map, in the order on the wire.
     Map(Vec<(Tree, Tree)>),
 }
 
 impl Tree {
-    /// The text as a value.
+    /// A text as a value.
     pub fn text(text: &str) -> Self {
         Tree::Raw(text.as_bytes().to_vec())
     }
 
-    /// Reads the one value that `bytes` are.
+    /// Reads one value; bytes after it are an error.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader { bytes, at: 0 };
         let tree = reader.value(0)?;
@@ -44,7 +44,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Its bytes.
+    /// Encodes the value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -73,13 +73,13 @@ impl Tree {
         }
     }
 
-    /// The value of a key that is a text.
+    /// Value of a text key of a map.
     pub fn get(&self, name: &str) -> Option<&Tree> {
         let Tree::Map(entries) = self else { return None };
         entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
     }
 
-    /// The text, when it is one.
+    /// The text, if the value is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Tree::Raw(bytes) => std::str::from_utf8(bytes).ok(),
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// The same with the keys of every map in the order of their bytes.
+    /// The value with the keys of every map in byte order.
     #[must_use]
     pub fn sorted(self) -> Self {
         match self {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         let head = Head::read(rest).map_err(|_| DecodeError::at(self.at, "reserved byte 0xc1"))?;
         let Some(Head { marker, size }) = head else { return Err(DecodeError::ended(self.at)) };
         self.at += size;
-        // Every value takes a byte at least, so this much room is there.
+        // Every value takes at least one byte, so no more than this can follow.
         let room = |len: u32, each: usize| (len as usize).min(rest.len() / each);
         Ok(match marker {
             Marker::Nil => Tree::Nil,

@@ -1,4 +1,4 @@
-//! The bytes of single values and of the heads of containers: the forms that are written.
+//! Encodes single values and the heads of containers, in the forms that are written.
 
 pub(super) fn nil(out: &mut Vec<u8>) {
     out.push(0xc0);
@@ -8,7 +8,7 @@ pub(super) fn bool(out: &mut Vec<u8>, yes: bool) {
     out.push(if yes { 0xc3 } else { 0xc2 });
 }
 
-/// An unsigned number in the shortest unsigned form.
+/// Writes an unsigned number in the shortest unsigned form.
 pub(super) fn uint(out: &mut Vec<u8>, n: u64) {
     match n {
         0..=0x7f => out.push(n as u8),
@@ -19,8 +19,8 @@ pub(super) fn uint(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// A signed number in the shortest signed form; eight bits are for negative ones alone, because small positive ones are a byte anyway and
-/// those above 127 do not fit.
+/// Writes a signed number in the shortest signed form. The 8-bit form is used only for negative numbers: small positive
+/// ones fit into the head byte, and those above 127 do not fit into 8 signed bits.
 pub(super) fn int(out: &mut Vec<u8>, n: i64) {
     match n {
         -32..=0x7f => out.push(n as u8),
@@ -35,7 +35,7 @@ pub(super) fn float(out: &mut Vec<u8>, n: f64) {
     tagged(out, 0xcb, &n.to_bits().to_be_bytes());
 }
 
-/// Text or bytes.
+/// Writes text or bytes.
 pub(super) fn raw(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.len() {
         len @ 0..=31 => out.push(0xa0 | len as u8),
@@ -45,12 +45,12 @@ pub(super) fn raw(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The head of a list.
+/// Writes the head of a list.
 pub(super) fn array(out: &mut Vec<u8>, len: usize) {
     container(out, len, 0x90, 0xdc, 0xdd);
 }
 
-/// The head of a map.
+/// Writes the head of a map.
 pub(super) fn map(out: &mut Vec<u8>, len: usize) {
     container(out, len, 0x80, 0xde, 0xdf);
 }

@@ -1,4 +1,4 @@
-//! A streaming call: values in both directions until one side ends it.
+//! A streaming call: values in both directions until one side ends the call.
 
 use std::io;
 
@@ -12,48 +12,48 @@ use crate::RpcError;
 use crate::port::{Conn, FirstByte};
 use crate::yamux::Session;
 
-/// Both directions of a streaming call. Dropping it ends the call.
+/// Both directions of a streaming call. Dropping the channel ends the call.
 pub struct Channel {
     reader: ChannelReader,
     writer: ChannelWriter,
 }
 
-/// What the other side says.
+/// Values from the other side.
 pub struct ChannelReader(Values<ReadHalf<Conn>>);
 
-/// What the other side is told.
+/// Values to the other side.
 pub struct ChannelWriter(WriteHalf<Conn>);
 
 impl Channel {
-    /// Over a connection or a stream whose type has been said.
+    /// A channel over a connection or a stream whose first byte was sent.
     pub fn new(conn: Conn) -> Self {
         let (reader, writer) = tokio::io::split(conn);
         Self { reader: ChannelReader(Values::new(reader)), writer: ChannelWriter(writer) }
     }
 
-    /// The next value; `None` at the end.
+    /// The next value, of at most 32 MiB; `None` at the end.
     pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
         self.reader.next().await
     }
 
-    /// Says a value.
+    /// Sends a value.
     pub async fn send(&mut self, value: &[u8]) -> io::Result<()> {
         self.writer.send(value).await
     }
 
-    /// The same, where `value` comes next before all else.
+    /// The channel with `value` in front of the values to read.
     #[must_use]
     pub fn with_first(mut self, value: Bytes) -> Self {
         self.reader.0.put_back(&value);
         self
     }
 
-    /// Both directions on their own.
+    /// Splits the channel into its directions.
     pub fn split(self) -> (ChannelReader, ChannelWriter) {
         (self.reader, self.writer)
     }
 
-    /// Asks the other side for `method`, and says what is wanted of it once the other side goes on.
+    /// Opens `method` at the other side, and sends the request once the other side has accepted.
     pub async fn begin(&mut self, method: &str, request: &[u8]) -> Result<(), RpcError> {
         let lost = |error: io::Error| RpcError::Lost(error.to_string());
         self.send(&bytes_of(&StreamOpening { method: method.to_owned() })).await.map_err(lost)?;
@@ -66,7 +66,7 @@ impl Channel {
         self.send(request).await.map_err(lost)
     }
 
-    /// Carries bytes between two calls until both directions have ended or one of them fails.
+    /// Copies bytes between two calls until both directions have ended or one of them fails.
     pub async fn bridge(self, other: Self) {
         let pass = async |from: ChannelReader, mut to: ChannelWriter| {
             let (first, mut from) = from.0.into_parts();
@@ -74,7 +74,8 @@ impl Channel {
             tokio::io::copy(&mut from, &mut to.0).await?;
             to.0.shutdown().await
         };
-        // An end of either is the end of the call, except that whoever asks may have nothing more to say.
+        // The end of the answering direction ends the call. The asking direction may end earlier, when the caller has
+        // no more input.
         let mut there = std::pin::pin!(pass(self.reader, other.writer));
         let mut back = std::pin::pin!(pass(other.reader, self.writer));
         let over = tokio::select! {
@@ -82,27 +83,27 @@ impl Channel {
             asked = &mut there => asked,
         };
         if over.is_ok() {
-            // What is passed back may end in any way: the call is over then.
+            // The call is over however the answering direction ends.
             let _ = back.await;
         }
     }
 }
 
 impl ChannelReader {
-    /// The next value; `None` at the end.
+    /// The next value, of at most 32 MiB; `None` at the end.
     pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
         self.0.next(REQUEST_BYTES_MAX).await
     }
 }
 
 impl ChannelWriter {
-    /// Says a value.
+    /// Sends a value.
     pub async fn send(&mut self, value: &[u8]) -> io::Result<()> {
         self.0.write_all(value).await?;
         self.0.flush().await
     }
 
-    /// Says that there will be no more.
+    /// Ends this direction.
     pub async fn finish(&mut self) -> io::Result<()> {
         self.0.shutdown().await
     }

@@ -1,53 +1,53 @@
-//! The small values around bodies: headers of calls and the opening of streaming ones.
+//! Small values around bodies: headers of calls, and the opening of streaming calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::msgpack::{DecodeError, from_slice, to_vec};
 
-/// What comes before the body of a request.
+/// Header of a request; the body follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RequestHeader {
-    /// The caller's number for it.
+    /// The caller's number for the request.
     pub seq: u64,
-    /// `Service.Method`.
+    /// Name of the method: `Service.Method`.
     pub service_method: String,
 }
 
-/// What comes before the body of an answer.
+/// Header of an answer; the body follows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ResponseHeader {
-    /// Why it failed; empty when it did not.
+    /// Error of the call; empty on success.
     pub error: String,
-    /// The number of the request.
+    /// Number of the request.
     pub seq: u64,
-    /// The method of the request.
+    /// Method of the request.
     pub service_method: String,
 }
 
-/// What opens a streaming call.
+/// Opening of a streaming call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct StreamOpening {
-    /// `Service.Method`.
+    /// Name of the method: `Service.Method`.
     pub method: String,
 }
 
-/// What answers the opening of a streaming call.
+/// Answer to the opening of a streaming call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct StreamAnswer {
-    /// Why there is nothing to go on with; empty when there is.
+    /// Reason of a refusal; empty if the call is accepted.
     pub error: String,
 }
 
-/// One of the values above as bytes.
+/// Encodes one of the values above.
 pub(super) fn bytes_of<T: Serialize>(header: &T) -> Vec<u8> {
     to_vec(header).expect("a header is a map of texts and numbers, which can be written")
 }
 
-/// One of the values above from bytes.
+/// Decodes one of the values above.
 pub(super) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> std::io::Result<T> {
     from_slice(bytes).map_err(|error: DecodeError| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
 }

@@ -1,4 +1,4 @@
-//! One stream for calls, one after another, seen from who calls.
+//! A stream for calls one after another, on the calling side.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::RpcError;
 use crate::port::FirstByte;
 use crate::yamux::{Session, Stream};
 
-/// A stream that calls go over.
+/// A stream that carries calls.
 #[derive(Debug)]
 pub(super) struct Line {
     answers: Values<ReadHalf<Stream>>,
@@ -20,7 +20,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Opens one over a session.
+    /// Opens a stream over a session.
     pub(super) async fn open(session: &Session) -> io::Result<Self> {
         let mut stream = session.open().await?;
         stream.write_all(&[FirstByte::Rpc as u8]).await?;
@@ -28,7 +28,7 @@ impl Line {
         Ok(Self { answers: Values::new(answers), requests })
     }
 
-    /// Calls. The outer error is of the stream, which is of no use any more then; the inner one is the answer.
+    /// Makes a call. The outer error is that of the stream, which is then unusable; the inner result is the answer.
     pub(super) async fn call(&mut self, seq: u64, method: &str, body: &[u8]) -> io::Result<Result<Bytes, RpcError>> {
         let mut request = bytes_of(&RequestHeader { seq, service_method: method.to_owned() });
         request.extend_from_slice(body);
@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// One call over a stream of its own, which is closed behind it: how servers call nodes.
+/// Makes one call over a stream of its own, which is closed afterwards. Servers call nodes this way.
 pub async fn call_over(session: &Session, seq: u64, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
     let lost = |error: io::Error| RpcError::Lost(error.to_string());
     Line::open(session).await.map_err(lost)?.call(seq, method, body).await.map_err(lost)?

@@ -1,4 +1,4 @@
-//! Sessions with servers, one per address, and the streams of them that wait for the next call.
+//! Sessions with servers, one per address, with idle streams for further calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +15,14 @@ use crate::RpcError;
 use crate::port::{Dialer, FirstByte};
 use crate::yamux::{Session, SessionLimits};
 
-/// What a pool keeps.
+/// Limits of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolLimits {
-    /// How many streams of a session wait for the next call.
+    /// Most idle streams kept per session.
     pub idle_streams_max: usize,
-    /// How long a session without a call stays.
+    /// Time after which a session without calls is ended.
     pub idle_session: Duration,
-    /// Timeouts and bounds of its sessions.
+    /// Timeouts and bounds of the sessions.
     pub session: SessionLimits,
     /// Whether the pool connects a server to other servers: both ends of each session then prove that they are servers.
     pub of_server: bool,
@@ -34,10 +34,10 @@ impl Default for PoolLimits {
     }
 }
 
-/// Told of every session that a pool makes, with the address it is to: who wants calls from there answers them.
+/// Callback for every session that the pool makes, with its address, so that calls from the other side can be answered.
 pub type OnSession = Arc<dyn Fn(&str, Session) + Send + Sync>;
 
-/// Calls to servers by their addresses. Clones share the sessions.
+/// Calls servers by address. Clones share the sessions.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -51,17 +51,17 @@ struct Shared {
     peers: Mutex<BTreeMap<String, Arc<Peer>>>,
 }
 
-/// One address.
+/// State of one address.
 #[derive(Default)]
 struct Peer {
-    /// Held by who dials, so that many calls make one session.
+    /// Held while dialling, so that concurrent calls share one session.
     dialling: tokio::sync::Mutex<()>,
     live: Mutex<Option<Live>>,
 }
 
-/// A session, and what of it waits.
+/// A session with its idle streams.
 struct Live {
-    /// Tells it from an earlier one.
+    /// Number that tells the session from earlier ones.
     made: u64,
     session: Session,
     idle: Vec<Line>,
@@ -70,13 +70,14 @@ struct Live {
 }
 
 impl Pool {
-    /// One without sessions.
+    /// A pool without sessions.
     pub fn new(dialer: Dialer, limits: PoolLimits, on_session: Option<OnSession>) -> Self {
         let peers = Mutex::default();
         Self { shared: Arc::new(Shared { dialer, limits, on_session, seq: AtomicU64::new(1), peers }) }
     }
 
-    /// Calls `method` of the server at `address` (`host:port`). Waits as long as the answer takes; errors say `rpc error: `.
+    /// Calls `method` of the server at `address` (`host:port`). Has no timeout of its own. Error texts of the server
+    /// get the prefix `rpc error: `.
     pub async fn call(&self, address: &str, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
         let peer = self.peer(address);
         let lost = |error: io::Error| RpcError::Lost(error.to_string());
@@ -106,12 +107,12 @@ impl Pool {
         open_channel(&session, method, request).await.map_err(RpcError::over_a_hop)
     }
 
-    /// The session with `address`, made now if there is none.
+    /// The session with `address`; dials if there is none.
     pub async fn session(&self, address: &str) -> io::Result<Session> {
         self.session_with(address, &self.peer(address)).await
     }
 
-    /// The next number of a call.
+    /// Next number for a call.
     pub fn next_seq(&self) -> u64 {
         self.shared.seq.fetch_add(1, Ordering::Relaxed)
     }
@@ -164,7 +165,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// A call under way; whichever way it ends, it is counted out.
+/// A call in progress. Dropping it decrements the session's count, however the call ends.
 struct Using<'a> {
     peer: &'a Peer,
     session: &'a Session,
@@ -177,7 +178,7 @@ impl<'a> Using<'a> {
         using
     }
 
-    /// A stream that waits for the next call.
+    /// Takes an idle stream.
     fn idle(&self) -> Option<Line> {
         let mut line = None;
         self.of_live(|live| line = live.idle.pop());
@@ -221,14 +222,14 @@ impl Peer {
         live.as_ref().filter(|live| live.session.ended().is_none()).map(|live| live.session.clone())
     }
 
-    /// Ends the session that was made as `made` when nothing went over it for `idle`. Says whether there is none of that any more.
+    /// Ends the session numbered `made` if it carried nothing for `idle`. Returns whether that session is gone.
     fn end_if_idle(&self, made: u64, idle: Duration) -> bool {
         let mut live = lock(&self.live);
         if live.as_ref().is_some_and(|live| live.made != made) {
             return true;
         }
         let over = match live.as_ref() {
-            // Streams of the other side, and streaming calls, are uses too.
+            // Streams opened by the other side, and streaming calls, count as uses too.
             Some(now) if now.session.ended().is_none() => {
                 now.in_use == 0 && now.session.streams() <= now.idle.len() && now.used.elapsed() >= idle
             }
@@ -250,7 +251,7 @@ async fn end_when_idle(peer: Weak<Peer>, made: u64, idle: Duration) {
     }
 }
 
-/// Behind these locks nothing is half done.
+/// Locks, ignoring poison: no update under these locks can be left half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

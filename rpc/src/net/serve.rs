@@ -1,4 +1,4 @@
-//! Connections and sessions, seen from who is called.
+//! Serves connections and sessions.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::{Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
 use crate::port::{Conn, FirstByte};
 use crate::yamux::{Session, SessionLimits, Stream};
 
-/// The body behind an error.
+/// Body of an answer with an error: an empty map.
 const NOTHING: &[u8] = &[0x80];
 
-/// Speaks the node RPC over a connection that began with `first`, until it ends.
+/// Serves the node RPC over a connection that began with `first`, until the connection ends.
 pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, dispatch: Arc<D>) {
     match first {
         FirstByte::Rpc => calls(conn, &caller, dispatch.as_ref()).await,
@@ -30,10 +30,12 @@ pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, di
     }
 }
 
-/// Answers the streams that the other side opens, each of which begins with its own byte if they are `typed`, until the session ends.
+/// Serves the streams that the other side opens, until the session ends. If `typed`, each stream begins with its own
+/// first byte.
 pub async fn serve_session<D: Dispatch>(session: Session, typed: bool, caller: Caller, dispatch: Arc<D>) {
     let caller = Caller { session: Some(session.clone()), ..caller };
-    // Streams hold the session, so one whose server goes would stay for as long as the other side does.
+    // Streams hold the session. Without this guard a session would live on after its server, for as long as the other
+    // side keeps streams open.
     let session = EndsSession(session);
     while let Ok(stream) = session.0.accept().await {
         let (caller, dispatch) = (caller.clone(), Arc::clone(&dispatch));
@@ -47,7 +49,7 @@ pub async fn serve_session<D: Dispatch>(session: Session, typed: bool, caller: C
     }
 }
 
-/// Ends a session with the future that serves it.
+/// Ends a session when the future that serves it is dropped.
 struct EndsSession(Session);
 
 impl Drop for EndsSession {
@@ -68,7 +70,7 @@ async fn by_type<D: Dispatch>(mut stream: Stream, caller: &Caller, dispatch: &D)
     }
 }
 
-/// Answers calls one by one. Whatever goes wrong with the connection ends it.
+/// Answers calls one by one. Any error of the connection ends it.
 async fn calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
     if let Err(error) = answer_calls(conn, caller, dispatch).await {
         tracing::debug!(from = %caller.from, %error, "a connection of calls ended");
@@ -99,7 +101,7 @@ async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) ->
     answers.shutdown().await
 }
 
-/// The answer's body, or a text and whether the connection is closed behind it.
+/// Body of the answer; or the error text, with whether the connection is closed after it.
 async fn answer<D: Dispatch>(method: &str, body: Bytes, before: usize, caller: &Caller, dispatch: &D) -> Result<Bytes, (String, bool)> {
     if !method.contains('.') {
         return Err((format!("rpc: service/method request ill-formed: {method}"), true));

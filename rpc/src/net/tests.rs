@@ -1,4 +1,4 @@
-//! Conversations on connections as captured, and stories of pools.
+//! Captured conversations on connections, and stories of pools.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -130,7 +130,7 @@ async fn odd_connections_are_answered_as_captured() {
         let mut answer = vec![0; received.len() / 2];
         conn.read_exact(&mut answer).await.unwrap_or_else(|error| panic!("{case}: {error}"));
         assert_eq!(hex(&answer), received, "{case}");
-        // An open connection has nothing more to say; a closed one says so.
+        // An open connection sends nothing more; a closed one ends.
         let more = tokio::time::timeout(Duration::from_millis(if end == "closed" { 5000 } else { 50 }), conn.read_u8()).await;
         match (end, more) {
             ("closed", Ok(Err(_))) | ("open", Err(_)) => {}
@@ -157,7 +157,7 @@ async fn many_calls_at_once_share_one_session_and_no_stream() {
     }
     assert_eq!(served.answers.sessions.load(Ordering::Relaxed), 1);
     let session = pool.session(&served.address).await.unwrap();
-    // The server's ends come a moment after ours.
+    // The server sees the ends of the streams a moment later.
     tokio::time::timeout(Duration::from_secs(10), async {
         while session.streams() > 2 {
             tokio::task::yield_now().await;
@@ -227,7 +227,7 @@ async fn a_streaming_call_carries_values_both_ways() {
 
 #[tokio::test]
 async fn the_other_side_calls_back_over_the_session_that_was_dialled() {
-    /// Calls whoever dials back once.
+    /// Calls each dialler back once.
     struct CallsBack(tokio::sync::mpsc::UnboundedSender<Result<Bytes, RpcError>>);
     impl Accept for CallsBack {
         async fn accept(self: Arc<Self>, _: FirstByte, conn: Conn, _: SocketAddr) {
@@ -253,7 +253,7 @@ async fn the_other_side_calls_back_over_the_session_that_was_dialled() {
 
 #[tokio::test]
 async fn bridged_calls_are_one() {
-    /// Passes every streaming call on.
+    /// Forwards every streaming call.
     struct Bridge(Pool, String);
     impl Dispatch for Bridge {
         async fn call(&self, _: &str, _: Bytes, _: &Caller) -> Result<Bytes, Refusal> {

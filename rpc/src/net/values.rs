@@ -1,4 +1,4 @@
-//! A stream of bytes, read value by value.
+//! Reads a stream of bytes value by value.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::msgpack::Scanner;
 
-/// How much room there is for the next read, in bytes.
+/// Room for the next read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Values that come one after another.
+/// Consecutive values of a stream.
 #[derive(Debug)]
 pub struct Values<R> {
     from: R,
@@ -20,12 +20,12 @@ pub struct Values<R> {
 }
 
 impl<R: AsyncRead + Unpin> Values<R> {
-    /// Of a stream.
+    /// Reads values from a stream.
     pub fn new(from: R) -> Self {
         Self { from, buffer: BytesMut::new(), scan: None, taken: 0 }
     }
 
-    /// The next value; `None` when the stream ends before it. Dropping the future loses nothing.
+    /// The next value; `None` if the stream ends before it. Cancel-safe: dropping the future loses nothing.
     pub async fn next(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
         loop {
             let scanned = self.scan.get_or_insert_with(|| Scanner::new(bytes_max)).scan(&self.buffer);
@@ -46,19 +46,19 @@ impl<R: AsyncRead + Unpin> Values<R> {
         }
     }
 
-    /// Takes back a value that was given out.
+    /// Puts a value back in front of the next one.
     pub(super) fn put_back(&mut self, value: &[u8]) {
         let mut buffer = BytesMut::from(value);
         buffer.extend_from_slice(&self.buffer);
         (self.buffer, self.scan) = (buffer, None);
     }
 
-    /// How many bytes were given out as values.
+    /// Number of bytes returned as values.
     pub fn taken(&self) -> usize {
         self.taken
     }
 
-    /// The stream, and what was read of it but not given out.
+    /// The bytes that were read but not returned, and the stream.
     pub fn into_parts(self) -> (Bytes, R) {
         (self.buffer.freeze(), self.from)
     }

@@ -1,4 +1,4 @@
-//! How many connections there are from where, and when that is too many.
+//! Bounds on the number of connections per address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::FirstByte;
 
-/// How many connections of an address streaming calls leave to others.
+/// Connections per address that streaming calls may not take, so that plain calls still find room.
 const KEPT_FOR_CALLS: usize = 20;
 
-/// How many times as many connections other agents may have for what they pass on: each request under way takes one.
+/// Factor on the bound for connections of other agents that forward requests: each request under way takes a
+/// connection.
 const PASSED_ON_FACTOR: usize = 10;
 
-/// Connections by address. Clones count together.
+/// Connections by address. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     max: usize,
@@ -21,17 +22,17 @@ pub(super) struct Counts {
 
 const KINDS: usize = 3;
 
-/// What a connection counts as.
+/// Kind that a connection is counted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Calls, or nothing yet.
+    /// Calls, or not known yet.
     Call,
     Streaming,
-    /// Of other agents.
+    /// Connections of other agents that forward requests.
     PassedOn,
 }
 
-/// A connection that counts as long as this is there.
+/// A counted connection. Dropping it releases its count.
 #[derive(Debug)]
 pub(super) struct Counted {
     counts: Counts,
@@ -40,12 +41,12 @@ pub(super) struct Counted {
 }
 
 impl Counts {
-    /// At most `max` from one address; 0 is no bound.
+    /// At most `max` connections of one address; 0 means unbounded.
     pub(super) fn new(max: usize) -> Self {
         Self { max, by_address: Arc::default() }
     }
 
-    /// Counts a connection; `None`: there are enough of it.
+    /// Counts a connection; `None`: its address has too many.
     pub(super) fn count(&self, from: IpAddr) -> Option<Counted> {
         self.take(from, Kind::Call).then(|| Counted { counts: self.clone(), from, kind: Kind::Call })
     }
@@ -78,7 +79,7 @@ impl Counts {
 }
 
 impl Counted {
-    /// Now that it is known what the connection is for: whether there may be one more of those.
+    /// Counts the connection by its first byte. False when its address has too many of that kind.
     pub(super) fn is_for(&mut self, first: FirstByte) -> bool {
         let kind = match first {
             FirstByte::Streaming => Kind::Streaming,
@@ -86,7 +87,7 @@ impl Counted {
             FirstByte::Rpc | FirstByte::Multiplex | FirstByte::MultiplexV2 | FirstByte::Tls | FirstByte::RaftOfReference => return true,
         };
         self.counts.give(self.from, self.kind);
-        // Should there be no room it goes on as what it was, which is on its way out.
+        // Without room it keeps counting as its old kind until it is closed, which the caller does at once.
         let room = self.counts.take(self.from, kind);
         if room {
             self.kind = kind;

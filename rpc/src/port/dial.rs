@@ -1,4 +1,4 @@
-//! Makes connections to servers' ports. What is said over them is not here.
+//! Dials servers' ports. The protocols over the connections are elsewhere.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,18 +12,18 @@ use super::FirstByte;
 use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
 
-/// How long a connection may take to be made.
+/// Timeout of dialling.
 const DIAL_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection whose first byte has been said, with or without TLS below.
+/// A connection whose first byte was sent, with or without TLS.
 pub type Conn = Box<dyn Duplex>;
 
-/// Bytes in both directions.
+/// A stream of bytes in both directions.
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Duplex for T {}
 
-/// Makes connections. Clones share what they are made with.
+/// Dials servers. Clones share the settings.
 #[derive(Debug, Clone, Default)]
 pub struct Dialer {
     tls: Option<Tls>,
@@ -31,24 +31,24 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// One without TLS.
+    /// A dialer without TLS.
     pub fn plain() -> Self {
         Self::default()
     }
 
-    /// A dialer with TLS: it shows its own certificate and verifies the other end's.
+    /// A dialer with TLS: it presents its own certificate and verifies the other end's.
     pub fn secured(tls: Tls) -> Self {
         Self { tls: Some(tls), ..Self::default() }
     }
 
-    /// The same for a server: over connections of servers it proves that it is a server.
+    /// The dialer for a server: on connections between servers it proves that it is one.
     #[must_use]
     pub fn of_server(self, servers: ServerTrust) -> Self {
         Self { servers: Some(servers), ..self }
     }
 
-    /// Connects to `address` (`host:port`) and sends the first byte. If only servers use that byte, both ends have proved that they are
-    /// servers when this returns. An error of kind `PermissionDenied` holds a [`super::Refused`].
+    /// Connects to `address` (`host:port`) and sends the first byte. If only servers use that byte, both ends have
+    /// proved that they are servers when this returns. An error of kind `PermissionDenied` holds a [`super::Refused`].
     pub async fn connect(&self, address: &str, first: FirstByte) -> io::Result<Conn> {
         let connect = async {
             if !first.is_of_servers() {
@@ -72,8 +72,8 @@ impl Dialer {
         servers.dial(first, conn, OtherEnd { ip, names: names.as_deref() }, sealed).await
     }
 
-    /// Opens a connection, with TLS if this dialer has it. Returns the connection, the other end's address, and the names of the region in
-    /// its certificate (`None` without TLS). The first byte is not sent yet.
+    /// Opens a connection, with TLS if this dialer has it. Returns the connection, the other end's address, and the
+    /// names of the region in its certificate (`None` without TLS). The first byte is not sent yet.
     async fn open(&self, address: &str) -> io::Result<(Conn, IpAddr, Option<Arc<[String]>>)> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! Accepting on a server's port: the first byte decides who gets the connection.
+//! Accepts connections on a server's port and dispatches them by their first byte.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,16 +14,16 @@ use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
 use super::{Conn, FirstByte};
 
-/// Bounds of the port's connections, and what their other ends have to prove.
+/// Bounds on the port's connections, and the proofs that it demands.
 #[derive(Debug, Clone)]
 pub struct PortLimits {
-    /// How long a connection may keep silent before it says what it is, and how long a handshake of TLS may take.
+    /// Timeout for the first byte of a connection, and for the TLS handshake.
     pub handshake_within: Duration,
-    /// How many connections one address may have; 0 is no bound.
+    /// Most connections of one address; 0 means unbounded.
     pub connections_per_address_max: usize,
-    /// TLS of the port. `None`: the port does not speak TLS.
+    /// TLS of the port. `None`: the port does not accept TLS.
     pub tls: Option<Tls>,
-    /// What other servers have to prove. `None`: connections of servers are refused.
+    /// Proofs demanded of other servers. `None`: connections of servers are refused.
     pub servers: Option<ServerTrust>,
 }
 
@@ -33,13 +33,13 @@ impl Default for PortLimits {
     }
 }
 
-/// Takes the accepted connections.
+/// Handler of accepted connections.
 pub trait Accept: Send + Sync + 'static {
-    /// Serves a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`. If only servers use that byte, the other end has
-    /// proved that it is a server.
+    /// Serves a connection until it ends. `first` is neither `Tls` nor `RaftOfReference`. If only servers use that
+    /// byte, the other end has proved that it is a server.
     fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, from: SocketAddr) -> impl Future<Output = ()> + Send;
 
-    /// The same with TLS below: `names` are those of the region that the caller's certificate has.
+    /// The same over TLS: `names` are the region's names in the caller's certificate.
     fn accept_named(
         self: Arc<Self>,
         first: FirstByte,
@@ -55,7 +55,7 @@ pub trait Accept: Send + Sync + 'static {
     }
 }
 
-/// Accepts until `closing`. Connections end by themselves when their speakers are told to.
+/// Accepts connections until `closing` is cancelled, which also drops the connections still being served.
 pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, acceptor: Arc<A>, closing: CancellationToken) {
     let counts = Counts::new(limits.connections_per_address_max);
     loop {
@@ -65,7 +65,7 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
         };
         match accepted {
             Ok((stream, from)) => {
-                // One more than may be is closed at once.
+                // Dropping `stream` closes the connection.
                 let Some(counted) = counts.count(from.ip()) else {
                     tracing::warn!(%from, "too many connections from this address");
                     continue;
@@ -79,7 +79,7 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
                 });
             }
             Err(error) => {
-                // Out of files, most likely: the connections that there are will end some time.
+                // Most likely out of file descriptors: wait for other connections to end.
                 tracing::warn!(%error, "accepting a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -120,7 +120,8 @@ async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted
     }
 }
 
-/// Has the other end prove that it is a server, if only servers use the first byte. `None`: it was refused, which is logged.
+/// Has the other end prove that it is a server, if only servers use the first byte. `None`: it was refused, which is
+/// logged.
 async fn proven(first: FirstByte, conn: Conn, from: SocketAddr, names: Option<&[String]>, limits: &PortLimits) -> Option<Conn> {
     if !first.is_of_servers() {
         return Some(conn);

@@ -1,8 +1,8 @@
-//! Noise over a connection of servers: `NNpsk0`, so both ends prove the same key and everything behind the handshake is sealed.
-//! `trust` decides which connections use it, and with which key.
+//! Noise over a connection between servers: `NNpsk0`. Both ends prove the same key, and all bytes after the handshake
+//! are encrypted and authenticated ("sealed"). `trust` decides which connections use it, and with which key.
 //!
-//! After the handshake each frame is `length u16 (big-endian), sealed bytes`. Each side ends its stream with an empty frame: a stream that
-//! ends without one was cut.
+//! After the handshake each frame is `length u16 (big-endian), sealed bytes`. Each side ends its stream with an empty
+//! frame; a stream that ends without one was cut.
 
 use std::io;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::trust::ServerKey;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
-/// Size of a handshake message: an ephemeral key and the tag of an empty content.
+/// Length of a handshake message, in bytes: an ephemeral key and the tag of an empty content.
 pub(super) const HANDSHAKE_BYTES: usize = 32 + TAG_BYTES;
 const TAG_BYTES: usize = 16;
 const LENGTH_BYTES: usize = 2;
-/// The most bytes of a write that go into one frame. Frames that are read may have up to 65,535 bytes.
+/// Most bytes of a write that go into one frame. Received frames may have up to 65,535 bytes.
 const SPLIT_BYTES: usize = 32 << 10;
-/// How many sealed bytes may wait for a flush. A write sends them first when there are more.
+/// Most sealed bytes that wait for a flush. With more, a write first sends them.
 const WAITING_BYTES_MAX: usize = 128 << 10;
-/// The least number of bytes that a read asks of the connection.
+/// Least number of bytes that a read requests from the connection.
 const READ_BYTES_MIN: usize = 4 << 10;
 
-/// The handshake of one side. Both sides need the same `prologue`.
+/// Handshake of one side. Both sides need the same `prologue`.
 pub(super) struct Handshake(Box<HandshakeState>);
 
 impl Handshake {
@@ -41,7 +41,8 @@ impl Handshake {
     }
 
     fn begin(key: &ServerKey, prologue: &[u8], build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>) -> io::Result<Self> {
-        // ring has no Diffie-Hellman that Noise could use, so that comes from the default resolver; all else comes from ring.
+        // ring lacks a Diffie-Hellman that Noise can use, so that comes from the default resolver; all else comes from
+        // ring.
         let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
         let pattern = PATTERN.parse().map_err(io::Error::other)?;
         let builder = Builder::with_resolver(pattern, Box::new(resolver));
@@ -49,7 +50,7 @@ impl Handshake {
         Ok(Self(Box::new(build(builder).map_err(io::Error::other)?)))
     }
 
-    /// This side's message.
+    /// Writes this side's message.
     pub(super) fn say(&mut self) -> io::Result<[u8; HANDSHAKE_BYTES]> {
         let mut message = [0; HANDSHAKE_BYTES];
         let len = self.0.write_message(&[], &mut message).map_err(io::Error::other)?;
@@ -62,19 +63,19 @@ impl Handshake {
         self.0.read_message(message, &mut [0; HANDSHAKE_BYTES]).is_ok()
     }
 
-    /// Turns the handshake into the sealed connection.
+    /// Finishes the handshake and returns the sealed connection.
     pub(super) fn seal<S>(self, stream: S) -> io::Result<Sealed<S>> {
         let keys = self.0.into_transport_mode().map_err(io::Error::other)?;
         Ok(Sealed { stream, keys, incoming: Incoming::default(), waiting: BytesMut::new(), has_ended: false })
     }
 }
 
-/// A connection whose bytes are sealed. Writes wait for a flush, or for more than `WAITING_BYTES_MAX` of them.
+/// A sealed connection. Writes wait for a flush, or until more than `WAITING_BYTES_MAX` bytes wait.
 pub(super) struct Sealed<S> {
     stream: S,
     keys: TransportState,
     incoming: Incoming,
-    /// Sealed frames that are not sent yet.
+    /// Sealed frames to be sent.
     waiting: BytesMut,
     /// Whether the closing empty frame was written.
     has_ended: bool,
@@ -82,9 +83,9 @@ pub(super) struct Sealed<S> {
 
 #[derive(Default)]
 struct Incoming {
-    /// Received bytes that are not opened yet.
+    /// Received bytes still to be opened.
     raw: BytesMut,
-    /// The content of the last frame is `plain[..end]`, read up to `at`. The buffer is used again for the next frame.
+    /// The content of the last frame is `plain[..end]`, read up to `at`. The buffer is reused for the next frame.
     plain: Vec<u8>,
     at: usize,
     end: usize,
@@ -92,13 +93,13 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// How many bytes the frame at the front takes with its length, once that is known.
+    /// Length of the first received frame including its length field, once that is known.
     fn frame_bytes(&self) -> Option<usize> {
         let length = self.raw.get(..LENGTH_BYTES)?;
         Some(LENGTH_BYTES + usize::from(u16::from_be_bytes([length[0], length[1]])))
     }
 
-    /// Opens the frame at the front, if all of it is there.
+    /// Opens the first received frame, if it is complete.
     fn open(&mut self, keys: &mut TransportState) -> io::Result<bool> {
         let Some(bytes) = self.frame_bytes().filter(|bytes| self.raw.len() >= *bytes) else { return Ok(false) };
         // snow needs room for the tag as well.

@@ -1,4 +1,4 @@
-//! Stories of the port: TLS and who is let in, bounds on connections.
+//! Stories of the port: TLS and accepted callers, bounds on connections.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Says what each connection was, and which names its certificate had; stays until the other side goes.
+/// Sends the type of each connection and the names in its certificate; stays until the other side closes.
 struct Says;
 
 impl Accept for Says {
@@ -53,7 +53,7 @@ async fn served(limits: PortLimits) -> (String, CancellationToken) {
     (address, closing)
 }
 
-/// What a server says to a dialler, or `closed`.
+/// The server's text for a dialler, or `closed`.
 async fn says(dialer: Dialer, address: &str, first: FirstByte) -> String {
     let Ok(mut conn) = dialer.connect(address, first).await else { return "closed".into() };
     said(&mut conn).await
@@ -95,12 +95,12 @@ async fn where_tls_is_required_nothing_else_is_spoken_but_while_upgrading_it_is(
 
 #[tokio::test]
 async fn a_server_that_is_none_of_the_region_is_dialled_only_where_names_do_not_count() {
-    // It has a good certificate, but that of a node.
+    // The certificate is valid, but a node's.
     let (address, _closing) = served(requires(tls("client"))).await;
     assert_eq!(says(Dialer::secured(tls("server")), &address, FirstByte::Rpc).await, "closed");
     let lenient = Tls::load(&TlsSettings { verify_server_hostname: false, ..settings("server") }).unwrap();
     assert_eq!(says(Dialer::secured(lenient), &address, FirstByte::Rpc).await, "Rpc server.global.nomad");
-    // Not even there is a stranger believed.
+    // A certificate of another CA is refused even then.
     let stranger = Tls::load(&TlsSettings { ca_file: file("other-ca.pem"), ..settings("stranger") }).unwrap();
     let (address, _closing) = served(requires(stranger)).await;
     let lenient = Tls::load(&TlsSettings { verify_server_hostname: false, ..settings("server") }).unwrap();
@@ -144,7 +144,7 @@ async fn an_address_has_its_share_of_connections_and_calls_theirs_of_it() {
     }
     assert_eq!(dial(FirstByte::Rpc).await, "closed");
     held.lock().unwrap().clear();
-    // The server sees the ends of those that are gone a moment later.
+    // The server notices closed connections a moment later.
     while dial(FirstByte::Rpc).await == "closed" {
         tokio::task::yield_now().await;
     }

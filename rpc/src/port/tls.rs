@@ -1,4 +1,4 @@
-//! TLS on the port: certificates on both sides, and which of its region's names a certificate has.
+//! TLS on the port: certificates on both sides, and the region's names in a certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,42 +14,43 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, S
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-/// What connections are made safe with.
+/// TLS settings.
 #[derive(Debug, Clone, Default)]
 pub struct TlsSettings {
-    /// Who signs certificates, PEM.
+    /// CA certificates that must have signed others' certificates, PEM.
     pub ca_file: PathBuf,
-    /// One's own certificate, PEM, with those between it and the signer behind it.
+    /// Own certificate, PEM, followed by any intermediate certificates.
     pub cert_file: PathBuf,
-    /// Its key, PEM.
+    /// Own private key, PEM.
     pub key_file: PathBuf,
-    /// The region whose names count.
+    /// Region of the names that count.
     pub region: String,
-    /// Whether who is dialled has to be a server of the region, and not just anybody with a certificate.
+    /// Whether a dialled server must have the name of a server of the region; otherwise any certificate signed by the
+    /// CA will do.
     pub verify_server_hostname: bool,
-    /// Whether connections without TLS are taken all the same.
+    /// Whether connections without TLS are accepted too.
     pub upgrade: bool,
-    /// Whether TLS 1.2 is not good enough.
+    /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
 }
 
-/// Why connections cannot be made safe.
+/// Error of loading TLS settings.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be used.
     #[error("reading {path}: {why}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The reason.
         why: String,
     },
-    /// The files do not fit each other.
+    /// The files do not fit together.
     #[error("tls: {0}")]
     Unusable(String),
 }
 
-/// Certificates, ready to be used. Clones share them.
+/// Loaded certificates and settings. Clones share them.
 #[derive(Clone)]
 pub struct Tls {
     accepting: TlsAcceptor,
@@ -58,7 +59,7 @@ pub struct Tls {
     upgrade: bool,
 }
 
-/// The names of a region.
+/// The names of a region's servers and clients.
 #[derive(Debug, Clone)]
 struct Names {
     server: ServerName<'static>,
@@ -66,7 +67,7 @@ struct Names {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Loads the files.
     pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
         let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -103,7 +104,7 @@ impl Tls {
         })
     }
 
-    /// Whether connections without TLS are taken all the same.
+    /// Whether connections without TLS are accepted too.
     pub fn takes_plain(&self) -> bool {
         self.upgrade
     }
@@ -124,7 +125,7 @@ impl Tls {
 }
 
 impl Names {
-    /// The names of the region in the first certificate of a chain.
+    /// The region's names in the first certificate of a chain.
     fn in_certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Arc<[String]> {
         let parsed = chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
         let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());
@@ -148,7 +149,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     if read.is_empty() { Err(file(path, &"there is no certificate in it")) } else { Ok(read) }
 }
 
-/// Believes whom the signer has signed, whatever the name.
+/// Verifier that accepts every certificate signed by the CA, with any name.
 #[derive(Debug)]
 struct ChainOnly {
     roots: Arc<RootCertStore>,

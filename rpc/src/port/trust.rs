@@ -1,4 +1,4 @@
-//! Whether a connection may speak as a server, decided in one place for both of its ends.
+//! Decides whether the other end of a connection may speak as a server. Both ends use the same rules.
 //!
 //! | `tls.rpc` | `encrypt` | A server proves itself by |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | on | set | both: TLS outside, Noise inside |
 //! | off | none | nothing: only loopback addresses are taken, or every one with `allow_unauthenticated_peers` |
 //!
-//! Behind the first byte the dialler says `version u8, sealed u8` and, when sealed, its message of the handshake. The answer is one byte, 0
-//! or the code of a refusal, and the other message of the handshake.
+//! After the first byte the dialler sends `version u8, sealed u8` and, when sealed, its handshake message. The answer
+//! is one byte, 0 or the code of a refusal; when sealed and accepted, the other handshake message follows.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::noise::{HANDSHAKE_BYTES, Handshake};
 use super::{Conn, FirstByte};
 
-/// Version of the exchange behind the first byte.
+/// Version of the exchange after the first byte.
 const VERSION: u8 = 1;
 const WELCOME: u8 = 0;
 
-/// The key that servers prove to each other that they have. Not printed.
+/// Key that servers prove to each other that they have. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerKey([u8; 32]);
 
@@ -45,7 +45,7 @@ impl std::fmt::Debug for ServerKey {
     }
 }
 
-/// What becomes of servers that prove nothing.
+/// Treatment of servers that prove nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unproven {
     /// They are refused.
@@ -57,22 +57,22 @@ pub enum Unproven {
     Anybody,
 }
 
-/// What a server demands of other servers, and proves to them. Clones share their state.
+/// Proofs that a server demands of other servers and gives to them. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct ServerTrust {
-    /// The name that a server's certificate has.
+    /// Name in a server's certificate.
     name: Arc<str>,
-    /// Whether there is TLS, so that servers have certificates.
+    /// Whether the port speaks TLS, so that servers have certificates.
     certificates: bool,
     key: Option<ServerKey>,
     anybody: bool,
     loopback: Arc<AtomicBool>,
 }
 
-/// Why a connection may not speak as a server.
+/// Reason why a connection may not speak as a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It has a certificate, but that of a node.
+    /// The certificate lacks the name of a server, so it is a node's.
     #[error("the certificate is not that of a server: it lacks the name server.<region>.nomad")]
     Certificate = 1,
     /// One side has an encrypt key and the other proves none.
@@ -81,13 +81,13 @@ pub enum Refused {
     /// The keys differ.
     #[error("the encrypt keys of the two servers differ")]
     KeyDiffers = 3,
-    /// Neither key nor certificate, and not two servers that were told of each other at loopback addresses.
+    /// Neither side has a key or certificates, and they are not servers told of each other at loopback addresses.
     #[error("without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other")]
     Unproven = 4,
     /// The other side speaks another version.
     #[error("the two servers speak different versions of the protocol between servers")]
     Version = 5,
-    /// This agent has no server.
+    /// This agent does not run a server.
     #[error("only servers make and take connections of servers")]
     NoServer = 6,
 }
@@ -109,7 +109,7 @@ impl From<Refused> for io::Error {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OtherEnd<'a> {
     pub(super) ip: IpAddr,
-    /// The names of the region that its certificate has; `None` without TLS.
+    /// The region's names in its certificate; `None` without TLS.
     pub(super) names: Option<&'a [String]>,
 }
 
@@ -125,22 +125,23 @@ impl ServerTrust {
         }
     }
 
-    /// Accepts servers at loopback addresses from now on: all members of this server's cluster have such addresses.
+    /// Accepts servers at loopback addresses from now on. Called when all members of this server's cluster have such
+    /// addresses.
     pub fn take_loopback(&self) {
         self.loopback.store(true, Ordering::Relaxed);
     }
 
-    /// Whether servers are judged without regard to their addresses: by certificates or a key, or all are accepted.
+    /// Whether addresses do not matter for the decision: servers have certificates or a key, or all are accepted.
     pub fn is_settled(&self) -> bool {
         self.anybody || self.certificates || self.key.is_some()
     }
 
-    /// Whether there is a key. A dialler with a key proves it first.
+    /// Whether there is a key. A dialler with a key first tries to prove it.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Whether the other end may speak as a server. `sealed`: it proves the key.
+    /// Decides whether the other end may speak as a server. `sealed`: it proves the key.
     fn judge(&self, other: OtherEnd<'_>, sealed: bool) -> Result<(), Refused> {
         if self.anybody {
             return Ok(());
@@ -157,7 +158,7 @@ impl ServerTrust {
         }
     }
 
-    /// The dialler's side: checks the other end, and proves this one. Sends the first byte, too.
+    /// The dialler's side: sends the first byte, checks the other end, and proves this one.
     pub(super) async fn dial(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>, sealed: bool) -> io::Result<Conn> {
         self.judge(other, sealed)?;
         let key = self.key.as_ref().filter(|_| sealed);
@@ -183,19 +184,20 @@ impl ServerTrust {
         Ok(Box::new(handshake.seal(conn)?))
     }
 
-    /// Whether to dial once more without the key, as the other end has none.
+    /// Whether to dial again without the key, because the other end has none. Only if servers without proof are
+    /// accepted everywhere.
     pub(super) fn may_dial_open(&self, error: &io::Error) -> bool {
         let refused = error.get_ref().and_then(|error| error.downcast_ref());
         self.anybody && self.key.is_some() && refused == Some(&Refused::KeyMissing)
     }
 
-    /// The acceptor's side, behind the first byte. A refusal is sent to the other end before it is returned.
+    /// The acceptor's side, after the first byte. A refusal is sent to the other end before it is returned.
     pub(super) async fn accept(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>) -> io::Result<Conn> {
         match self.welcome(first, &mut conn, other).await? {
             Ok(None) => Ok(conn),
             Ok(Some(handshake)) => Ok(Box::new(handshake.seal(conn)?)),
             Err(refused) => {
-                // The reason helps the operator of the other server. It gets lost when that has hung up.
+                // The code helps the operator of the other server. Sending fails if that server has hung up.
                 let _ = conn.write_all(&[refused as u8]).await;
                 let _ = conn.shutdown().await;
                 Err(refused.into())
@@ -236,8 +238,8 @@ impl ServerTrust {
     }
 }
 
-/// The bytes that were exchanged in the clear. They are part of the handshake, so that one for one kind of connection is of no use for
-/// another.
+/// Bytes exchanged in the clear. They are part of the handshake, so that a handshake for one type of connection is
+/// useless for another.
 fn prologue(first: FirstByte, hello: [u8; 2]) -> Vec<u8> {
     [b"songline servers".as_slice(), &[first as u8], &hello].concat()
 }

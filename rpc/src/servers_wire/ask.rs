@@ -1,4 +1,4 @@
-//! The asking side.
+//! The asking side: a node's calls to servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ use crate::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateRespon
 pub struct RemoteServers<C> {
     client: C,
     region: Str,
-    /// A node that nobody knows yet must not show its secret as if it were known.
+    /// Whether the servers know the node. An unknown node must not authenticate with its secret.
     registered: AtomicBool,
 }
 
-/// One call: the request as bytes, and the bytes of its answer read.
+/// Makes one call: encodes the request and decodes the answer.
 pub async fn call<C: RpcClient, R: Call + Sync>(client: &C, request: &R) -> Result<R::Answer, RpcError> {
     let body = msgpack::to_vec(request).map_err(|error| RpcError::remote(error.to_string()))?;
     let answer = client.call(R::METHOD, body).await?;
@@ -34,7 +34,7 @@ impl<C: RpcClient> RemoteServers<C> {
         Self { client, region: region.into(), registered: AtomicBool::new(false) }
     }
 
-    /// What carries the calls.
+    /// The carrier of the calls.
     pub fn client(&self) -> &C {
         &self.client
     }
@@ -55,7 +55,7 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         let answer = call(&self.client, &request).await;
         match &answer {
             Ok(_) => self.registered.store(true, Ordering::Release),
-            // Servers that have lost their state do not know the secret any more: begin as a node that is new.
+            // Servers that have lost their state do not know the secret any more: register like a new node.
             Err(error) if error.to_string().contains("Permission denied") => self.registered.store(false, Ordering::Release),
             Err(_) => {}
         }
@@ -73,7 +73,7 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
             secret_id: from.secret.clone(),
             min_query_index: query.min_index,
             max_query_time: query.max_wait,
-            // The first answer decides which allocations are killed, so it has to be the leader's.
+            // Allocations missing in the first answer are killed, so it has to be the leader's.
             allow_stale: query.min_index > 0,
             ..NodeGetClientAllocs::default()
         };

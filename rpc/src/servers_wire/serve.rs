@@ -1,4 +1,4 @@
-//! The answering side.
+//! The answering side: requests of nodes to this server.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ pub const SERVED: [&str; 8] = [
     NodeEmitEvents::METHOD,
 ];
 
-/// Answers the body of a request with that of its answer. Region, forwarding and whether calls by this node are welcome at all were looked
-/// at before.
+/// Answers a request's body with that of its answer. The caller has checked the region, forwarding, and whether this
+/// node may call at all.
 pub async fn serve_servers<S: Servers>(
     servers: &S,
     context: &impl ServerContext,
@@ -94,7 +94,7 @@ async fn get_allocs<S: Servers>(
 ) -> Result<AllocGetAllocsAnswer, RpcError> {
     let from = by_secret(context, request.auth_token)?;
     let allocs = servers.alloc_get_allocs(&from, request.alloc_ids.unwrap_or_default()).await?;
-    // The node takes an answer only when its index is above the one it named.
+    // The node accepts an answer only if its index is above the one that the node named.
     let index = allocs.iter().map(|alloc| alloc.modify_index).max().unwrap_or_default();
     Ok(AllocGetAllocsAnswer {
         allocs: Some(allocs.into_iter().map(WireAlloc).collect()),
@@ -146,7 +146,7 @@ async fn emit_events<S: Servers>(servers: &S, request: NodeEmitEvents) -> Result
     Ok(Written { index })
 }
 
-/// Who calls, when the request does not name its node.
+/// The calling node, for a request that does not name it.
 fn by_secret(context: &impl ServerContext, secret: Secret) -> Result<NodeAuth, RpcError> {
     let known = (!secret.is_empty()).then(|| context.node_of(&secret)).flatten();
     let id = known.ok_or_else(|| RpcError::remote("Permission denied"))?;

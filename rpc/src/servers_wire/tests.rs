@@ -1,4 +1,4 @@
-//! Every call of the trait through bytes: what arrives is what was said, and so is what comes back.
+//! Every call of the trait through bytes: requests and answers arrive unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn from() -> NodeAuth {
     NodeAuth { id: node_id(), secret: Secret::new(SECRET) }
 }
 
-/// Writes down what it is asked; answers with what it was given.
+/// Records requests; returns prepared answers.
 #[derive(Default)]
 struct Recorder {
     asked: Mutex<Vec<String>>,
@@ -108,7 +108,7 @@ impl ServerContext for Recorder {
     }
 }
 
-/// Bytes to the recorder and back, errors as texts of a header.
+/// Carries bytes to the recorder and back, with errors as texts of a header.
 struct Wire(Arc<Recorder>);
 
 impl RpcClient for Wire {

@@ -1,38 +1,38 @@
-//! Frames as bytes: twelve of header, and data behind some. What they mean is `state`'s.
+//! Encoding of frames: a header of twelve bytes, followed by data in some. `state` handles them.
 
-/// Bytes of a header.
+/// Length of a header, in bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `length` bytes of a stream follow.
+    /// Data of a stream; `length` bytes follow.
     Data,
-    /// `length` bytes more may be sent.
+    /// Window update: `length` more bytes may be sent.
     Window,
-    /// Are you there; `length` is its number.
+    /// Ping; `length` is its number.
     Ping,
-    /// No new streams; `length` says why.
+    /// No new streams; `length` is the reason.
     GoAway,
 }
 
-/// What else a frame says.
+/// Flags of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// Nothing.
+    /// No flag.
     pub const NONE: Self = Self(0);
-    /// Opens a stream, or asks.
+    /// Opens a stream, or marks a ping as a request.
     pub const SYN: Self = Self(1);
-    /// Acknowledges a stream, or answers.
+    /// Acknowledges a stream, or marks a ping as an answer.
     pub const ACK: Self = Self(2);
-    /// Nothing more will be sent.
+    /// The sender sends nothing more on the stream.
     pub const FIN: Self = Self(4);
-    /// The stream is gone.
+    /// Resets the stream.
     pub const RST: Self = Self(8);
 
-    /// Whether all of `other` is in it.
+    /// Whether all flags of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -41,29 +41,29 @@ impl Flags {
 /// The first twelve bytes of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Type of the frame.
     pub kind: Kind,
-    /// What else it says.
+    /// Flags.
     pub flags: Flags,
-    /// Of which stream; 0 is the session.
+    /// Id of the stream; 0 is the session.
     pub stream: u32,
-    /// Bytes, credit, a ping's number, or a reason.
+    /// Number of bytes, window credit, ping number, or reason, by `kind`.
     pub length: u32,
 }
 
-/// What cannot be a frame.
+/// Reason why bytes are not a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Another version of the protocol.
     #[error("invalid protocol version {0}")]
     Version(u8),
-    /// A kind that there is not.
+    /// An unknown type of frame.
     #[error("invalid message type {0}")]
     Kind(u8),
 }
 
 impl Header {
-    /// As bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let kind = match self.kind {
             Kind::Data => 0,
@@ -79,7 +79,7 @@ impl Header {
         bytes
     }
 
-    /// From bytes.
+    /// Decodes a header.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
         let [version, kind, flags @ .., s0, s1, s2, s3, l0, l1, l2, l3] = *bytes;
         if version != 0 {
@@ -97,16 +97,16 @@ impl Header {
     }
 }
 
-/// What a decoder has cut off.
+/// Piece of input that a decoder has separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A header; of data, its bytes come next.
+    /// A header. That of a data frame is followed by its bytes.
     Header(Header),
     /// Some bytes of the last header's data.
     Data(&'a [u8]),
 }
 
-/// Cuts a stream of bytes into headers and pieces of data. It keeps at most a header.
+/// Splits a stream of bytes into headers and pieces of data. Buffers at most a header.
 #[derive(Debug, Default)]
 pub struct Decoder {
     header: [u8; HEADER_BYTES],

@@ -1,4 +1,4 @@
-//! A session over a connection: who reads, who writes, who keeps it alive, and who waits.
+//! A session over a connection: tasks that read, write and send keepalives, and the calls that wait for them.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,42 +13,43 @@ use super::frame::Decoder;
 use super::state::State;
 use super::{Ended, SessionLimits, Stream};
 
-/// How many bytes are read, and written, at a time.
+/// Bytes read or written at a time.
 const BATCH_BYTES: usize = 32 * 1024;
 
-/// How often it is looked whether something has waited too long.
+/// Longest interval between checks of timeouts.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// A session. Clones are the same one; it ends when the last of them and of its streams goes, or when the connection does.
+/// A session. Clones share it. It ends when the last clone and the last stream are dropped, or when the connection
+/// ends.
 #[derive(Clone)]
 pub struct Session {
     held: Arc<Held>,
 }
 
-/// What clones and streams hold; the tasks of the session do not.
+/// Handle shared by clones and streams, but not by the session's tasks: dropping the last one ends the session.
 pub(super) struct Held(Arc<Shared>);
 
-/// What the tasks share with those who hold the session.
+/// State shared by the tasks and the holders of the session.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// There is something to write.
+    /// Signals that there is something to write.
     unsent: Notify,
-    /// There is room for more answers.
+    /// Signals that there is room for more control frames, so that reading may go on.
     room: Notify,
-    /// There is a stream to accept.
+    /// Signals that there is a stream to accept.
     opened: Notify,
-    /// A stream was acknowledged or is gone.
+    /// Signals that a stream was acknowledged or is gone, so that another may be opened.
     place: Notify,
     over: CancellationToken,
 }
 
 impl Session {
-    /// A session over a connection that was made here.
+    /// A session over a connection that this side dialled.
     pub fn dialled<C: AsyncRead + AsyncWrite + Send + 'static>(conn: C, limits: SessionLimits) -> Self {
         Self::start(conn, true, limits)
     }
 
-    /// A session over a connection that was made by the other side.
+    /// A session over a connection that the other side dialled.
     pub fn accepted<C: AsyncRead + AsyncWrite + Send + 'static>(conn: C, limits: SessionLimits) -> Self {
         Self::start(conn, false, limits)
     }
@@ -71,7 +72,7 @@ impl Session {
         Self { held: Arc::new(Held(shared)) }
     }
 
-    /// Opens a stream. Waits while too many are not acknowledged yet.
+    /// Opens a stream. Waits while `backlog_max` streams are not acknowledged.
     pub async fn open(&self) -> io::Result<Stream> {
         let shared = self.held.shared();
         loop {
@@ -87,7 +88,7 @@ impl Session {
         }
     }
 
-    /// The next stream that the other side opens.
+    /// Waits for the next stream that the other side opens.
     pub async fn accept(&self) -> io::Result<Stream> {
         let shared = self.held.shared();
         loop {
@@ -102,23 +103,23 @@ impl Session {
         }
     }
 
-    /// Waits for its end and says why.
+    /// Waits for the end of the session and returns the reason.
     pub async fn closed(&self) -> Ended {
         self.held.shared().over.cancelled().await;
         self.ended().unwrap_or(Ended::Here)
     }
 
-    /// Why it has ended, if it has.
+    /// Reason why the session has ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
         self.held.shared().lock().ended().cloned()
     }
 
-    /// Ends it: what was written is sent, everything that waits fails.
+    /// Ends the session: queued bytes are still sent, all waiting calls fail.
     pub fn close(&self) {
         self.held.shared().end(Ended::Here);
     }
 
-    /// How many streams it has.
+    /// Number of streams.
     pub fn streams(&self) -> usize {
         self.held.shared().lock().streams()
     }
@@ -127,7 +128,7 @@ impl Session {
         Self { held: Arc::clone(held) }
     }
 
-    /// Whether both are one.
+    /// Whether both are clones of one session.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.held, &other.held)
     }
@@ -153,7 +154,8 @@ impl Drop for Held {
 }
 
 impl Shared {
-    /// A panic under the lock is a defect that has been reported; what is behind it is whole between two calls.
+    /// Locks the state, ignoring poison: a panic under the lock is reported as a defect, and the state is consistent
+    /// between two calls.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,7 +175,7 @@ impl Shared {
     }
 }
 
-/// Reads until the end of either.
+/// Reads until the session or the connection ends.
 async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; BATCH_BYTES];
@@ -201,7 +203,7 @@ async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
     }
 }
 
-/// All of what came at once is taken in before anybody acts on the first of it.
+/// Handles all pieces of one read under one lock, before any waiter acts on the first.
 fn receive(shared: &Shared, decoder: &mut Decoder, mut bytes: &[u8]) -> Result<(), Ended> {
     let now = Instant::now();
     let mut state = shared.lock();
@@ -215,7 +217,7 @@ fn receive(shared: &Shared, decoder: &mut Decoder, mut bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Writes until the end; what was to be written before it is written still.
+/// Writes until the session ends; bytes queued before the end are still written.
 async fn write<C: AsyncWrite>(shared: Arc<Shared>, mut conn: WriteHalf<C>, within: Duration) {
     let mut batch = Vec::with_capacity(BATCH_BYTES);
     loop {
@@ -252,11 +254,11 @@ async fn write<C: AsyncWrite>(shared: Arc<Shared>, mut conn: WriteHalf<C>, withi
             return;
         }
     }
-    // The other side sees the end of the connection in any case, when this half of it is dropped.
+    // An error does not matter: dropping this half closes the connection as well.
     let _ = tokio::time::timeout(within, conn.shutdown()).await;
 }
 
-/// Pings, and ends what has waited too long.
+/// Sends pings, and ends streams or the session after their timeouts.
 async fn keep(shared: Arc<Shared>, every: Duration) {
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What frames do to a session and its streams. Bytes come in and go out by `session`; nothing here waits.
+//! Effects of frames on a session and its streams. `session` moves the bytes; nothing here blocks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,13 +11,14 @@ use tokio::time::Instant;
 use super::frame::{Flags, Header, Kind, Piece};
 use super::{DATA_FRAME_BYTES_MAX, Ended, SessionLimits, WINDOW_BYTES};
 
-/// How many frames without data wait to be written before nothing more is read: answers to what the other side says must not pile up.
+/// Most queued control frames (frames without data) while input is still read. It bounds answers to a flood of
+/// requests.
 const CONTROL_FRAMES_MAX: usize = 1024;
 
-/// How many bytes of all streams wait to be written before writers have to.
+/// Most queued data bytes of all streams; then writers have to wait.
 const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
-/// A session.
+/// State of a session.
 pub(super) struct State {
     limits: SessionLimits,
     streams: BTreeMap<u32, Row>,
@@ -29,7 +30,7 @@ pub(super) struct State {
     unread: usize,
     /// Streams whose writers wait for `unsent` to shrink.
     crowded: Vec<u32>,
-    /// The data frame whose bytes are coming: its stream, how many are left, whether the stream ends with it.
+    /// The data frame being received: its stream, the bytes left, whether the stream ends with it.
     coming: (u32, u32, bool),
     ping: u32,
     asked: Option<Instant>,
@@ -38,12 +39,12 @@ pub(super) struct State {
     ended: Option<Ended>,
 }
 
-/// A stream.
+/// State of a stream.
 struct Row {
     since: Instant,
-    /// Opened here; otherwise there.
+    /// Whether this side opened the stream.
     ours: bool,
-    /// The accepting side has said that it has it.
+    /// Whether the accepting side has acknowledged the stream.
     acknowledged: bool,
     incoming: BytesMut,
     may_receive: u32,
@@ -51,7 +52,7 @@ struct Row {
     fin_sent: bool,
     fin_received: bool,
     reset: bool,
-    /// Since when nobody here has it any more.
+    /// Time at which the stream was dropped on this side.
     let_go: Option<Instant>,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -106,7 +107,7 @@ impl State {
         self.ended.as_ref()
     }
 
-    /// Ends it, once, and wakes whoever waits for a stream of it.
+    /// Ends the session; only the first reason counts. Wakes all waiters of its streams.
     pub(super) fn end(&mut self, why: Ended) {
         if self.ended.is_none() {
             self.ended = Some(why);
@@ -114,17 +115,17 @@ impl State {
         }
     }
 
-    /// Whether more may be read from the other side.
+    /// Whether more input may be read: not too many control frames are queued.
     pub(super) fn has_room(&self) -> bool {
         self.control.len() < CONTROL_FRAMES_MAX
     }
 
-    /// How many streams there are.
+    /// Number of streams.
     pub(super) fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Opens a stream; `None`: too many wait to be acknowledged.
+    /// Opens a stream; `None`: `backlog_max` streams are not acknowledged.
     pub(super) fn open(&mut self, now: Instant) -> Result<Option<u32>, Ended> {
         if let Some(ended) = &self.ended {
             return Err(ended.clone());
@@ -135,7 +136,7 @@ impl State {
         if self.streams.values().filter(|row| row.ours && !row.acknowledged).count() >= self.limits.backlog_max {
             return Ok(None);
         }
-        // The other side's ids are its own business, so one of ours may be taken.
+        // The other side may choose any ids, so an id of ours may be taken.
         while self.streams.contains_key(&self.next_id) {
             self.next_id = self.next_id.checked_add(2).ok_or(Ended::GoneAway(0))?;
         }
@@ -146,12 +147,12 @@ impl State {
         Ok(Some(id))
     }
 
-    /// The stream that has waited longest to be accepted.
+    /// Accepts the stream that has waited longest; `None` if there is none.
     pub(super) fn accept(&mut self) -> Result<Option<u32>, Ended> {
         while let Some(id) = self.backlog.pop_front() {
             let Some(row) = self.streams.get_mut(&id) else { continue };
             row.acknowledged = true;
-            // Whoever has said all there is to say does not wait for a word that it was heard.
+            // An opener that has already ended the stream does not wait for an acknowledgement.
             if !row.fin_received && !row.reset {
                 self.control.push_back(Header { kind: Kind::Window, flags: Flags::ACK, stream: id, length: 0 });
             }
@@ -160,7 +161,7 @@ impl State {
         self.ended.as_ref().map_or(Ok(None), |ended| Err(ended.clone()))
     }
 
-    /// What the other side says next.
+    /// Handles the next piece of input.
     pub(super) fn receive(&mut self, piece: Piece<'_>, now: Instant) -> Result<(), Ended> {
         match piece {
             Piece::Header(header) => match header.kind {
@@ -186,7 +187,7 @@ impl State {
         if header.kind == Kind::Data {
             self.coming = (header.stream, header.length, header.flags.has(Flags::FIN));
         }
-        // Unknown ones have been reset, or were let go of: what is still under way to them is nobody's.
+        // An unknown stream was reset or dropped here: frames still under way to it are ignored.
         let Some(row) = self.streams.get_mut(&header.stream) else { return Ok(()) };
         if header.flags.has(Flags::ACK) && row.ours {
             row.acknowledged = true;
@@ -275,7 +276,7 @@ impl State {
         }
     }
 
-    /// What time alone does: pings, and an end to what has waited too long.
+    /// Handles timeouts: sends pings, resets streams, and returns the reason if the session has to end.
     pub(super) fn on_time(&mut self, now: Instant) -> Result<(), Ended> {
         if self.asked.is_some_and(|asked| now >= asked + self.limits.answer_within) {
             return Err(Ended::Silent);
@@ -298,7 +299,8 @@ impl State {
         Ok(())
     }
 
-    /// Appends what is to be written next, about `bytes_max` of it. Frames without data go first: they are what the other side waits for.
+    /// Appends about `bytes_max` bytes of queued frames to `into`. Control frames go first, because the other side
+    /// waits for them.
     pub(super) fn take_unsent(&mut self, into: &mut Vec<u8>, bytes_max: usize) {
         while into.len() < bytes_max {
             if let Some(header) = self.control.pop_front() {
@@ -320,7 +322,7 @@ impl State {
         }
     }
 
-    /// Reads from a stream. Says whether there is something to be written now.
+    /// Reads from a stream. The flag says whether a window update was queued, which has to be written.
     pub(super) fn read(&mut self, id: u32, cx: &Context<'_>, into: &mut ReadBuf<'_>) -> (Poll<io::Result<()>>, bool) {
         let Some(row) = self.streams.get_mut(&id) else { return (Poll::Ready(Ok(())), false) };
         if row.reset {
@@ -342,7 +344,7 @@ impl State {
         into.put_slice(&row.incoming[..take]);
         row.incoming.advance(take);
         if row.incoming.is_empty() {
-            // What a burst has taken is given back.
+            // Free the memory of a burst.
             row.incoming = BytesMut::new();
         }
         self.unread -= take;
@@ -356,7 +358,7 @@ impl State {
         (Poll::Ready(Ok(())), due)
     }
 
-    /// Queues bytes of a stream, as many as there is room for.
+    /// Queues bytes of a stream, as many as its window and the queue have room for.
     pub(super) fn write(&mut self, id: u32, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Some(ended) = &self.ended {
             return Poll::Ready(Err(ended.io()));
@@ -387,7 +389,7 @@ impl State {
         Poll::Ready(Ok(take))
     }
 
-    /// Says that nothing more comes from here. Behind the data, which it must not overtake.
+    /// Ends the sending direction. The end is queued after the stream's data, which it must not overtake.
     pub(super) fn finish(&mut self, id: u32) {
         if let Some(row) = self.streams.get_mut(&id)
             && !row.fin_sent
@@ -399,7 +401,7 @@ impl State {
         }
     }
 
-    /// Nobody here has the stream any more.
+    /// Called when the stream was dropped on this side.
     pub(super) fn let_go(&mut self, id: u32, now: Instant) {
         self.finish(id);
         if let Some(row) = self.streams.get_mut(&id) {

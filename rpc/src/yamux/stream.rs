@@ -1,4 +1,4 @@
-//! One stream of a session, to read from and to write to.
+//! One stream of a session, for reading and writing.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::Session;
 use super::session::Held;
 
-/// A stream. What is written is sent in the order it was written in; dropping it says that nothing more comes and reads nothing more.
+/// A stream. Bytes are sent in the order of the writes. Dropping the stream ends the sending direction and discards
+/// further input.
 pub struct Stream {
     id: u32,
     held: Arc<Held>,
@@ -22,12 +23,12 @@ impl Stream {
         Self { id, held }
     }
 
-    /// Its number in the session.
+    /// Id of the stream in its session.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The session that it is of.
+    /// The session of the stream.
     pub fn session(&self) -> Session {
         Session::of(&self.held)
     }
@@ -60,7 +61,7 @@ impl AsyncWrite for Stream {
         written
     }
 
-    /// What is written is on its way without more words.
+    /// Does nothing: written bytes are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Stories of sessions: frames as captured, windows under slow readers, many streams, and what a session's end does.
+//! Stories of sessions: captured frames, windows under slow readers, many streams, and the end of a session.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn pair_with(limits: SessionLimits) -> (Session, Session) {
     (Session::dialled(here, limits.clone()), Session::accepted(there, limits))
 }
 
-/// One side is a session, the other is bytes.
+/// A session on one side, raw bytes on the other.
 fn raw() -> (Session, DuplexStream) {
     let (here, there) = tokio::io::duplex(1 << 20);
     (Session::accepted(here, SessionLimits::default()), there)
@@ -112,7 +112,7 @@ proptest! {
                 raw.write_all(&header(Kind::Window, Flags::SYN, 1, 0)).await.unwrap();
             }
             for chunk in bytes.chunks(7) {
-                // A version of 0 gets further than most bytes would.
+                // A version of 0 passes the first check, so random bytes get further.
                 let mut frame = chunk.to_vec();
                 frame[0] = 0;
                 frame.resize(HEADER_BYTES, 0);
@@ -150,7 +150,7 @@ async fn a_stream_opens_carries_and_ends_as_the_reference_has_it() {
             Piece::Data(data) => writeln!(shown, "  {}", data.escape_ascii()).unwrap(),
         }
     }
-    // No acknowledgement of 1: its opener had ended it before it was accepted.
+    // Stream 1 is not acknowledged: its opener had ended it before it was accepted.
     expect![[r#"
         read abc
         Window 1 of 2: 0
@@ -172,7 +172,7 @@ async fn a_slow_reader_stops_its_writer_and_no_other() {
         async move { there.accept().await.unwrap() }
     });
     let mut slow_there = slow_there.await.unwrap();
-    // All of the window, and not a byte more, goes without being read.
+    // A full window of bytes, and not one more, is sent without being read.
     let window = usize::try_from(WINDOW_BYTES).unwrap();
     slow.write_all(&vec![7; window]).await.unwrap();
     let more = std::future::poll_fn(|cx| {
@@ -263,7 +263,7 @@ async fn the_end_of_a_session_wakes_everybody() {
         async move { here.accept().await.unwrap_err().kind() }
     });
     drop(there);
-    // Whether reading or writing finds it out first, everybody is told the same.
+    // Whether the reader or the writer notices first, all waiters get the same error.
     let kind = here.closed().await.io().kind();
     assert_eq!([reader.await.unwrap(), writer.await.unwrap(), acceptor.await.unwrap()], [kind; 3]);
     assert!(here.open().await.is_err());
@@ -319,7 +319,7 @@ async fn questions_that_nobody_wants_answered_do_not_pile_up() {
     };
     let (_unread, mut asking) = tokio::io::split(raw);
     let ping = header(Kind::Ping, Flags::SYN, 0, 1);
-    // The answers find no way out, so at some point questions are not even read: this side stops too.
+    // The answers cannot be written, so at some point requests are not read any more: this side has to stop too.
     let asked = async {
         let mut asked = 0_u32;
         loop {

@@ -1,6 +1,7 @@
-//! Captured bytes of the protocol: each is read as what it says, written again byte by byte, and read and written as the message it is.
+//! Captured bytes of the protocol: each capture is decoded and compared with its description, encoded again byte by
+//! byte, and read and written as its message type.
 //!
-//! What a message of ours leaves out of a captured one, or says otherwise, is listed in `golden/differences.txt`.
+//! Fields that our messages leave out or write differently are listed in `golden/differences.txt`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,14 +34,14 @@ struct Message {
     hex: String,
 }
 
-/// What came of a message of ours against a captured one.
+/// Comparison of one of our messages with a captured one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
 enum Fit {
     /// The same bytes, keys in order.
     Exact,
-    /// The same bytes but for zones of times.
+    /// The same bytes except for the zones of times.
     ButZones,
-    /// Some fields are left out or said otherwise.
+    /// Some fields are missing or differ.
     Differs,
 }
 
@@ -57,14 +58,14 @@ fn captures() -> Vec<(String, Capture)> {
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     let whole = |mut capture: Capture| {
-        // Of some only the header was kept.
+        // Some captures have only the header.
         capture.messages.retain(|message| !message.hex.is_empty());
         capture
     };
     paths.iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), whole(read(path)))).collect()
 }
 
-/// Reads captured bytes as a type and writes them again.
+/// Decodes captured bytes as a type and encodes the value again.
 fn again<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let value: T = msgpack::from_slice(bytes).map_err(|error| error.on_wire(0))?;
     msgpack::to_vec(&value).map_err(|error| error.to_string())
@@ -72,7 +73,7 @@ fn again<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<Vec<u8>, Strin
 
 type Again = fn(&[u8]) -> Result<Vec<u8>, String>;
 
-/// What each message of a method is read as.
+/// Decoder for each message, by method and direction.
 fn types() -> BTreeMap<(&'static str, &'static str), Again> {
     let mut types: BTreeMap<(&'static str, &'static str), Again> = BTreeMap::new();
     macro_rules! calls {
@@ -144,7 +145,7 @@ fn captured_messages_are_read_and_written_as_what_they_are() {
     let mut told = BTreeMap::<String, Vec<String>>::new();
     for (name, capture) in captures() {
         for message in &capture.messages {
-            // An error is followed by an empty map in place of an answer.
+            // After an error comes an empty map in place of an answer.
             let failed = message.header.get("Error").is_some_and(|error| error != "");
             if failed {
                 continue;
@@ -193,7 +194,7 @@ fn who_calls_can_be_read_of_any_request() {
     }
 }
 
-/// Bodies of captured messages, the large ones left out.
+/// Bodies of captured messages, without the large ones.
 pub fn small_ones() -> Vec<Vec<u8>> {
     static ALL: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
     let read = || {

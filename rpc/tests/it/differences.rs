@@ -1,9 +1,9 @@
-//! Comparing values: with what a capture says of them, and with each other.
+//! Comparisons of values: with the description in a capture, and with each other.
 
 use serde_json::Value;
 use songline_rpc::msgpack::{Tree, ZERO_TIME};
 
-/// Whether a value is what a capture says in JSON.
+/// Checks that a value equals the JSON in a capture.
 pub fn says(path: &str, said: &Value, tree: &Tree) -> Result<(), String> {
     let same = match (said, tree) {
         (Value::Null, Tree::Nil) => true,
@@ -37,7 +37,7 @@ pub fn says(path: &str, said: &Value, tree: &Tree) -> Result<(), String> {
     if same { Ok(()) } else { Err(format!("{path}: {tree:?} is not {said}")) }
 }
 
-/// A time as captures say it, zone and all.
+/// A time as text in the form of captures, with its zone.
 fn time_text(bytes: &[u8]) -> String {
     if is_zero(bytes) {
         return "1-01-01T00:00:00Z".to_owned();
@@ -57,8 +57,8 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.len() == 15 && bytes[..13] == ZERO_TIME[..13]
 }
 
-/// What of `theirs` is not in `ours`, or otherwise, or the other way round. Names of fields stand for all rows they are in; zones of times
-/// do not matter.
+/// Fields that one of `theirs` and `ours` lacks, or whose values differ. A field is named once for all rows that have
+/// it; zones of times are ignored.
 pub fn differences(theirs: &Tree, ours: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     differ("", theirs, ours, &mut found);
@@ -96,7 +96,7 @@ fn same_time(theirs: &[u8], ours: &[u8]) -> bool {
     time(theirs) && time(ours) && theirs[..13] == ours[..13]
 }
 
-/// Names of fields begin with a capital; others are keys of maps, one for all.
+/// Name for a key: field names begin with a capital; all other map keys share one name.
 fn name(key: &Tree) -> String {
     match key.as_text() {
         Some(text) if text.starts_with(|first: char| first.is_ascii_uppercase()) => text.to_owned(),

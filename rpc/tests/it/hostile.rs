@@ -1,4 +1,5 @@
-//! Made-up and broken bytes: any value comes back as it went, and whatever is sent is a value or an error, in bounded memory.
+//! Random and broken bytes: any value survives a round trip, and any input gives a value or an error, in bounded
+//! memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +10,7 @@ use songline_rpc::msgpack::{self, Tree, skip};
 
 use super::captured;
 
-/// Counts what each thread holds and how much it held at most.
+/// Allocator that counts the bytes held by each thread, and their peak.
 struct Counting;
 
 thread_local! {
@@ -17,7 +18,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends has no counter any more.
+    // A thread that is ending has no counter any more.
     let _ = HELD.try_with(|held| {
         let now = held.get().0 + bytes;
         held.set((now, held.get().1.max(now)));
@@ -43,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most bytes that were held at a time while something was done.
+/// Peak number of bytes held while `act` ran.
 fn held_at_most<T>(act: impl FnOnce() -> T) -> usize {
     let before = HELD.with(Cell::get).0;
     HELD.with(|held| held.set((before, before)));
@@ -53,7 +54,7 @@ fn held_at_most<T>(act: impl FnOnce() -> T) -> usize {
     usize::try_from(most).unwrap()
 }
 
-/// Reads bytes as each kind of thing that strangers send.
+/// Decodes bytes as each type that an untrusted peer can send.
 fn read_all(bytes: &[u8]) {
     let _ = skip(bytes, 1 << 20);
     let _ = msgpack::from_slice::<RequestMeta>(bytes);

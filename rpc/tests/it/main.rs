@@ -1,4 +1,4 @@
-//! The bytes of the node RPC from outside: captured ones, made-up ones, broken ones.
+//! Bytes of the node RPC through the public interface: captured, random and broken ones.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,9 +1,9 @@
-//! The order in which plans are checked: the most important first, and in the order of their arrival among equals.
+//! Plan queue: the order in which plans are checked. Higher priority first; equal priorities in order of arrival.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What waits for the applier.
+/// Plans that wait for the applier.
 #[derive(Debug)]
 pub struct Queue<T> {
     waiting: BTreeMap<(Reverse<i64>, u64), T>,
@@ -17,7 +17,7 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Puts a plan of this priority behind those that are as important.
+    /// Puts a plan behind those of the same priority.
     pub fn push(&mut self, priority: i64, plan: T) {
         self.arrived += 1;
         self.waiting.insert((Reverse(priority), self.arrived), plan);
@@ -28,7 +28,7 @@ impl<T> Queue<T> {
         self.waiting.pop_first().map(|(_, plan)| plan)
     }
 
-    /// Whether nothing waits.
+    /// Whether no plan waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

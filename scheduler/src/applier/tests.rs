@@ -1,4 +1,4 @@
-//! What the applier accepts of plans that were made on an older view.
+//! Checks of plans that were made on an older view: accepted and refused parts.
 
 use std::sync::Arc;
 

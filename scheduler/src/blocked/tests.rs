@@ -1,4 +1,4 @@
-//! Stories of blocked evaluations.
+//! Stories of blocked evaluations: blocking, waking, duplicates.
 
 use expect_test::{Expect, expect};
 

@@ -1,4 +1,4 @@
-//! Stories of the eval broker: each line is a call, each answer what came of it.
+//! Stories of the eval broker: each line is a call; the expected text is its result.
 
 use expect_test::{Expect, expect};
 

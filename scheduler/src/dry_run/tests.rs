@@ -1,4 +1,4 @@
-//! What a registration would do, without any of it.
+//! Dry runs: their results, and that the state stays unchanged.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn cluster(story: &str) -> Cluster {
     cluster
 }
 
-/// Tries job `j` and tells what would come of it; nothing may change.
+/// Runs a dry run of job `j` and compares the lines of its result; the state may not change.
 #[track_caller]
 fn check(story: &str, tried: &'static str, expected: &[&str]) {
     let cluster = cluster(story);

@@ -1,4 +1,4 @@
-//! One constraint: what its targets are on a node, and whether its operand holds.
+//! One constraint: the values of its targets on a node, and whether its operand holds between them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -6,24 +6,24 @@ use std::cmp::Ordering;
 use songline_lang::version::{Constraints, Dialect, Version};
 use songline_model::{Constraint, Node, Str};
 
-/// A constraint, its expression compiled once when it is the same for every node.
+/// A constraint. Its regular expression or version range is compiled once if it is the same for every node.
 #[derive(Debug)]
 pub struct Rule {
     constraint: Constraint,
     ready: Ready,
 }
 
-/// What can be made ready from the right side alone.
+/// The part that can be compiled from the right side alone.
 #[derive(Debug)]
 enum Ready {
     Nothing,
-    /// `None`: the expression is not one, so nothing matches it.
+    /// `None`: the text is not a valid expression, so no value matches it.
     Regexp(Option<Box<regex::Regex>>),
     Versions(Option<Constraints>),
 }
 
 impl Rule {
-    /// Makes a constraint ready.
+    /// Compiles a constraint.
     pub fn new(constraint: &Constraint) -> Self {
         let literal = !constraint.r_target.starts_with("${");
         let ready = match constraint.operand.as_str() {
@@ -35,7 +35,7 @@ impl Rule {
         Self { constraint: constraint.clone(), ready }
     }
 
-    /// Whether the node passes.
+    /// Whether the node satisfies the constraint.
     pub fn holds(&self, node: &Node) -> bool {
         let left = resolve(&self.constraint.l_target, node);
         match &self.ready {
@@ -51,14 +51,15 @@ impl Rule {
         }
     }
 
-    /// What a metric says when it does not hold.
+    /// Text of the constraint in metrics of filtered nodes.
     pub fn text(&self) -> Str {
         let Constraint { l_target, operand, r_target } = &self.constraint;
         format!("{l_target} {operand} {r_target}").into()
     }
 }
 
-/// What a target is on a node: a text stands for itself, `${..}` for something of the node. `None`: the node has no such thing.
+/// Value of a target on a node: `${..}` reads a property of the node, any other text is itself. `None`: the node lacks
+/// the property.
 pub fn resolve<'a>(target: &'a str, node: &'a Node) -> Option<Cow<'a, str>> {
     let Some(inside) = target.strip_prefix("${") else { return Some(Cow::Borrowed(target)) };
     let name = inside.strip_suffix('}').unwrap_or(inside);
@@ -85,7 +86,7 @@ pub fn satisfied(operand: &str, left: Option<&str>, right: Option<&str>) -> bool
     let both = left.zip(right);
     match operand {
         "=" | "==" | "is" => both.is_some_and(|(left, right)| left == right),
-        // A missing value is an empty one here.
+        // A missing value counts as an empty one for this operand.
         "!=" | "not" => left.unwrap_or("") != right.unwrap_or(""),
         "<" => both.is_some_and(|(left, right)| order(left, right).is_some_and(Ordering::is_lt)),
         "<=" => both.is_some_and(|(left, right)| order(left, right).is_some_and(Ordering::is_le)),
@@ -100,7 +101,7 @@ pub fn satisfied(operand: &str, left: Option<&str>, right: Option<&str>) -> bool
         "set_contains_any" => both.is_some_and(|(left, right)| items(right).any(|item| items(left).any(|has| has == item))),
         "is_set" => left.is_some(),
         "is_not_set" => left.is_none(),
-        // These depend on what runs elsewhere and have steps of their own.
+        // These two depend on other allocations; `check_distinct` in `generic::stack` decides them.
         "distinct_hosts" | "distinct_property" => true,
         _ => false,
     }
@@ -110,7 +111,7 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim)
 }
 
-/// As whole numbers when both are, else as numbers when both are, else as texts.
+/// Compares two values as integers if both are, else as numbers if both are, else as texts.
 fn order(left: &str, right: &str) -> Option<Ordering> {
     if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
         return Some(left.cmp(&right));

@@ -1,11 +1,11 @@
-//! What is known of whole classes of nodes: one check answers for all nodes of a class, and a blocked evaluation waits only for classes
-//! that could help it.
+//! Eligibility of node classes: one check answers for all nodes of a class, and a blocked evaluation waits only for
+//! classes that could run it.
 
 use std::collections::BTreeMap;
 
 use songline_model::Str;
 
-/// What one attempt learnt about classes of nodes.
+/// Eligibility of node classes as found by one attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Eligibility {
     job_escapes: bool,
@@ -19,36 +19,36 @@ struct GroupEligibility {
     classes: BTreeMap<Str, bool>,
 }
 
-/// What is known of a class.
+/// Eligibility of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClassStatus {
-    /// Its nodes pass.
+    /// Nodes of the class pass.
     Eligible,
-    /// Its nodes do not pass.
+    /// Nodes of the class do not pass.
     Ineligible,
-    /// Nothing yet.
+    /// No node of the class was checked yet.
     Unknown,
-    /// Its nodes differ in what is asked for: each has to be checked.
+    /// Nodes of the class may differ in the checked property: each node has to be checked.
     Escaped,
 }
 
 impl Eligibility {
-    /// Says whether the constraints of the job tell apart nodes of one class.
+    /// Sets whether the job's constraints can differ between nodes of one class.
     pub fn set_job(&mut self, escapes: bool) {
         self.job_escapes = escapes;
     }
 
-    /// Says it of a group.
+    /// Sets the same for a group.
     pub fn set_group(&mut self, group: &Str, escapes: bool) {
         self.groups.entry(group.clone()).or_default().escapes = escapes;
     }
 
-    /// What is known for the job.
+    /// Eligibility of a class for the job.
     pub fn job_status(&self, class: &str) -> ClassStatus {
         status(self.job_escapes, &self.job, class)
     }
 
-    /// What is known for a group.
+    /// Eligibility of a class for a group.
     pub fn group_status(&self, group: &str, class: &str) -> ClassStatus {
         match self.groups.get(group) {
             Some(group) => status(group.escapes, &group.classes, class),
@@ -56,12 +56,12 @@ impl Eligibility {
         }
     }
 
-    /// Remembers a check of the job.
+    /// Records the check of the job on a node of the class.
     pub fn record_job(&mut self, class: &Str, eligible: bool) {
         record(&mut self.job, class, eligible);
     }
 
-    /// Remembers a check of a group.
+    /// Records the check of a group on a node of the class.
     pub fn record_group(&mut self, group: &Str, class: &Str, eligible: bool) {
         match self.groups.get_mut(group) {
             Some(group) => record(&mut group.classes, class, eligible),
@@ -69,12 +69,13 @@ impl Eligibility {
         }
     }
 
-    /// Whether any constraint told apart nodes of one class.
+    /// Whether any constraint can differ between nodes of one class.
     pub fn has_escaped(&self) -> bool {
         self.job_escapes || self.groups.values().any(|group| group.escapes)
     }
 
-    /// Classes with whether any group could use them. What the job forbids no group can use.
+    /// All checked classes, each with whether at least one group could use it. A class that the job's constraints
+    /// exclude is unusable.
     pub fn classes(&self) -> BTreeMap<Str, bool> {
         let mut classes: BTreeMap<Str, bool> = BTreeMap::new();
         for (class, eligible) in self.groups.values().flat_map(|group| &group.classes) {
@@ -94,7 +95,7 @@ impl Eligibility {
 
 fn status(escapes: bool, classes: &BTreeMap<Str, bool>, class: &str) -> ClassStatus {
     match classes.get(class) {
-        // A node without a class stands for itself.
+        // A node without a class is checked on its own.
         _ if escapes || class.is_empty() => ClassStatus::Escaped,
         Some(true) => ClassStatus::Eligible,
         Some(false) => ClassStatus::Ineligible,

@@ -1,10 +1,12 @@
-//! Whether a node can give a group its volumes: those of the host, and those of CSI plugins. Says nothing about classes of nodes, because
-//! volumes come and go without them. Mounting is not built, so a node that could give them still does not get the group.
+//! Whether a node can give a group its volumes: host volumes and CSI volumes. The answer is never kept per node class,
+//! because volumes come and go without a change of class. Mounting is not built, so even a node with all volumes does
+//! not get the group.
 
 use songline_model::{CsiVolume, Job, Node, Str, TaskGroup, VolumeRequest};
 use songline_projections::{DenormalizedVolume, State};
 
-/// Checks every volume that `group` asks for; `alloc_name` tells which one of several an allocation has of its own. `Err` is the filter text.
+/// Checks every volume request of `group`. `alloc_name` selects the volume of a `per_alloc` request. `Err` is the
+/// filter text.
 pub fn check(view: &State, job: &Job, group: &TaskGroup, alloc_name: &str, node: &Node) -> Result<(), Str> {
     let requests = || group.volumes.iter().flatten().map(|(_, request)| request);
     if !requests().filter(|request| request.kind == "host").all(|request| has_host_volume(node, request, &source(request, alloc_name))) {
@@ -18,7 +20,7 @@ pub fn check(view: &State, job: &Job, group: &TaskGroup, alloc_name: &str, node:
     })
 }
 
-/// The volume that an allocation asks for: one of its own where each has one, named by its index.
+/// Name of the requested volume; with `per_alloc` it ends in the number of the alloc's name.
 fn source(request: &VolumeRequest, alloc_name: &str) -> String {
     let index = alloc_name.rfind('[').filter(|_| request.per_alloc).map_or("", |at| &alloc_name[at..]);
     format!("{}{index}", request.source)
@@ -38,7 +40,7 @@ fn check_plugin(view: &State, volume: &CsiVolume, node: &Node) -> Result<(), Str
         return Err(format!("CSI plugin {plugin} is unhealthy on client {id}").into());
     }
     let told = info.node_info.as_ref();
-    // 0 is no bound.
+    // 0 means unbounded.
     let max = told.and_then(|told| usize::try_from(told.max_volumes).ok()).filter(|max| *max > 0);
     let used = || view.csi_volumes_of_node(id).iter().filter(|row| row.plugin_id == *plugin).count();
     if max.is_some_and(|max| used() >= max) {
@@ -79,7 +81,7 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
                 )
                 .into());
             }
-            // What holds it of the job itself may give way to its new version.
+            // A claim of the job itself does not block: its older version may give way to the new one.
             Some(alloc) if alloc.job_id == job.id && alloc.namespace == job.namespace => {}
             Some(_) => return Err(exhausted.into()),
         }
@@ -87,7 +89,8 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
     Ok(())
 }
 
-/// Whether the volume offers the modes that are asked for; one that names none is from a time when nobody had to.
+/// Whether the volume has the requested access and attachment modes. A volume without capabilities was registered
+/// before modes were required.
 fn offers(volume: &CsiVolume, request: &VolumeRequest) -> bool {
     let mut offered = volume.requested_capabilities.iter().flatten().peekable();
     offered.peek().is_none()

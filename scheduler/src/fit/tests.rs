@@ -1,4 +1,4 @@
-//! Sums of tasks that do not all run at the same time, and what fits.
+//! Sums of tasks that do not all run at the same time, and checks against a node's capacity.
 
 use std::sync::Arc;
 

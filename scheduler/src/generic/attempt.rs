@@ -1,4 +1,4 @@
-//! One attempt: reconcile, then find nodes for what is to be placed.
+//! One attempt: reconciles the job with its allocations, then finds nodes for the new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::reschedule;
 use crate::seed::Seed;
 use crate::unbuilt;
 
-/// Which numbers of the seed are for what.
+/// Branches of the attempt's seed: order of the nodes, ids.
 const SEED_OF_NODES: u64 = 1;
 const SEED_OF_IDS: u64 = 2;
 
 pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
     let live = job.filter(|job| !job.stop);
     let batch = matches!(eval.kind, JobType::Batch | JobType::SysBatch);
-    // Only services have deployments; for others the reconciler never sees one.
+    // Only service jobs have deployments; the reconciler gets none for other jobs.
     let deployment = if batch { None } else { view.latest_deployment(&eval.namespace, &eval.job_id) };
     let allocs: Vec<Arc<Allocation>> = view.allocs_of_job(&eval.namespace, &eval.job_id).cloned().collect();
     let tainted = reconcile::tainted(&allocs, |id| view.node(id));
@@ -56,7 +56,7 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
         deployment: deployment.map(Arc::as_ref),
         allocs,
         tainted: &tainted,
-        // Every server of ours knows what a disconnected client is.
+        // All servers of Songline support disconnected clients.
         disconnects: true,
         now,
     };
@@ -65,7 +65,7 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
     attempt.finish()
 }
 
-/// Groups that ask for something that is not built, with the texts that say so.
+/// Groups that use a feature which is not built, with the filter texts that name the features.
 fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
     job.groups().map(|group| (group.name.clone(), unbuilt::missing(job, group))).filter(|(_, missing)| !missing.is_empty()).collect()
 }
@@ -73,10 +73,10 @@ fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
 struct Attempt<'a> {
     eval: &'a Evaluation,
     job: Option<&'a Arc<Job>>,
-    /// `None`: the job is stopped, nothing is placed.
+    /// `None`: the job is stopped or purged, so nothing is placed.
     stack: Option<Stack<'a>>,
     missing: BTreeMap<Str, Vec<Str>>,
-    /// The deployment that new allocations belong to, if it goes on.
+    /// The deployment of new allocations; `None` without one, or when this plan ends it.
     deployment: Option<Deployment>,
     decision: Decision,
     now: Time,
@@ -84,7 +84,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Calls lost what was told to stop and whose node cannot say that it did.
+    /// Marks stopped allocations as lost when their node is down or gone and so cannot report that they ended.
     fn stop_unreachable(&mut self, allocs: &[Arc<Allocation>], tainted: &Tainted) {
         for alloc in allocs {
             let down = match alloc.node_id.and_then(|id| tainted.get(&id)) {
@@ -144,7 +144,7 @@ impl Attempt<'_> {
             self.decision.queued = job.groups().map(|group| (group.name.clone(), 0)).collect();
             return;
         }
-        // Replacing what runs comes first: it needs the places that it frees itself.
+        // Destructive updates come before other placements: they need the room that they free themselves.
         let mut names = found.names;
         for placement in found.destructive.into_iter().chain(found.place) {
             *self.decision.queued.entry(placement.group.clone()).or_insert(0) += 1;
@@ -184,7 +184,7 @@ impl Attempt<'_> {
         };
         stack.place(group, &selected.node, &selected.resources);
         if let (Some(previous), Some(description)) = (gives_way, placement.stop_previous) {
-            // The servers repeat what the node said of a failed one.
+            // The client status stays as the node reported it.
             let client_status = None;
             self.plan_stop(&Stop { alloc: previous.clone(), description, client_status, followup: None });
         }
@@ -211,7 +211,7 @@ impl Attempt<'_> {
             node_id: Some(selected.node.id),
             node_name: selected.node.name.clone(),
             job_id: job.id.clone(),
-            // The plan's job; it is attached when the plan is applied.
+            // The allocation runs the plan's job, which is attached when the plan is applied.
             job: None,
             task_group: group.name.clone(),
             allocated_resources: Some(selected.resources),
@@ -239,7 +239,7 @@ impl Attempt<'_> {
 
     fn plan_stop(&mut self, stop: &Stop) {
         let node = stop.alloc.node_id.unwrap_or_default();
-        // Whatever else was to be written of it would come after the stop, and take it back.
+        // Drop other rows of this allocation from the plan: they are applied after the stop and would undo it.
         if let Some(rows) = self.decision.plan.node_allocation.get_mut(&node) {
             rows.retain(|row| row.id != stop.alloc.id);
             if rows.is_empty() {
@@ -256,7 +256,7 @@ impl Attempt<'_> {
     }
 
     fn write(&mut self, mut alloc: Allocation) {
-        // Rows of the plan's own version need not carry it.
+        // A row of the plan's own job version need not carry the job.
         let of_plan = alloc.job.as_ref().zip(self.decision.plan.job.as_ref()).is_some_and(|(own, job)| {
             own.version == job.version && own.create_index == job.create_index && own.job_modify_index == job.job_modify_index
         });
@@ -277,7 +277,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What becomes of an allocation of a group whose job may have changed.
+/// Update that an allocation needs to run its group of the new job.
 fn update_of(
     alloc: &Arc<Allocation>,
     job: &Arc<Job>,
@@ -290,7 +290,7 @@ fn update_of(
     if own.job_modify_index == job.job_modify_index {
         return Update::Ignore;
     }
-    // What is not built cannot come into force by itself: the old version runs until the new one can.
+    // A group with an unbuilt feature cannot be updated in place: the old version runs until the new one can be placed.
     if unbuilt || tasks_updated(own, job, &group.name) {
         return Update::Destructive;
     }
@@ -316,7 +316,7 @@ fn update_of(
     Update::InPlace(Box::new(changed))
 }
 
-/// The number in the brackets of a name.
+/// The number in the brackets of an allocation's name.
 fn number_of(name: &str) -> u64 {
     let inside = name.rsplit_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
     inside.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The evaluation that waits for room in place of one that found none.
+//! The blocked evaluation that waits for capacity after its parent could not place everything.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::seed::Seed;
 const FAILED_PLACEMENTS: &str = "created to place remaining allocations";
 const PLACEMENT_CONFLICTS: &str = "created due to placement conflicts";
 
-/// Makes it.
+/// Builds the blocked evaluation of `parent`. `trigger` is `MaxPlans` after too many plan conflicts.
 pub(super) fn create(parent: &Evaluation, decision: &Decision, seed: &mut Seed, now: Time, trigger: EvalTrigger) -> Evaluation {
     let conflicts = trigger == EvalTrigger::MaxPlans;
     Evaluation {

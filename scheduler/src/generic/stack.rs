@@ -1,5 +1,5 @@
-//! Finding a node for one allocation: nodes in an order by chance, those that may run the group, those with room, and of a few of them
-//! the one that suits best.
+//! Finds a node for one allocation. The nodes are shuffled, filtered by feasibility and by free room; of the first few
+//! that remain, the one with the best score is taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::network;
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
 
-/// How many nodes of batch jobs are compared: the better of two is good enough.
+/// Number of nodes compared for batch jobs, and the least number for others: the better of two is good enough.
 const BATCH_LIMIT: usize = 2;
-/// How many nodes that nobody would choose are put aside in the hope of better ones.
+/// Most nodes with a score of 0 or less that are put aside in the hope of better ones.
 const SKIPPED_MAX: usize = 3;
 const CLASS_INELIGIBLE: Str = Str::new_static("computed class ineligible");
 
@@ -30,7 +30,7 @@ pub(super) struct Selected {
     pub metric: AllocMetric,
 }
 
-/// What finds nodes for the groups of one job during one attempt.
+/// Finds nodes for the groups of one job during one attempt.
 pub(super) struct Stack<'a> {
     view: &'a State,
     job: &'a Arc<Job>,
@@ -46,11 +46,11 @@ pub(super) struct Stack<'a> {
     stopped: BTreeSet<AllocId>,
     properties: BTreeMap<(Str, Str), BTreeMap<String, u64>>,
     seed: Seed,
-    /// What was learnt about classes of nodes.
+    /// Class eligibility found by this attempt.
     pub eligibility: Eligibility,
 }
 
-/// What a group asks for, worked out once.
+/// Demands and resources of a group, computed once per attempt.
 struct Ask {
     name: Str,
     count: i64,
@@ -105,8 +105,9 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// The metric of a group that no node may run, for these reasons; where volumes are missing, for that. Classes of nodes that only
-    /// these reasons keep out are not worth waiting for.
+    /// Marks the whole group as not placeable for these reasons and returns its metric. Nodes that lack a volume of the
+    /// group are filtered for that instead. Node classes that only these reasons exclude become ineligible, so that the
+    /// blocked evaluation does not wait for them.
     pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
         let mut refused = 0;
@@ -128,7 +129,7 @@ impl<'a> Stack<'a> {
         metrics.finish()
     }
 
-    /// Finds a node for one more of `group`; `Err` tells why there is none.
+    /// Finds a node for one more allocation of `group`; `Err` is the metric with the reasons.
     pub fn select(&mut self, group: &TaskGroup, penalties: &[NodeId]) -> Result<Selected, Box<AllocMetric>> {
         let ask = self.ask(group);
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
@@ -165,7 +166,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Takes an allocation that the plan stops off its node.
+    /// Frees the resources of an allocation that the plan stops.
     pub fn stop(&mut self, alloc: &Allocation) {
         if self.stopped.insert(alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
@@ -173,7 +174,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Puts back an allocation that the plan does not stop after all.
+    /// Takes the resources again of an allocation that the plan does not stop after all.
     pub fn resume(&mut self, alloc: &Allocation) {
         if self.stopped.remove(&alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.add(alloc, job));
@@ -181,7 +182,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Whether an allocation could stay on its node as one of `group`, and with which resources.
+    /// The resources of `group`, if an allocation of the group could stay on its node with them.
     pub fn fits_in_place(&mut self, alloc: &Allocation, group: &TaskGroup) -> Option<Arc<AllocatedResources>> {
         let node = self.view.node(alloc.node_id?)?.clone();
         let pool = self.job.node_pool.as_str();
@@ -201,7 +202,7 @@ impl<'a> Stack<'a> {
         (distinct && fits).then(|| ask.resources.clone())
     }
 
-    /// The next node that may run the group and has room.
+    /// The next node that may run the group and has room, in shuffled order. `None`: all nodes were seen.
     fn draw(&mut self, ask: &Ask, penalties: &[NodeId], unseen: &mut usize, metrics: &mut Metrics) -> Option<Candidate> {
         while *unseen > 0 {
             *unseen -= 1;
@@ -246,7 +247,7 @@ impl<'a> Stack<'a> {
                 checked?;
             }
         }
-        // A driver's health is not part of a node's class: what one node lacks others of its class may have.
+        // Driver health is not part of a node's class, so drivers are checked on each node.
         ask.demands.check_drivers(node)?;
         match self.eligibility.group_status(&ask.name, class) {
             ClassStatus::Ineligible => return Err(CLASS_INELIGIBLE),
@@ -291,7 +292,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Room for one more, or the dimension that ran out.
+    /// Resources for one more allocation on the node; `Err` is the exhausted dimension.
     fn fit(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<Arc<AllocatedResources>, String> {
         let resources = match &ask.network {
             None => ask.resources.clone(),
@@ -341,14 +342,14 @@ impl<'a> Stack<'a> {
     }
 
     fn on_node_of(&mut self, alloc: &Allocation, change: impl FnOnce(&mut Usage, &Job)) {
-        // A node that nobody looked at yet is counted later, without what is stopped by then.
+        // A node without cached usage is counted when it is first drawn; stopped allocations are left out then.
         let usage = alloc.node_id.and_then(|id| self.usage.get_mut(&id));
         if let Some(usage) = usage.filter(|_| !alloc.client_terminal()) {
             change(usage, self.job);
         }
     }
 
-    /// How many allocations there are per value of a property.
+    /// Number of live allocations per value of a property.
     fn property_counts(&mut self, property: &DistinctProperty, group: &Str) -> &mut BTreeMap<String, u64> {
         let (view, job, stopped) = (self.view, self.job, &self.stopped);
         self.properties.entry(property_key(property, group)).or_insert_with(|| {
@@ -388,12 +389,12 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Properties of the whole job are counted under no group.
+/// Key of a property's counts. Properties of the whole job have an empty group.
 fn property_key(property: &DistinctProperty, group: &Str) -> (Str, Str) {
     (property.target.clone(), if property.whole_job { Str::default() } else { group.clone() })
 }
 
-/// The cluster's settings, with what the node pool says over them.
+/// The cluster's scheduler settings, overridden by those of the node pool.
 fn settings(view: &State, pool: &str) -> (SchedulerAlgorithm, bool) {
     let (mut algorithm, mut oversubscribe) = view
         .scheduler_config()

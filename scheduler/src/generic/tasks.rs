@@ -1,11 +1,11 @@
-//! Whether a change of a group can only be made by starting its tasks anew.
+//! Whether a change of a group needs a restart of its tasks (a destructive update).
 
 use std::collections::BTreeMap;
 
 use songline_model::{Job, NetworkResource, Port, Resources, Str, Task, TaskGroup};
 
-/// Whether allocations of group `name` that run `old` have to be replaced to run `new`. Constraints, counts, policies, affinities and
-/// spreads do not matter: they are for the next placement.
+/// Whether allocations of group `name` that run `old` have to be replaced to run `new`. Changes of constraints, counts,
+/// policies, affinities and spreads need no replacement: they matter at the next placement.
 pub fn tasks_updated(old: &Job, new: &Job, name: &str) -> bool {
     let (Some(was), Some(is)) = (old.group(name), new.group(name)) else { return true };
     group_differs(was, is) || {
@@ -61,7 +61,7 @@ fn networks_differ(was: &Option<Vec<NetworkResource>>, is: &Option<Vec<NetworkRe
         })
 }
 
-/// What of its ports was asked for. The value of a dynamic port is an answer, not a question.
+/// The requested ports of a network. The value of a dynamic port is left out, because it is assigned and not requested.
 fn ports(network: &NetworkResource) -> BTreeMap<&Str, (i64, i64, &Str)> {
     let asked = |port: &'_ Port, value| (value, port.to);
     let fixed = network.reserved_ports.iter().flatten().map(|port| (port, asked(port, port.value)));
@@ -69,7 +69,7 @@ fn ports(network: &NetworkResource) -> BTreeMap<&Str, (i64, i64, &Str)> {
     fixed.chain(dynamic).map(|(port, (value, to))| (&port.label, (value, to, &port.host_network))).collect()
 }
 
-/// What a task sees as its meta: the job's, the group's over it, its own over both.
+/// Merged meta of a task: the job's, overridden by the group's, overridden by the task's.
 fn meta<'a>(job: &'a Job, group: &'a TaskGroup, task: &'a Task) -> BTreeMap<&'a Str, &'a Str> {
     [&job.meta, &group.meta, &task.meta].into_iter().flatten().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! The scheduler as a whole on a real state, as stories: see [`cluster::tell`].
+//! Stories of the whole scheduler on a real state: see [`cluster::tell`].
 
 mod away;
 mod changes;
@@ -10,7 +10,7 @@ mod unbuilt;
 
 use expect_test::Expect;
 
-/// Runs the story and compares what it told.
+/// Runs the story and compares its output.
 #[track_caller]
 fn check(story: &str, expected: Expect) {
     expected.assert_eq(&cluster::tell(story));

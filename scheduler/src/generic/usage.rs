@@ -1,5 +1,5 @@
-//! What is used of one node, counted once per attempt and kept up as the attempt plans: the cost of a placement does not grow with the
-//! allocations that are there.
+//! Usage of one node: counted once per attempt, then updated as the attempt plans. So the cost of a placement does not
+//! grow with the number of allocations on the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use songline_projections::State;
 use crate::fit::{self, Amount};
 use crate::network::Ports;
 
-/// The use of one node: of all allocations that its client is not done with, without those that the plan stops.
+/// Usage of one node: all allocations whose client status is not terminal, without those that the plan stops.
 #[derive(Debug)]
 pub(super) struct Usage {
     pub capacity: Amount,
     pub used: Amount,
-    /// Allocations of the job that is being placed.
+    /// Number of allocations of the job that is being placed.
     pub of_job: u64,
-    /// The same per group.
+    /// The same number per group.
     of_groups: BTreeMap<Str, u64>,
-    /// Counted when a group first asks for ports.
+    /// Ports in use, counted when a group first asks for ports.
     ports: Option<Result<Ports, String>>,
 }
 
 impl Usage {
-    /// Counts a node.
+    /// Counts the allocations of a node.
     pub fn count(view: &State, node: &Node, job: &Job, stopped: &BTreeSet<AllocId>) -> Self {
         let mut usage = Self { capacity: fit::capacity(node), used: Amount::default(), of_job: 0, of_groups: BTreeMap::new(), ports: None };
         for alloc in view.allocs_of_node(node.id) {
@@ -34,12 +34,12 @@ impl Usage {
         usage
     }
 
-    /// Allocations of a group of the job.
+    /// Number of allocations of a group of the job.
     pub fn of_group(&self, group: &str) -> u64 {
         self.of_groups.get(group).copied().unwrap_or(0)
     }
 
-    /// One more, that is there or comes back.
+    /// Adds an existing allocation.
     pub fn add(&mut self, alloc: &Allocation, job: &Job) {
         self.used = self.used.plus(fit::used_by(alloc));
         if is_of(alloc, job) {
@@ -52,12 +52,13 @@ impl Usage {
             }
         }
         if let Some(Ok(ports)) = &mut self.ports {
-            // Ports that two hold stay taken, which is all that matters for the next one.
+            // A collision is ignored: a port that two allocations hold is taken, and only that matters for the next
+            // placement.
             let _ = ports.take(alloc);
         }
     }
 
-    /// One less: the plan stops it.
+    /// Removes an allocation that the plan stops.
     pub fn remove(&mut self, alloc: &Allocation, job: &Job) {
         self.used = self.used.minus(fit::used_by(alloc));
         if is_of(alloc, job) {
@@ -71,7 +72,7 @@ impl Usage {
         }
     }
 
-    /// One more of the job, which gets these resources.
+    /// Adds a new allocation of the job with these resources.
     pub fn place(&mut self, group: &Str, asked: Amount, resources: &AllocatedResources) {
         self.used = self.used.plus(asked);
         self.of_job += 1;
@@ -81,7 +82,7 @@ impl Usage {
         }
     }
 
-    /// The ports that are taken; `Err` is why the node cannot tell.
+    /// Ports in use on the node; `Err` says why they cannot be counted.
     pub fn ports(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> Result<&Ports, String> {
         let ports = self.ports.get_or_insert_with(|| {
             let mut ports = Ports::of_node(node).map_err(|_| "network: invalid node".to_owned())?;
@@ -89,7 +90,7 @@ impl Usage {
             for alloc in there().filter(|alloc| !alloc.server_terminal()) {
                 ports.take(alloc).map_err(|_| "network: port collision".to_owned())?;
             }
-            // One that is about to stop may share its ports with the one that takes over from it.
+            // A stopping allocation may share ports with its replacement, so its collisions are ignored.
             for alloc in there().filter(|alloc| alloc.server_terminal()) {
                 let _ = ports.take(alloc);
             }

@@ -1,15 +1,17 @@
-//! How the servers of a cluster fare, and what follows: which of them may vote from now on, and which are given up.
+//! Autopilot: follows the health of the cluster's servers, promotes healthy ones to voters and removes dead ones.
 //!
-//! A machine without a clock: the shell looks at consensus now and then, and carries the effects out. It keeps nothing that must survive;
-//! a new leader finds out anew since when everybody is well. How votes are counted is the log's business.
+//! A machine without a clock: the shell passes a look at consensus now and then, and carries the effects out. The
+//! machine keeps nothing that must survive; a new leader measures anew how long each server has been healthy. Counting
+//! votes is the log's business.
 
 use std::collections::BTreeMap;
 
 use songline_model::{AutopilotConfig, Dur, Time};
 
-/// Consensus is heard of this often at least while all is well, so less silence than twice that means nothing, whatever is configured.
+/// Least silence that counts as unhealthy, even if less is configured: twice the longest interval at which a healthy
+/// server is heard of.
 const SILENCE_MIN: Dur = Dur::from_millis(600);
-/// A server that was silent for so long is dead.
+/// Silence after which a server counts as dead.
 const DEAD_AFTER: Dur = Dur::from_secs(30);
 
 /// Number of a server within its cluster, as the log has it.
@@ -18,71 +20,71 @@ pub type ServerId = u64;
 /// Another server, as the leader sees it now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Whether it votes.
+    /// Whether the server votes.
     pub voter: bool,
-    /// Whether it is to vote at all once it is well; otherwise it only follows.
+    /// Whether the server is to vote once it is healthy; otherwise it stays a non-voting follower.
     pub wants_vote: bool,
-    /// Since when it was not heard of.
+    /// Time since the last contact.
     pub silence: Dur,
-    /// The last entry that it is known to have.
+    /// Raft index of the last entry that the server is known to have.
     pub matched: u64,
 }
 
-/// What the leader sees.
+/// The leader's view of all servers at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The clock.
+    /// Time of the look.
     pub now: Time,
-    /// The leader itself.
+    /// The leader's own number.
     pub leader: ServerId,
-    /// The last entry of its log.
+    /// Raft index of the last entry of the leader's log.
     pub last_index: u64,
-    /// All others.
+    /// All other servers.
     pub peers: BTreeMap<ServerId, Peer>,
-    /// So many servers the cluster was meant to have; 0 when nobody said.
+    /// Configured number of servers of the cluster; 0 if not configured.
     pub expected: usize,
 }
 
-/// What is to be done. One at a time: the membership changes in steps.
+/// A change of membership. Only one at a time, because membership changes in single steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It has been well for long enough to vote.
+    /// Make a server a voter that has been healthy for long enough.
     Promote(ServerId),
-    /// It is dead, and the cluster has enough servers without it.
+    /// Remove a dead server that the cluster can do without.
     Remove(ServerId),
 }
 
-/// How one server fares.
+/// Health of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wellness {
-    /// Whether it votes.
+    /// Whether the server votes.
     pub voter: bool,
-    /// Whether it is well.
+    /// Whether the server answers in time and is not too far behind.
     pub healthy: bool,
-    /// Whether it answers at all; `false`: it counts as dead.
+    /// Whether the server counts as alive: heard of within the last 30 seconds.
     pub alive: bool,
-    /// Since when it is as well as it is.
+    /// Time since which `healthy` has its value.
     pub since: Time,
-    /// Since when it was not heard of.
+    /// Time since the last contact.
     pub silence: Dur,
-    /// The last entry that it is known to have.
+    /// Raft index of the last entry that the server is known to have.
     pub matched: u64,
 }
 
-/// How the cluster fares.
+/// Health of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Each server, the leader among them.
+    /// Every server, including the leader.
     pub servers: BTreeMap<ServerId, Wellness>,
 }
 
 impl Health {
-    /// Whether all servers are well.
+    /// Whether all servers are healthy.
     pub fn is_healthy(&self) -> bool {
         self.servers.values().all(|server| server.healthy)
     }
 
-    /// How many voters may fail before the cluster stands still.
+    /// Number of voters that may fail before the cluster loses its quorum.
     pub fn failure_tolerance(&self) -> usize {
         let voters = self.servers.values().filter(|server| server.voter);
         let (all, healthy) = voters.fold((0, 0), |(all, healthy), server| (all + 1, healthy + usize::from(server.healthy)));
@@ -90,26 +92,27 @@ impl Health {
     }
 }
 
-/// Follows how the servers fare.
+/// Follows the servers' health and decides on changes of membership.
 #[derive(Debug, Default)]
 pub struct Autopilot {
     health: Health,
-    /// The last entry of the leader's log at the look before: who has that is not behind, only on the way.
+    /// Last raft index of the leader's log at the previous look. Followers are measured against it: newer entries may
+    /// still be on their way.
     index_before: Option<u64>,
 }
 
 impl Autopilot {
-    /// Knows nobody yet.
+    /// An autopilot that has seen no server yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the servers fared at the last look.
+    /// Health at the last look.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Takes a look, and says what is to be done.
+    /// Takes a look, and returns the change of membership to make, if any.
     pub fn on_look(&mut self, look: &Look, config: &AutopilotConfig) -> Option<Effect> {
         self.note(look, config);
         self.to_promote(look, config).or_else(|| self.to_remove(look, config))
@@ -158,8 +161,9 @@ impl Autopilot {
         candidates.map(|(id, _)| *id).find(is_stable).map(Effect::Promote)
     }
 
-    /// A dead voter goes only while a majority of all voters lives, so that the step can be decided; and only when as many live servers
-    /// remain as there were meant to be: until one has come in its place it may come back.
+    /// Chooses a dead server to remove. A dead voter is removed only while a majority of all voters is alive, so that
+    /// the change can be committed, and only while the configured number of servers is alive without it. Until a
+    /// replacement has joined, the dead server may come back.
     fn to_remove(&self, look: &Look, config: &AutopilotConfig) -> Option<Effect> {
         if !config.cleanup_dead_servers {
             return None;
@@ -176,12 +180,12 @@ impl Autopilot {
                 return Some(Effect::Remove(id));
             }
         }
-        // Nobody counts on one that does not vote. It may join anew.
+        // A dead non-voter can go at any time: no quorum counts on it, and it may join again.
         dead(false).map(Effect::Remove)
     }
 }
 
-/// How many of so many voters decide.
+/// Number of voters that form a quorum.
 fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }

@@ -1,6 +1,7 @@
-//! Moves deployments on: looks at the health of their allocations, asks for the next evaluation, fails them at their deadlines.
+//! Moves deployments on: checks the health of their allocations, asks for the next evaluation, fails deployments at
+//! their deadlines.
 //!
-//! Creating deployments and calling them successful is the scheduler's. Promoting by hand is the operator's.
+//! The scheduler creates deployments and marks them successful. Manual promotion is an API call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,31 +13,32 @@ use songline_model::{
 use songline_projections::{Change, State};
 use std::sync::Arc;
 
-/// How long changes of one deployment are gathered before it is looked at again. Longer saves log entries and slows rollouts by as much.
+/// Time for which changes of one deployment are gathered before it is checked. Longer saves log entries and slows
+/// rollouts by as much.
 const LOOK_WAIT: Dur = Dur::from_millis(200);
 
-/// What is to be proposed.
+/// A decision to be proposed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The scheduler has to look, and these allocations may be replaced.
+    /// The scheduler has to run for the job, and may replace these allocations.
     Advance {
-        /// For which deployment.
+        /// The deployment.
         deployment: Arc<Deployment>,
         /// Unhealthy allocations that may be rescheduled.
         transitions: BTreeMap<AllocId, DesiredTransition>,
     },
-    /// The canaries of all groups did well, and nobody has to look at them.
+    /// The canaries of all groups are healthy and the groups have `auto_promote`: promote them.
     Promote {
-        /// Of which deployment.
+        /// The deployment.
         deployment: Arc<Deployment>,
     },
     /// The deployment has failed.
     Fail {
-        /// Which, and why.
+        /// The new status, with its description.
         update: DeploymentStatusUpdate,
-        /// For its evaluation.
+        /// The failed deployment, for its evaluation.
         deployment: Arc<Deployment>,
-        /// The stable version to go back to.
+        /// The stable job version to roll back to, if any.
         rollback: Option<Arc<Job>>,
     },
 }
@@ -53,22 +55,22 @@ impl Effect {
 /// Watches the active deployments.
 #[derive(Debug, Default)]
 pub struct Deployments {
-    /// When to look at which.
+    /// Time of the next check of each deployment.
     due: BTreeMap<DeploymentId, Time>,
 }
 
 impl Deployments {
-    /// Nothing is watched yet.
+    /// A watcher without deployments.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new leader looks at every active deployment once.
+    /// Makes every active deployment due at once. A new leader calls this.
     pub fn restore(&mut self, view: &State, now: Time) {
         self.due = view.deployments().filter(|deployment| deployment.is_active()).map(|deployment| (deployment.id, now)).collect();
     }
 
-    /// Notes which deployments have something new.
+    /// Notes the deployments that the changes concern.
     pub fn on_changes(&mut self, changes: &[Change], now: Time) {
         for change in changes {
             match change {
@@ -89,17 +91,17 @@ impl Deployments {
         }
     }
 
-    /// Makes a deployment due now: a decision about it was put off.
+    /// Makes a deployment due now, because a decision about it was put off.
     pub fn look_again(&mut self, id: DeploymentId, now: Time) {
         self.due.insert(id, now);
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// The next time at which [`Self::on_time`] has work; `None`: no deployment is due.
     pub fn next_deadline(&self) -> Option<Time> {
         self.due.values().min().copied()
     }
 
-    /// Looks at the deployments whose time has come.
+    /// Checks the deployments that are due.
     pub fn on_time(&mut self, view: &State, now: Time) -> Vec<Effect> {
         let ids: BTreeSet<_> = self.due.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         let mut effects = Vec::new();
@@ -121,7 +123,8 @@ impl Deployments {
     }
 }
 
-/// The entry that carries an effect out, and what it came from. `eval` names the evaluation that follows from it.
+/// The entry that carries an effect out, and its cause. `eval` is the id of the evaluation that follows from the
+/// effect.
 pub fn entry(view: &State, effect: Effect, eval: EvalId, now: Time, job_versions_max: u64) -> (Cause, Command) {
     match effect {
         Effect::Advance { deployment, transitions } => {
@@ -161,7 +164,8 @@ pub fn evaluation(view: &State, deployment: &Deployment, id: EvalId, now: Time) 
     })
 }
 
-/// The newest stable version of a deployment's job, if going back to it would change anything, and what the description says about it.
+/// The newest stable version of the deployment's job, unless the job already has its specification; and the status
+/// description, which starts with `base`.
 pub fn rollback(view: &State, deployment: &Deployment, base: &str) -> (Option<Arc<Job>>, String) {
     let versions = view.job_versions(&deployment.namespace, &deployment.job_id);
     let Some(stable) = versions.iter().find(|job| job.stable) else {
@@ -202,7 +206,7 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
     let mut effects = Vec::new();
     if promotes_itself(view, deployment) {
         effects.push(Effect::Promote { deployment: Arc::clone(deployment) });
-        // Its evaluation is what would be asked for.
+        // A promotion brings its own evaluation, so none is asked for.
         advance = false;
     }
     if advance || !transitions.is_empty() {
@@ -211,7 +215,8 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
     effects
 }
 
-/// All groups together or none: they are one version. Each with canaries must want it, and have exactly as many healthy as it wants.
+/// Whether the canaries are promoted automatically: all groups together or none, because they are one version. Every
+/// group with canaries needs `auto_promote` and exactly its desired number of healthy canaries.
 fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
     let is_well = |id: &&AllocId| view.alloc(**id).is_some_and(|alloc| alloc.health() == Some(true));
     let is_ready = |group: &DeploymentState| {
@@ -234,7 +239,7 @@ fn auto_revert(group: &songline_model::TaskGroup) -> bool {
     group.update.as_ref().is_some_and(|update| update.auto_revert)
 }
 
-/// A group is done when as many of its allocations are healthy as it wants, and no canary waits for promotion.
+/// Whether a group is done: as many healthy allocations as it wants, and no canary waits for promotion.
 fn is_done(group: &DeploymentState) -> bool {
     (group.desired_canaries == 0 || group.promoted) && group.healthy_allocs >= group.desired_total
 }
@@ -252,7 +257,8 @@ fn next_progress_deadline(_view: &State, deployment: &Deployment) -> Option<Time
     groups.filter(|(_, group)| !is_done(group)).filter_map(|(_, group)| group.require_progress_by).min()
 }
 
-/// Evaluations at or after this index have seen what the deployment looked like then.
+/// Latest snapshot index (or else create index) of the job's evaluations that were not canceled: an evaluation has seen
+/// all health changes up to that index.
 fn latest_eval_index(view: &State, deployment: &Deployment) -> u64 {
     let evals = view.evals_of_job(&deployment.namespace, &deployment.job_id);
     evals

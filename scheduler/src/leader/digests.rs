@@ -1,11 +1,11 @@
-//! When the servers compare their states: every so many entries, what the leader has is written for all to hold theirs against.
-//! What becomes of a server that has something else is not here.
+//! State comparison between servers: every so many entries the leader proposes its digests, and every server compares
+//! them with its own. The reaction of a server that differs is elsewhere.
 
 use songline_commands::CheckDigest;
 use songline_model::Blob;
 use songline_projections::{Digest, SCHEMA, State};
 
-/// Up to where states were compared.
+/// Decides when states are compared.
 #[derive(Debug)]
 pub struct Digests {
     every: u64,
@@ -13,12 +13,12 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// A new leader waits for the next multiple of `every` entries.
+    /// A machine whose next comparison is due at the next multiple of `every` entries.
     pub fn new(every: u64, view: &State) -> Self {
         Self { every, next: view.applied_index() / every + 1 }
     }
 
-    /// What is to be compared now, if it is time.
+    /// The digests to propose, if a comparison is due.
     pub fn take_due(&mut self, view: &State) -> Option<CheckDigest> {
         let reached = view.applied_index() / self.every;
         if reached < self.next {

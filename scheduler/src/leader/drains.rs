@@ -1,4 +1,5 @@
-//! Empties draining nodes: moves their allocations group by group as far as their migrate blocks allow, and ends the drains.
+//! Empties draining nodes: migrates their allocations group by group as far as the migrate blocks allow, and ends the
+//! drains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,26 +11,26 @@ use songline_model::{
 };
 use songline_projections::{Change, State};
 
-/// How long changes are gathered before the drains are looked at again.
+/// Time for which changes of allocations are gathered before the drains are checked.
 const LOOK_WAIT: Dur = Dur::from_millis(200);
 
-/// What is to be proposed.
+/// A decision to be proposed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// These allocations have to move; one evaluation per job.
+    /// These allocations have to migrate; one evaluation per job.
     Migrate {
-        /// Which.
+        /// The allocations, each with its transition.
         allocs: BTreeMap<AllocId, DesiredTransition>,
         /// The jobs of these allocations.
         jobs: BTreeSet<JobKey>,
-        /// The draining nodes that were looked at.
+        /// The draining nodes that the decision was made on.
         nodes: BTreeSet<NodeId>,
     },
-    /// The drain of a node is complete: everything that has to leave the node is marked in the tables.
+    /// The drain of a node is complete: every allocation that has to leave the node is marked in the tables.
     Complete {
         /// The node.
         node: NodeId,
-        /// What its events say.
+        /// Event for the node's history.
         event: NodeEvent,
     },
 }
@@ -42,18 +43,18 @@ pub struct Drains {
 }
 
 impl Drains {
-    /// Nothing is watched yet.
+    /// A watcher without nodes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new leader looks at every draining node once.
+    /// Makes every draining node due at once. A new leader calls this.
     pub fn restore(&mut self, view: &State, now: Time) {
         self.draining = view.nodes().filter(|node| node.drain_strategy.is_some()).map(|node| node.id).collect();
         self.look_at = (!self.draining.is_empty()).then_some(now);
     }
 
-    /// Notes what concerns draining nodes.
+    /// Notes changes that concern draining nodes.
     pub fn on_changes(&mut self, changes: &[Change], now: Time) {
         for change in changes {
             match change {
@@ -73,17 +74,17 @@ impl Drains {
         }
     }
 
-    /// Makes all drains due now: a decision about them was put off.
+    /// Makes all drains due now, because a decision about them was put off.
     pub fn look_again(&mut self, now: Time) {
         self.look_at = Some(now);
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// The next time at which [`Self::on_time`] has work; `None`: no check is due.
     pub fn next_deadline(&self) -> Option<Time> {
         self.look_at
     }
 
-    /// Looks at all draining nodes.
+    /// Checks all draining nodes, if a check is due.
     pub fn on_time(&mut self, view: &State, now: Time) -> Vec<Effect> {
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
@@ -108,7 +109,8 @@ impl Drains {
             let leaving = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
             let marked = moving.allocs.len();
             leaving.filter(|alloc| !(strategy.ignore_system_jobs && is_system(alloc))).for_each(|alloc| moving.add(alloc));
-            // The drain ends only once the marks are written, because a node whose drain has ended is not looked at any more.
+            // The drain ends only once the marks are written, because a node whose drain has ended is not looked at any
+            // more.
             if moving.allocs.len() == marked {
                 ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
             }
@@ -120,7 +122,7 @@ impl Drains {
     }
 }
 
-/// The entry that makes allocations of these jobs move. `fresh` names the evaluations.
+/// The entry that marks these allocations for migration. `fresh` makes the ids of the evaluations, one per job.
 pub fn migration(
     view: &State,
     allocs: BTreeMap<AllocId, DesiredTransition>,
@@ -137,7 +139,7 @@ pub fn completion(node: NodeId, event: NodeEvent, now: Time) -> FinishNodeDrains
     FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() }
 }
 
-/// The evaluation that moves the allocations of a job. It names no version of the job: none was written.
+/// The evaluation that migrates the allocations of a job. It names no job version, because none was written.
 pub fn evaluation(job: &Job, id: EvalId, now: Time) -> Evaluation {
     Evaluation {
         id,
@@ -188,7 +190,9 @@ fn jobs_on(view: &State, nodes: &BTreeSet<NodeId>) -> BTreeSet<JobKey> {
     allocs.filter(|alloc| !alloc.terminal() && !is_system(alloc)).map(|alloc| alloc.job_key()).collect()
 }
 
-/// Batch allocations are left to run until the deadline; others move while enough of their group stay healthy.
+/// Marks allocations of a job for migration, per group as many as its `max_parallel` allows. Live allocations whose
+/// health is decided count as healthy, even unhealthy ones. Groups without a migrate block (batch jobs) run on until
+/// the deadline.
 fn migrate_job(view: &State, key: &JobKey, draining: &BTreeSet<NodeId>, moving: &mut Moving) {
     let Some(job) = view.job(&key.namespace, &key.id) else { return };
     for group in job.groups() {

@@ -1,5 +1,6 @@
-//! Turns decisions of the leader's machines into effects for the [`Outbox`](super::outbox::Outbox): the command, its actor, and the rows
-//! that it was decided on. Says what follows from an effect that is over. Carrying either out is the shell's.
+//! Turns decisions of the leader's machines into effects for the [`Outbox`](super::outbox::Outbox): the command, its
+//! actor, and the rows that it was decided on. Also derives the consequences of effects that are over. The shell
+//! carries out both.
 
 use songline_commands::{Actor, Cause, Command, DeleteServiceRegistrationsOfNode, Kind, UpdateEvals};
 use songline_model::{DeploymentId, EvalId, Evaluation, Node, NodeId, NodeStatus, Time};
@@ -10,7 +11,7 @@ use super::outbox::{Basis, Deed, Effect, Ending, Over, Row, Subject};
 use super::{deployments, digests, drains, heartbeats, nodes};
 use crate::broker::{self, Delivery, Token};
 
-/// What a leader does when an effect is over.
+/// Action of the leader after an effect is over.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Consequence {
     /// Acknowledge a delivery.
@@ -19,11 +20,11 @@ pub enum Consequence {
     Decide(Box<Effect>),
     /// Watch the heartbeats of a node, unless they are watched already.
     Watch(NodeId),
-    /// Have the deployments look at this one again.
+    /// Have the deployments machine check this deployment again.
     LookAtDeployment(DeploymentId),
-    /// Have the drains look again.
+    /// Have the drains machine check again.
     LookAtDrains,
-    /// Have the services look at this node again.
+    /// Have the services machine check this node again.
     LookAtServices(NodeId),
 }
 
@@ -32,15 +33,15 @@ fn write(subject: Subject, actor: &str, cause: Option<Cause>, command: impl Into
     Effect { subject, actor: Actor::Leader(actor.into()), deed, basis }
 }
 
-/// Writes evaluations that are no longer needed as canceled. `None` when there are none.
+/// Cancels evaluations that are no longer needed. `None` without rows.
 pub fn cancel(rows: Vec<Evaluation>) -> Option<Effect> {
     let subject = Subject::Canceled(rows.first()?.id);
     // No basis: nothing else writes a pending evaluation that the broker has let go of.
     Some(write(subject, "evals", None, UpdateEvals { evals: rows }, Basis::default()))
 }
 
-/// Writes an evaluation that was delivered too often as failed, and its follow-up. `None` when the evaluation has ended meanwhile: a worker
-/// went on with a delivery that counted as lost. `chance` spreads the follow-ups.
+/// Writes an evaluation that was delivered too often as failed, with a follow-up. `None` when the evaluation has ended
+/// meanwhile, because a worker finished a delivery that counted as lost. `chance` spreads the follow-ups.
 pub fn give_up(view: &State, delivery: &Delivery, follow_up: EvalId, chance: u8, now: Time) -> Option<Effect> {
     let id = delivery.eval.id;
     let eval = view.eval(id).filter(|eval| !eval.status.is_terminal())?;
@@ -60,13 +61,14 @@ pub fn miss(view: &State, id: NodeId, now: Time, written: Time) -> Option<Effect
     Some(Effect { subject: Subject::NodeStatus(id), actor: Actor::Leader("heartbeats".into()), deed, basis })
 }
 
-/// What follows from an effect that is over. `fresh` names the evaluations that follow from it.
+/// Consequences of an effect that is over. `fresh` makes the ids of follow-up evaluations.
 pub fn consequences(view: &State, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Vec<Consequence> {
     let decide = |effect| Consequence::Decide(Box::new(effect));
     match over.effect.subject {
         Subject::GiveUp(id, token) => vec![Consequence::Acknowledge(id, token)],
         Subject::NodeStatus(id) => {
-            // A node that may still come back is watched again: nothing may be left to wait for by then.
+            // A node that is not down is watched again, so that a disconnected one goes `down` when no allocation may
+            // wait for it.
             let may_return = view.node(id).is_some_and(|node| node.status != NodeStatus::Down);
             let watch = may_return.then_some(Consequence::Watch(id));
             after_miss(view, id, over, now, fresh).map(decide).into_iter().chain(watch).collect()
@@ -88,22 +90,23 @@ pub fn consequences(view: &State, over: &Over, now: Time, fresh: impl FnMut() ->
     }
 }
 
-/// The evaluations that follow from the status that was written of a silent node. `None` when none do.
+/// Effect that writes the evaluations of a silent node's new status. `None` when there are none to write.
 fn after_miss(view: &State, id: NodeId, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
     let (Deed::WriteStatus { before, .. }, Ending::Written(index)) = (&over.effect.deed, over.ending) else { return None };
-    // The status comes from the row and not from the command: `apply` may have decided on another one.
+    // Take the status from the row and not from the command: `apply` may have decided on another one.
     let node = view.node(id)?;
     let follows = node_transition_needs_evals(*before, node.status) || heartbeats::was_not_looked_at(view, node);
     if follows { look_at_node(view, id, index, now, fresh) } else { None }
 }
 
-/// Has the schedulers look at a node that is down or disconnected, if the evaluations that follow from that are missing. `None` when they
-/// are not, or when there are none.
+/// Effect that writes the missing evaluations of a node that is down or disconnected. `None` when none are missing or
+/// there is nothing to evaluate.
 pub fn look_if_overlooked(view: &State, node: &Node, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
     if heartbeats::was_not_looked_at(view, node) { look_at_node(view, node.id, node.modify_index, now, fresh) } else { None }
 }
 
-/// Has the schedulers look at everything that a node's status concerns, which was written at `index`. `None` when that is nothing.
+/// Effect that writes the evaluations for the node's status that was written at `index`. `None` when no job is
+/// concerned.
 fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
     let evals = node_evals(view, view.node(id)?, index, now, fresh);
     if evals.is_empty() {
@@ -113,14 +116,14 @@ fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl FnM
     Some(Effect { subject: Subject::NodeEvals(id), actor: Actor::Node(id), deed, basis: Basis::default() })
 }
 
-/// Writes a step of a deployment. `eval` names the evaluation that follows from it.
+/// Writes a step of a deployment. `eval` is the id of the evaluation that follows from the step.
 pub fn deployment(view: &State, step: deployments::Effect, eval: EvalId, now: Time, job_versions_max: u64) -> Effect {
     let id = step.deployment().id;
     let (cause, command) = deployments::entry(view, step, eval, now, job_versions_max);
     write(Subject::Deployment(id), "deployments", Some(cause), command, Basis::of(view, [Row::Deployment(id)]))
 }
 
-/// Writes a step of the drains. `fresh` names the evaluations that follow from it.
+/// Writes a step of the drains. `fresh` makes the ids of the evaluations that follow from the step.
 pub fn drain(view: &State, step: drains::Effect, now: Time, fresh: impl FnMut() -> EvalId) -> Effect {
     match step {
         drains::Effect::Migrate { allocs, jobs, nodes } => {
@@ -134,18 +137,18 @@ pub fn drain(view: &State, step: drains::Effect, now: Time, fresh: impl FnMut() 
     }
 }
 
-/// Drops the service registrations of a node. Out of date when the node comes back.
+/// Deletes the service registrations of a node. Out of date when the node's row changes.
 pub fn drop_services(view: &State, node_id: NodeId) -> Effect {
     let basis = Basis::of(view, [Row::Node(node_id)]);
     write(Subject::Services(node_id), "services", None, DeleteServiceRegistrationsOfNode { node_id }, basis)
 }
 
-/// Has the servers compare their states. `None` while that is not due.
+/// Has the servers compare their states. `None` while no comparison is due.
 pub fn compare(view: &State, digests: &mut digests::Digests) -> Option<Effect> {
     Some(write(Subject::Digest, "digest", None, digests.take_due(view)?, Basis::default()))
 }
 
-/// Drops rows that are older than the cutoffs and no longer needed.
+/// Deletes rows that are older than the cutoffs and no longer needed.
 pub fn collect_garbage(cutoffs: Cutoffs) -> Effect {
     Effect { subject: Subject::Garbage, actor: Actor::Leader("gc".into()), deed: Deed::Collect(cutoffs), basis: Basis::default() }
 }

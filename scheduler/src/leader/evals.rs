@@ -1,4 +1,5 @@
-//! What applied changes mean for the queues of evaluations: new ones are queued, capacity wakes blocked ones, success cancels them.
+//! Feeds applied changes to the eval queues: new evaluations are queued, new capacity wakes blocked ones, success
+//! untracks blocked ones.
 
 use std::sync::Arc;
 
@@ -8,34 +9,34 @@ use songline_projections::{Change, State};
 use crate::blocked::{BlockedEvals, Wake};
 use crate::broker::{Delivery, EvalBroker};
 
-/// How many evaluations one entry cancels at most.
+/// Most superseded evaluations that one entry cancels. Duplicates of blocked evaluations come on top, unbounded.
 const CANCELED_MAX: usize = 728;
 
-/// What has become of evaluations with time.
+/// Evaluations that need a write, found by [`EvalQueues::on_time`].
 #[derive(Debug, Default)]
 pub struct Tended {
     /// Rows of evaluations that are no longer needed, to be written as canceled.
     pub canceled: Vec<Evaluation>,
-    /// Evaluations that were delivered too often, to be given up and then acknowledged.
+    /// Evaluations that were delivered too often: to be written as failed and then acknowledged.
     pub failed: Vec<Delivery>,
 }
 
-/// The eval broker and the blocked evaluations, fed by what the log applies.
+/// The eval broker and the blocked evaluations, fed by applied changes.
 #[derive(Debug, Default)]
 pub struct EvalQueues {
-    /// What can be worked on.
+    /// Evaluations that are pending.
     pub broker: EvalBroker,
-    /// What waits for capacity.
+    /// Evaluations that wait for capacity.
     pub blocked: BlockedEvals,
 }
 
 impl EvalQueues {
-    /// Empty and switched off.
+    /// Empty queues, switched off.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Switches both on and fills them from the tables, or switches them off and empties them.
+    /// Switches both queues on and fills them from the tables, or switches both off and empties them.
     pub fn set_enabled(&mut self, enabled: bool, view: &State, now: Time) {
         self.broker.set_enabled(enabled);
         self.blocked.set_enabled(enabled);
@@ -46,7 +47,7 @@ impl EvalQueues {
         }
     }
 
-    /// Looks at the changes of the entry at `index`, after which the state is `view`.
+    /// Takes the changes of the entry at `index`; `view` is the state after the entry.
     pub fn on_changes(&mut self, view: &State, index: u64, changes: &[Change], now: Time) {
         for change in changes {
             match change {
@@ -67,7 +68,7 @@ impl EvalQueues {
         }
     }
 
-    /// Carries out what is due at `now`, by the clock of waits. Rows carry `written`.
+    /// Does the work that is due at `now` on the clock for waits. Changed rows get the time `written`.
     pub fn on_time(&mut self, now: Time, written: Time) -> Tended {
         self.broker.on_time(now);
         let superseded = self.broker.take_cancelable(CANCELED_MAX).into_iter();
@@ -81,13 +82,13 @@ impl EvalQueues {
         Tended { canceled, failed }
     }
 
-    /// Puts an evaluation that a worker still holds back among the blocked ones.
+    /// Gives an evaluation back to the blocked ones while a worker still holds its delivery.
     pub fn reblock(&mut self, eval: Arc<Evaluation>, token: crate::broker::Token, now: Time) {
         let wake = self.blocked.block(eval, Some(token));
         self.run_again(wake, now);
     }
 
-    /// Tries those again that ran out of attempts.
+    /// Retries the blocked evaluations that had run out of attempts.
     pub fn unblock_failed(&mut self, now: Time) {
         let wakes = self.blocked.unblock_failed();
         self.run_again(wakes, now);

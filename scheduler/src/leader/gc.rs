@@ -1,7 +1,7 @@
-//! What nobody needs any more: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down, tokens past
-//! their time.
+//! Garbage collection: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down,
+//! expired tokens.
 //!
-//! The tables say when rows changed by index, people by age; a small table of (time, index) pairs joins the two.
+//! Rows carry indexes but retention is configured as ages; a small table of (time, index) pairs translates.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,27 +13,27 @@ use songline_projections::State;
 
 use super::tokens;
 
-/// How many rows one entry drops at most.
+/// Most rows that one entry deletes.
 const ROWS_MAX: usize = 7281;
-/// How far apart the known times are.
+/// Least time between two entries of the time table.
 const GRANULARITY: Dur = Dur::from_mins(5);
-/// How far back times are known.
+/// Age up to which the time table keeps its entries.
 const KEPT: Dur = Dur::from_hours(72);
 
-/// How old rows have to be.
+/// Least ages of rows before they are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcAges {
     /// Evaluations of services and system jobs.
     pub eval: Dur,
     /// Evaluations of batch jobs.
     pub batch_eval: Dur,
-    /// Jobs.
+    /// Jobs, from their creation on.
     pub job: Dur,
     /// Nodes that are down.
     pub node: Dur,
     /// Deployments.
     pub deployment: Dur,
-    /// ACL tokens, once they have expired.
+    /// Expired ACL tokens, from their creation on.
     pub acl_token: Dur,
 }
 
@@ -50,7 +50,7 @@ impl Default for GcAges {
     }
 }
 
-/// Rows that last changed at or before these indexes are old enough.
+/// Highest indexes of rows that are old enough: create indexes of jobs and ACL tokens, modify indexes of other rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutoffs {
     eval: u64,
@@ -62,19 +62,19 @@ pub struct Cutoffs {
 }
 
 impl Cutoffs {
-    /// Everything is old enough: somebody asked for it.
+    /// Every row is old enough: a forced collection.
     pub const ALL: Cutoffs =
         Cutoffs { eval: u64::MAX, batch_eval: u64::MAX, job: u64::MAX, node: u64::MAX, deployment: u64::MAX, acl_token: u64::MAX };
 }
 
-/// Which index the log was at when.
+/// Maps times to indexes of the log.
 #[derive(Debug, Default)]
 pub struct TimeTable {
     known: VecDeque<(Time, u64)>,
 }
 
 impl TimeTable {
-    /// Notes that the log is at `index` now.
+    /// Records that the log is at `index` now. Ignored within 5 minutes of the last record.
     pub fn witness(&mut self, index: u64, now: Time) {
         if self.known.back().is_some_and(|(at, _)| now.since(*at) < GRANULARITY) {
             return;
@@ -85,12 +85,12 @@ impl TimeTable {
         }
     }
 
-    /// Where the log was at `at`, or somewhat before; 0 when that is too long ago.
+    /// Index at the last record at or before `at`; 0 when `at` is before the first kept record.
     pub fn index_at(&self, at: Time) -> u64 {
         self.known.iter().rev().find(|(known, _)| *known <= at).map_or(0, |(_, index)| *index)
     }
 
-    /// The cutoffs of these ages, now.
+    /// The cutoffs for these ages at `now`.
     pub fn cutoffs(&self, ages: &GcAges, now: Time) -> Cutoffs {
         let before = |age: Dur| self.index_at(Time::from_nanos(now.nanos() - age.nanos()));
         Cutoffs {
@@ -104,7 +104,7 @@ impl TimeTable {
     }
 }
 
-/// The commands that drop all that is old enough, in the order in which they have to be applied.
+/// The commands that delete every row that is old enough and not needed, in the order in which they must be applied.
 pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64) -> Vec<Command> {
     let mut found = Garbage::default();
     jobs(view, cutoffs, now, &mut found);
@@ -162,7 +162,7 @@ fn flush(reap: &mut ReapEvals, commands: &mut Vec<Command>) {
     }
 }
 
-/// Dead jobs go together with all their evaluations, or not at all.
+/// Collects dead jobs. A job goes together with all its evaluations, or not at all.
 fn jobs(view: &State, cutoffs: &Cutoffs, now: Time, found: &mut Garbage) {
     for job in view.jobs().filter(|job| may_go(job) && job.create_index <= cutoffs.job) {
         let mut evals = BTreeMap::new();
@@ -197,14 +197,14 @@ fn may_go(job: &Job) -> bool {
     job.status == JobStatus::Dead && (job.stop || matches!(job.kind, JobType::Batch | JobType::SysBatch))
 }
 
-/// Whether the evaluation can go, and which of its allocations can.
+/// Whether the evaluation can be deleted, and the allocations of it that can be.
 fn eval_garbage(view: &State, eval: &Evaluation, cutoff: u64, with_job: bool, now: Time) -> (bool, Vec<AllocId>) {
     if !eval.status.is_terminal() || eval.modify_index > cutoff {
         return (false, Vec::new());
     }
     let job = view.job(&eval.namespace, &eval.job_id);
     let allocs: Vec<_> = view.allocs_of_eval(eval.id).collect();
-    // The latest allocations of a batch job that is still registered stay: without them it would run again.
+    // The latest allocations of a batch job that is still registered stay: without them the job would run again.
     let keep_latest = eval.kind == JobType::Batch && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
     let old: Vec<_> = allocs
         .iter()

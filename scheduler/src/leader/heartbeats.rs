@@ -1,20 +1,21 @@
-//! Which nodes have been silent for too long. What becomes of them is decided from the tables when it is proposed.
+//! Heartbeat deadlines: finds nodes that have been silent for too long. Their new status is decided from the tables
+//! when it is proposed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use songline_model::{AllocClientStatus, AllocDesiredStatus, Dur, Node, NodeId, NodeStatus, Time};
 use songline_projections::State;
 
-/// How often nodes have to show up.
+/// Limits of heartbeat intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeartbeatLimits {
-    /// The shortest time between two heartbeats of a node.
+    /// Shortest TTL given to a node.
     pub min_ttl: Dur,
-    /// All nodes together send at most so many a second.
+    /// Most heartbeats per second of all nodes together; with many nodes the TTL grows accordingly.
     pub per_second_max: u32,
-    /// How much later than promised a heartbeat may come.
+    /// Time after the TTL for which a heartbeat still counts.
     pub grace: Dur,
-    /// How long nodes have after a change of leader.
+    /// TTL of every node after a change of leader.
     pub failover_ttl: Dur,
 }
 
@@ -24,7 +25,7 @@ impl Default for HeartbeatLimits {
     }
 }
 
-/// The deadlines of all nodes that are not down.
+/// Heartbeat deadlines of the watched nodes.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
     limits: HeartbeatLimits,
@@ -33,18 +34,18 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Nobody is watched yet.
+    /// A machine that watches no node.
     pub fn new(limits: HeartbeatLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Whoever leads no more watches nobody.
+    /// Stops watching all nodes. A server that loses leadership calls this.
     pub fn clear(&mut self) {
         self.deadlines.clear();
         self.queue.clear();
     }
 
-    /// A new leader gives every node that is not down the failover time.
+    /// Starts watching every node that is not down, with the failover TTL. A new leader calls this.
     pub fn restore(&mut self, view: &State, now: Time) {
         self.clear();
         for node in view.nodes().filter(|node| node.status != NodeStatus::Down) {
@@ -52,7 +53,8 @@ impl Heartbeats {
         }
     }
 
-    /// A node showed up: the time until its next heartbeat. `stagger` between 0 and 1 spreads the nodes.
+    /// Takes a heartbeat and returns the TTL until the next one. `stagger`, from 0 to 1, lengthens the TTL by that
+    /// fraction to spread the nodes.
     pub fn on_heartbeat(&mut self, node: NodeId, stagger: f64, now: Time) -> Dur {
         let nodes = self.deadlines.len() as f64;
         let rate_bound = nodes / f64::from(self.limits.per_second_max.max(1)) * 1e9;
@@ -62,19 +64,20 @@ impl Heartbeats {
         ttl
     }
 
-    /// A node is down or gone.
+    /// Stops watching a node that is down or gone.
     pub fn forget(&mut self, node: NodeId) {
         if let Some(at) = self.deadlines.remove(&node) {
             self.queue.remove(&(at, node));
         }
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// The next time at which [`Self::on_time`] has work; `None`: no node is watched.
     pub fn next_deadline(&self) -> Option<Time> {
         self.queue.first().map(|(at, _)| *at)
     }
 
-    /// The nodes that missed their heartbeat. Each is named once, until it shows up or is watched again.
+    /// The nodes that missed their heartbeat. Each is returned once, and is not watched until it is heard of or watched
+    /// again.
     pub fn on_time(&mut self, now: Time) -> Vec<NodeId> {
         let mut missed = Vec::new();
         while let Some(&(at, node)) = self.queue.first() {
@@ -93,7 +96,7 @@ impl Heartbeats {
         self.deadlines.contains_key(&node)
     }
 
-    /// How many nodes are watched.
+    /// Number of watched nodes.
     pub fn watched(&self) -> usize {
         self.deadlines.len()
     }
@@ -105,7 +108,8 @@ impl Heartbeats {
     }
 }
 
-/// What a node becomes that missed its heartbeat: `disconnected` while one of its allocs may still wait for it, else `down`.
+/// New status of a node that missed its heartbeat: `disconnected` while the disconnect window of one of its allocs is
+/// open, else `down`.
 pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
     if matches!(node.status, NodeStatus::Down | NodeStatus::Initializing) {
         return NodeStatus::Down;
@@ -121,8 +125,9 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
     if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }
 }
 
-/// Whether a node is down or disconnected and the evaluations that follow from it are missing: the tables still have its allocations
-/// running. The leader that wrote the status did not come to write them, so the next miss or the next leader does.
+/// Whether a node is down or disconnected and the evaluations for that are missing: the tables still have live
+/// allocations of it. The leader that wrote the status stopped before writing the evaluations; the next miss or the
+/// next leader writes them.
 pub fn was_not_looked_at(view: &State, node: &Node) -> bool {
     let mut live = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
     match node.status {

@@ -1,11 +1,11 @@
-//! What nodes say of themselves, made ready for the log: registrations, and changes of status with the events that explain them.
-//! Which status it is, and which evaluations follow, the projections decide.
+//! Turns node registrations and status changes into log entries, with the events that explain them. The projections
+//! decide on the resulting status and on the evaluations that follow.
 
 use songline_commands::{RegisterNode, UpdateNodeStatus};
 use songline_model::{ALL_NODE_POOL, DEFAULT_NODE_POOL, Node, NodeEvent, NodeStatus, Time};
 use songline_projections::State;
 
-/// The entry that registers a node, and whether the schedulers have to look at it then; or why it is refused, as the node is told.
+/// The entry that registers a node, and whether evaluations follow. `Err` is the refusal as the node gets it.
 pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(RegisterNode, bool), String> {
     check_registration(&node)?;
     let known = view.node(node.id);
@@ -24,8 +24,8 @@ pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(Register
     Ok((RegisterNode { node, create_node_pool: true }, needs_evals))
 }
 
-/// The entry that gives a node the status it is to have when `wanted` is asked for, with `event` or one that explains it; `None` where there is
-/// nothing to write.
+/// The entry that sets a node's status when `wanted` is requested, with `event` or else one that explains the status.
+/// `None` when neither status nor events would change.
 pub fn status_update(view: &State, node: &Node, wanted: NodeStatus, event: Option<NodeEvent>, now: Time) -> Option<UpdateNodeStatus> {
     let (status, explanation) = next_status(view, node, wanted, now);
     let event = event.or(explanation);
@@ -35,12 +35,12 @@ pub fn status_update(view: &State, node: &Node, wanted: NodeStatus, event: Optio
     Some(UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() })
 }
 
-/// The event of a node that was not heard of in time.
+/// The event of a node that missed its heartbeat.
 pub fn missed_event(now: Time) -> NodeEvent {
     cluster_event("Node heartbeat missed", now)
 }
 
-/// The status that a node would get now when `wanted` is asked for, and an event that explains it.
+/// The status that a node gets when `wanted` is requested, and an event that explains it.
 fn next_status(view: &State, node: &Node, wanted: NodeStatus, now: Time) -> (NodeStatus, Option<NodeEvent>) {
     let next = songline_projections::next_node_status(view, node, wanted);
     let event = match (node.status, wanted) {
@@ -62,7 +62,7 @@ fn waits_for_pool(node: &Node, now: Time) -> Option<NodeEvent> {
 }
 
 fn cluster_event(message: &str, now: Time) -> NodeEvent {
-    // Events carry whole seconds, as the wire shows them.
+    // Event times are whole seconds, as on the wire.
     let timestamp = Some(Time::from_secs(now.secs()));
     NodeEvent { message: message.into(), subsystem: "Cluster".into(), details: None, timestamp, create_index: 0 }
 }

@@ -1,8 +1,9 @@
-//! The leader's open effects: decisions that are not written yet. Each effect is tried until it is written, refused, or out of date.
+//! The leader's open effects: decisions that are not written yet. Each effect is tried until it is written, refused, or
+//! out of date.
 //!
-//! One effect of a subject is open at a time. A decision about a subject that has an open effect is put off: when the open one is over, the
-//! machine that decided looks again, at tables that show what became of it. Decisions are made by the other machines and become effects in
-//! `effects.rs`; the shell writes them.
+//! One effect per subject is open at a time. A decision about a subject with an open effect is put off: once the open
+//! effect is over, the machine that decided checks again, on tables that have its result. The other machines make
+//! decisions, `effects.rs` turns them into effects, and the shell writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +14,19 @@ use songline_projections::State;
 use super::gc::Cutoffs;
 use crate::broker::Token;
 
-/// How long after its first failure an effect is tried again; each further failure doubles the wait.
+/// Back-off after the first failed attempt; each further failure doubles it.
 const RETRY_WAIT_FIRST: Dur = Dur::from_millis(250);
-/// The longest wait between two attempts. It has to stay far below the two minutes for which `apply` remembers the key of a retried write.
+/// Longest back-off. It has to stay far below the two minutes for which `apply` remembers the idempotency key of a
+/// write.
 const RETRY_WAIT_MAX: Dur = Dur::from_secs(8);
 
-/// What an effect is about.
+/// Subject of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// Evaluations that newer ones made useless, named by the first of them.
+    /// Evaluations that newer ones made needless, named by the first of them.
     Canceled(EvalId),
-    /// An evaluation that was delivered too often, and the delivery that is acknowledged when the effect is over.
+    /// An evaluation that was delivered too often, and the token of the delivery to acknowledge when the effect is
+    /// over.
     GiveUp(EvalId, Token),
     /// The status of a node that missed its heartbeat.
     NodeStatus(NodeId),
@@ -54,8 +57,8 @@ pub enum Row {
     Eval(EvalId),
 }
 
-/// The rows that a decision was made on, with their modify indexes. When one of them changes, the decision is out of date: the machine that
-/// made it is told of the change and decides anew.
+/// The rows that a decision was made on, with their modify indexes. When one of them changes, the decision is out of
+/// date: the machine that made it gets the change and decides anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Basis(Vec<(Row, Option<u64>)>);
 
@@ -90,12 +93,12 @@ pub enum Deed {
     },
     /// Write the status of a silent node. Out of date once the node is heard of again.
     WriteStatus {
-        /// The node's status when that was decided.
+        /// The node's status before the write.
         before: NodeStatus,
         /// The same bytes at every attempt.
         command: UpdateNodeStatus,
     },
-    /// Collect garbage. Every attempt looks for it anew: a dead job may have been registered again since the last attempt.
+    /// Collect garbage. Every attempt searches anew: a dead job may have been registered again since the last attempt.
     Collect(Cutoffs),
 }
 
@@ -133,18 +136,18 @@ pub struct Attempt {
     pub earlier: u32,
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The command is applied, by the entry with this index.
     Written(u64),
-    /// `apply` refused the command: something else came first.
+    /// `apply` refused the command: a conflicting entry came first.
     Refused,
-    /// The command was not written, or whether it was is unknown.
+    /// The command was not written, or it is unknown whether it was.
     Lost,
 }
 
-/// How an effect ended.
+/// Result of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The command is applied, by the entry with this index.
@@ -160,9 +163,9 @@ pub enum Ending {
 pub struct Over {
     /// The effect.
     pub effect: Effect,
-    /// How it ended.
+    /// The result.
     pub ending: Ending,
-    /// Whether a decision about the same subject was put off, so that its machine has to look again.
+    /// Whether a decision about the same subject was put off, so that its machine has to check again.
     pub look_again: bool,
 }
 
@@ -175,21 +178,21 @@ pub enum Told {
         subject: Subject,
         /// Number of failed attempts.
         failures: u32,
-        /// When it is tried again.
+        /// Time of the next attempt.
         at: Time,
     },
     /// The effect is over.
     Over(Box<Over>),
-    /// The attempt belongs to an effect that was forgotten.
+    /// The attempt belongs to an effect that was cleared.
     Unknown,
 }
 
-/// What the shell has to do now.
+/// Work for the shell.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Due {
     /// Attempts to make.
     pub attempts: Vec<Attempt>,
-    /// Effects that were found out of date.
+    /// Effects that turned out to be out of date.
     pub over: Vec<Over>,
 }
 
@@ -201,7 +204,8 @@ struct Open {
     look_again: bool,
 }
 
-/// The open effects of one reign. Keeps nothing that must survive: a new leader decides anew from the tables.
+/// The open effects of one leadership term. The outbox keeps nothing that must survive: a new leader decides anew from
+/// the tables.
 #[derive(Debug, Default)]
 pub struct Outbox {
     tickets: u64,
@@ -216,23 +220,23 @@ impl Outbox {
         Self::default()
     }
 
-    /// Forgets everything. Outcomes of attempts that are under way are ignored.
+    /// Forgets all effects. Outcomes of attempts that are under way are ignored.
     pub fn clear(&mut self) {
         *self = Self { tickets: self.tickets, ..Self::default() };
     }
 
-    /// How many effects are open.
+    /// Number of open effects.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether nothing is open.
+    /// Whether no effect is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Takes an effect, which is due at once. No other effect may have the same `key`. False: an effect of the same subject is open, so the
-    /// decision is put off.
+    /// Takes an effect, which is due at once. No other effect may have the same `key`. Returns false when an effect of
+    /// the same subject is open: the decision is then put off.
     pub fn decide(&mut self, effect: Effect, key: Str, now: Time) -> bool {
         let subject = effect.subject;
         if let Some(open) = self.open.get_mut(&subject) {
@@ -244,12 +248,12 @@ impl Outbox {
         true
     }
 
-    /// When [`Self::on_time`] has something to do next.
+    /// The next time at which [`Self::on_time`] has work; `None`: no effect is due.
     pub fn next_deadline(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The attempts that are due. `heard` says whether a node has been heard of since it was found silent.
+    /// The attempts that are due. `heard` tells whether a node has been heard of since it was found silent.
     pub fn on_time(&mut self, view: &State, now: Time, heard: impl Fn(NodeId) -> bool) -> Due {
         let mut found = Due::default();
         while let Some(&(at, subject)) = self.due.first().filter(|(at, _)| *at <= now) {
@@ -275,7 +279,7 @@ impl Outbox {
         found
     }
 
-    /// An attempt has ended.
+    /// Takes the outcome of an attempt.
     pub fn on_outcome(&mut self, ticket: Ticket, outcome: Outcome, now: Time) -> Told {
         let Some(subject) = self.under_way.remove(&ticket) else { return Told::Unknown };
         let ending = match outcome {
@@ -301,7 +305,7 @@ impl Outbox {
     }
 }
 
-/// 250 ms, then twice as long each time, at most 8 s.
+/// Back-off after `failures` earlier failures: 250 ms, then twice as long each time, at most 8 s.
 fn retry_wait(failures: u32) -> Dur {
     let doubled = RETRY_WAIT_FIRST.nanos().saturating_mul(1_i64 << failures.min(16));
     Dur(doubled.min(RETRY_WAIT_MAX.nanos()))

@@ -1,30 +1,32 @@
-//! What time it is for a server, when its machine's clock is set: it may jump, and what is done by it must not.
+//! The server's time when the machine's clock jumps: neither the log nor waits may jump with it.
 //!
-//! There are two answers. What is written into the log carries the wall time, except that it never runs backwards. What waits for a time
-//! goes by the pace: that follows the wall, but never faster than twice as fast as time passes, so that an hour that is skipped does not
-//! end everything at once that had an hour left. Reading clocks is the shell's.
+//! There are two clocks. Times written into the log are wall time, except that they never run backwards. Waits and
+//! deadlines follow the pace: it follows wall time, but at no less than half and no more than twice the speed of steady
+//! time. So a wall clock that skips an hour does not end at once every wait that had an hour left. The shell reads the
+//! clocks.
 
 use std::time::Duration;
 
 use songline_model::{Dur, Time};
 
-/// What was told last, and when that was.
+/// The last times returned, and the steady time of the last reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     steady: Duration,
-    /// The wall time. Where that was set back, time goes on at half its speed until the wall has caught up.
+    /// Wall time for the log. After the wall clock was set back, it advances at half speed until the wall clock has
+    /// caught up.
     pub now: Time,
-    /// The time that waiting goes by.
+    /// Time for waits and deadlines.
     pub pace: Time,
 }
 
 impl Pace {
-    /// Begins with what the clocks say: of the day, and since some moment that nobody sets.
+    /// Starts with a reading of the wall clock and of the steady clock (time since a fixed moment, never set).
     pub fn new(wall: Time, steady: Duration) -> Self {
         Self { steady, now: wall, pace: wall }
     }
 
-    /// What the clocks say now.
+    /// Takes a reading of both clocks.
     pub fn read(&mut self, wall: Time, steady: Duration) {
         let passed = Dur::from(steady.saturating_sub(self.steady));
         self.steady = steady;
@@ -33,7 +35,7 @@ impl Pace {
         self.pace = wall.clamp(self.pace.plus(slowly), self.pace.plus(fast));
     }
 
-    /// What is told from now on is not before `at`: another server's clock was ahead.
+    /// Raises `now` to at least `at`: another server's clock was ahead.
     pub fn not_before(&mut self, at: Time) {
         self.now = self.now.max(at);
     }

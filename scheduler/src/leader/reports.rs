@@ -1,5 +1,5 @@
-//! What nodes report of their allocations, made ready for the log: whose word counts, and which evaluations follow from it.
-//! Gathering the reports of many nodes into one entry is the shell's.
+//! Turns nodes' reports about their allocations into log entries: which reports count, and which evaluations follow.
+//! The shell gathers the reports of many nodes into one entry.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use songline_projections::State;
 
 use crate::reschedule;
 
-/// Why a node may not report now, as it is told: `None` when it may. A node that was away has to show up before it is believed.
+/// The refusal that a node gets which may not report now; `None` when it may. A node that is down or disconnected has
+/// to send a heartbeat before its reports count.
 pub fn refusal(node: &Node) -> Option<String> {
     match node.status {
         NodeStatus::Initializing | NodeStatus::Ready => None,
@@ -21,15 +22,15 @@ pub fn refusal(node: &Node) -> Option<String> {
     }
 }
 
-/// Why nothing that `node` reported in the entry at `index` was taken; `None` when it was. The entry decides, not whoever let it pass
-/// before: the node may have been given up in between.
+/// The refusal when no report of `node` in the entry at `index` was taken; `None` when they were. `apply` decides, not
+/// an earlier check: the node may have gone down between proposing and applying.
 pub fn refused_at(view: &State, node: NodeId, index: u64) -> Option<String> {
     let Some(row) = view.node(node) else { return Some(format!("node {node} not found")) };
     if row.last_alloc_update_index >= index { None } else { refusal(row) }
 }
 
-/// The entry for these reports, and how many of them were dropped: nodes speak for their own allocations only, and not of such that are
-/// gone. Each carries the node that sent it. `fresh` names the evaluations, of which a job has one at most.
+/// The entry for these reports, and the number of dropped ones: a report counts only for an existing allocation of the
+/// node that sent it. `fresh` makes the ids of the evaluations, at most one per job.
 pub fn entry(
     view: &State,
     reports: impl IntoIterator<Item = ClientAlloc>,
@@ -54,7 +55,7 @@ pub fn entry(
     (entry, dropped)
 }
 
-/// Why a scheduler has to look because of a report, if it has to.
+/// Trigger, job type and priority of the evaluation that follows from a report; `None`: none follows.
 fn trigger(view: &State, stored: &Allocation, said: AllocClientStatus, now: Time) -> Option<(EvalTrigger, JobType, i64)> {
     let returning = stored.client_status == AllocClientStatus::Unknown;
     if !said.is_terminal() && !returning {

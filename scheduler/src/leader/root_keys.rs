@@ -1,15 +1,15 @@
-//! What is due about root keys: a first one, a new one after a time, taking over from old ones, dropping those that nobody needs.
-//! Making and using keys is the shell's.
+//! Life cycle of root keys: creates the first one, rotates by age, re-encrypts variables of old keys, deletes keys that
+//! are not in use. The shell makes and uses the key material.
 
 use songline_model::{Dur, RootKeyId, RootKeyState, Time};
 use songline_projections::State;
 
-/// How old root keys get.
+/// Ages of root keys at which they change state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RootKeyAges {
-    /// The active one, before another takes its place.
+    /// Age at which the active key is rotated.
     pub rotation: Dur,
-    /// An unused one, before it is dropped.
+    /// Age at which an unused key is deleted.
     pub gc: Dur,
 }
 
@@ -19,20 +19,20 @@ impl Default for RootKeyAges {
     }
 }
 
-/// One thing to do.
+/// One step to propose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// A new key becomes active.
+    /// Create a new key and make it active.
     Rotate,
-    /// Variables of this key are to be encrypted with the active one.
+    /// Encrypt variables of this key with the active key.
     TakeOver(RootKeyId),
-    /// Nothing is left to take over from this key.
+    /// Make this key inactive: all its variables were re-encrypted.
     Retire(RootKeyId),
-    /// Nobody needs this key.
+    /// Delete this unused key.
     Delete(RootKeyId),
 }
 
-/// What is due now. Once a new key is, the rest waits for it.
+/// The steps that are due now. A rotation comes alone: the other steps wait for the new key.
 pub fn due(view: &State, ages: &RootKeyAges, now: Time) -> Vec<Effect> {
     let age = |created: i64| now.since(Time::from_nanos(created));
     if view.active_root_key().is_none_or(|row| age(row.meta.create_time) > ages.rotation) {

@@ -1,28 +1,29 @@
-//! Nodes whose announcements hold no more: those that are down, and those that are gone. What a node takes back itself is not here.
+//! Finds nodes whose service registrations are stale: nodes that are down or gone. Registrations that a node removes
+//! itself are handled elsewhere.
 
 use std::collections::BTreeSet;
 
 use songline_model::{Node, NodeId, NodeStatus};
 use songline_projections::{Change, State};
 
-/// Watches nodes and what they announce.
+/// Watches nodes and their service registrations.
 #[derive(Debug, Default)]
 pub struct Services {
     due: BTreeSet<NodeId>,
 }
 
 impl Services {
-    /// Nothing is watched yet.
+    /// A watcher without nodes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A new leader looks once at every node that has announced something.
+    /// Makes every node with service registrations due. A new leader calls this.
     pub fn restore(&mut self, view: &State) {
         self.due = view.nodes_with_services().collect();
     }
 
-    /// Notes nodes that went down or away, and announcements that came from such.
+    /// Notes nodes that went down or were deregistered, and nodes with new registrations.
     pub fn on_changes(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -35,12 +36,13 @@ impl Services {
         }
     }
 
-    /// Makes a node due: a decision about it was put off.
+    /// Makes a node due, because a decision about it was put off.
     pub fn look_again(&mut self, node: NodeId) {
         self.due.insert(node);
     }
 
-    /// The nodes whose announcements are to be dropped.
+    /// Takes the due nodes that are down or gone and still have service registrations: the registrations are to be
+    /// deleted.
     pub fn take_due(&mut self, view: &State) -> Vec<NodeId> {
         let due = std::mem::take(&mut self.due).into_iter();
         let holds_no_more = |id: &NodeId| view.node(*id).is_none_or(|node| is_down(node));

@@ -1,4 +1,5 @@
-//! Stories of the leader's machines on a real state: each line is a command or a time, each answer what a machine wants proposed.
+//! Stories of the leader's machines on a real state: each line is a command or a time, the expected text lists the
+//! proposals.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +15,10 @@ use super::outbox::Deed;
 use super::{deployments, drains, effects, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
-/// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (what the machines want at that
-/// time), `moved SECS` (commits what the drains want at that time), `gc` (what a forced collection drops), `empty NODE SECS` (drain with a
-/// deadline), `missed NODE` (its next status), `unlooked NODE` (whether the evaluations of its absence are missing).
+/// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (proposals at
+/// that time), `moved SECS` (commits the drains' proposals at that time), `gc` (rows that a forced collection deletes),
+/// `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status), `unlooked NODE` (whether the evaluations
+/// of its absence are missing).
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     let start = Time::from_secs(1_000_000);

@@ -1,12 +1,13 @@
-//! ACL tokens past their time, and one-time tokens past theirs. A token is nobody's from its end on; here it is only swept up.
+//! Garbage collection of expired ACL tokens and one-time tokens. A token is invalid from its expiry on; this only
+//! deletes the rows.
 
 use songline_commands::{Command, DeleteAclTokens, ExpireOneTimeTokens};
 use songline_projections::State;
 
 use songline_model::Time;
 
-/// The commands that drop tokens which have expired by `now` and were made at or before the index `created_max`, and one-time tokens that
-/// have expired. Of the tokens only so many go at once, those that expired first before the others.
+/// The commands that delete ACL tokens which have expired by `now` and were created at or before index `created_max`,
+/// and expired one-time tokens. Bounded: the ACL tokens that expired first go first, the rest at the next collection.
 pub fn collect(view: &State, created_max: u64, now: Time) -> Vec<Command> {
     let mut commands = Vec::new();
     for global in [false, true] {

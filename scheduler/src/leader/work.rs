@@ -1,23 +1,24 @@
-//! Long work: which slice is proposed next, and how large it is. What a slice does is `projections`' business.
+//! Long work: chooses the next slice and its size. `projections` applies the slices.
 //!
-//! Nothing is kept that must survive: the table says what is under way, and how large a slice may be is soon found out anew.
+//! The pacer keeps nothing that must survive: the table lists the open work, and a new leader soon measures the slice
+//! size anew.
 
 use std::time::Duration;
 
 use songline_commands::{ContinueWork, Slice, WorkId};
 use songline_projections::State;
 
-/// How long applying a slice should take. A fifth of the 5 ms that nobody shall wait: two may come in one batch, and other threads want
-/// the processor, too.
+/// Target time for applying a slice. It is a fifth of the 5 ms for which no request may wait: two slices may come in
+/// one batch, and other threads need the processor too.
 const SLICE_TIME: Duration = Duration::from_micros(1_000);
 /// Rows of the first slice of a leader.
 const ROWS_FIRST: u32 = 256;
-/// Fewer rows than these would only be overhead.
+/// Fewest rows of a slice; with fewer, overhead dominates.
 const ROWS_MIN: u32 = 16;
-/// More rows than these make entries whose changes are long to hand around.
+/// Most rows of a slice; more would give subscribers too many changes in one entry.
 const ROWS_MAX: u32 = 4096;
 
-/// Chooses slices: each piece of work in its turn, and as many rows as can be applied in time.
+/// Chooses slices: pieces of work in turn, each slice as large as can be applied in time.
 #[derive(Debug)]
 pub struct Pacer {
     rows: u32,
@@ -31,12 +32,12 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Knows nothing of how fast this machine is.
+    /// A pacer that has not measured this machine yet.
     pub fn new() -> Self {
         Self { rows: ROWS_FIRST, turn: WorkId::default() }
     }
 
-    /// The next slice. `None`: no work is under way.
+    /// The next slice. `None`: no work is open.
     pub fn next(&mut self, view: &State) -> Option<ContinueWork> {
         let after = view.work_under_way().find(|work| work.id > self.turn);
         let next = after.or_else(|| view.work_under_way().next())?;
@@ -44,11 +45,12 @@ impl Pacer {
         Some(ContinueWork { work: next.id, slice: Slice::of_rows(self.rows) })
     }
 
-    /// The last slice took so long to apply. Slows down at once and speeds up in small steps.
+    /// Takes the time that applying the last slice took. Shrinks the slice at once, at most to half; grows it by at
+    /// most a tenth.
     pub fn on_applied(&mut self, took: Duration) {
         let ratio = SLICE_TIME.as_secs_f64() / took.as_secs_f64().max(1e-6);
         let rows = f64::from(self.rows) * ratio.clamp(0.5, 1.1);
-        // Within the bounds of u32: both limits are.
+        // Fits in u32, because both bounds do.
         self.rows = rows.clamp(f64::from(ROWS_MIN), f64::from(ROWS_MAX)) as u32;
     }
 }

@@ -1,4 +1,4 @@
-//! Ports: static ones, dynamic ones, and those that a node keeps.
+//! Ports: static ones, dynamic ones, and those that a node reserves.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use songline_model::{
 use super::{Ports, granted, parse_ports};
 use crate::seed::Seed;
 
-/// A node with networks `default` on 10.0.0.1 and 10.0.0.2, and `public` on 1.2.3.4, that keeps port 22.
+/// A node with networks `default` on 10.0.0.1 and 10.0.0.2, and `public` on 1.2.3.4, that reserves port 22.
 fn node(low: i64, high: i64) -> Node {
     let address = |alias: &str, address: &str| NodeNetworkAddress { alias: alias.into(), address: address.into(), ..Default::default() };
     let addresses = Some(vec![address("default", "10.0.0.1"), address("default", "10.0.0.2"), address("public", "1.2.3.4")]);
@@ -38,7 +38,7 @@ fn ask(asks: &[(&str, i64, i64, &str)]) -> NetworkResource {
     }
 }
 
-/// Asks one after another on one node; what is given is taken.
+/// Makes the requests one after another on one node; assigned ports are taken.
 fn check(range: (i64, i64), asks: &[NetworkResource], expected: Expect) {
     let node = node(range.0, range.1);
     let mut ports = Ports::of_node(&node).unwrap();

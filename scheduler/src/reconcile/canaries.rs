@@ -1,5 +1,5 @@
-//! Canaries: the first of a new version, which somebody has to promote before the others follow. Until then nothing old is replaced, and
-//! what is lost or away is replaced as what it was.
+//! Canaries: the first allocations of a new version, which have to be promoted before the others are updated. Until
+//! then no allocation of the old version is updated, and lost or disconnected ones are replaced in their own version.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ pub(super) fn is_canarying(state: &DeploymentState) -> bool {
 }
 
 impl Run<'_, '_> {
-    /// Stops canaries that nobody waits for any more: (those that go on, all that is left of the group, how many were not needed).
+    /// Stops canaries that are not needed any more or whose node is gone. Returns (canaries that go on, all remaining
+    /// allocations of the group, number of canaries that were not needed).
     pub(super) fn canaries(&mut self, mut all: Set) -> (Set, Set, usize) {
         let failed = self.deployment.as_ref().filter(|_| self.failed);
         let mut unneeded = BTreeSet::new();
@@ -33,7 +34,7 @@ impl Run<'_, '_> {
         (sorted.untainted, all, unneeded.len())
     }
 
-    /// Asks for the canaries that a change needs and that are not there.
+    /// Places the canaries that an update still lacks.
     pub(super) fn place_canaries(
         &mut self,
         group: &TaskGroup,

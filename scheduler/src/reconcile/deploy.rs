@@ -1,4 +1,4 @@
-//! The deployment of a job while it is compared: taken up, created, brought to its end. Its canaries are in `canaries`.
+//! The deployment of a job during reconciliation: continued, created, or finished. Its canaries are in `canaries`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ const WAITS_FOR_PEERS: &str = "Deployment is complete but waiting for peer regio
 const PENDING: &str = "Deployment is pending, waiting for peer region";
 
 impl Run<'_, '_> {
-    /// Goes on with the stored deployment if it is for the job as it is wanted; cancels it if it is for another version.
+    /// Continues the stored deployment if it is of the current job version. Cancels it if it is of another version or
+    /// the job is stopped.
     pub(super) fn take_up_deployment(&mut self) {
         let Some(stored) = self.input.deployment else { return };
         let Some(job) = self.input.job.filter(|job| !job.stop) else {
@@ -47,7 +48,7 @@ impl Run<'_, '_> {
         self.deployment = Some(stored.clone());
     }
 
-    /// Creates a deployment when the group is new or changes, or attaches the group to the one that was just created.
+    /// Creates a deployment when the group is new or changes, or adds the group to the current deployment.
     pub(super) fn create_deployment(
         &mut self,
         job: &Job,
@@ -90,13 +91,14 @@ impl Run<'_, '_> {
         }
         let Some(deployment) = &mut self.deployment else { return };
         deployment.task_groups.get_or_insert_default().insert(group.name.clone(), state);
-        // A stored one goes into the plan again only where nobody else may write it meanwhile.
+        // A stored deployment is written again in full only while it is initializing: later, other writers may change
+        // it meanwhile.
         if is_new || self.out.deployment.is_some() || initializing {
             self.out.deployment = Some(deployment.clone());
         }
     }
 
-    /// Whether as many of the group are healthy as its deployment wants.
+    /// Whether the group has as many healthy allocations as its deployment wants, and its canaries are promoted.
     pub(super) fn group_is_healthy(&self, group: &str) -> bool {
         let Some(deployment) = &self.deployment else { return false };
         let state = deployment.task_groups.as_ref().and_then(|groups| groups.get(group));
@@ -105,7 +107,7 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Ends the deployment when all groups are done.
+    /// Ends the deployment when all groups are complete.
     pub(super) fn finish_deployment(&mut self, job: &Job, complete: bool) {
         let Some(deployment) = self.deployment.clone() else { return };
         if !deployment.is_active() {
@@ -125,7 +127,8 @@ impl Run<'_, '_> {
             self.change_status(&deployment, DeploymentStatus::Successful, SUCCESSFUL);
         }
         if deployment.status == DeploymentStatus::Initializing {
-            // It was made with the job's registration, without its groups: the plan stores it in full before it may start.
+            // It was created with the job's registration, without its groups: the plan stores it in full before it may
+            // start.
             self.out.deployment = Some(deployment.clone());
             self.change_status(&deployment, DeploymentStatus::Pending, PENDING);
         }
@@ -140,7 +143,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// What a new deployment waits for beside its allocations.
+/// Status description of a new deployment with canaries; `None` without canaries.
 fn promotion(deployment: &Deployment) -> Option<&'static str> {
     let mut canaried =
         deployment.task_groups.iter().flat_map(|groups| groups.values()).filter(|state| state.desired_canaries > 0).peekable();

@@ -1,5 +1,5 @@
-//! Evaluations that look again later: after the delay of a reschedule policy, when a node was away too long, or when it has stopped its
-//! allocations by itself.
+//! Follow-up evaluations: after the delay of a reschedule policy, when a node was disconnected for too long, or when a
+//! disconnected node has stopped its allocations by itself.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use songline_model::{
 use super::set::{Later, Set, max_disconnect};
 use super::{Run, state_of, why};
 
-/// What is due within this time after the first is looked at together with it.
+/// Follow-ups due within this time after the first share one evaluation.
 const BATCH_WINDOW: Dur = Dur(5_000_000_000);
-/// What a task is given at least to end when its node stops it.
+/// Least time that a task is given to end when its node stops it.
 const KILL_TIMEOUT_MIN: Dur = Dur(5_000_000_000);
 const DELAYED_RESCHEDULING: &str = "created for delayed rescheduling";
 const DISCONNECT_TIMEOUT: &str = "created for delayed disconnect timeout";
 
 impl Run<'_, '_> {
-    /// Looks again when these may be replaced; each learns which evaluation that will be.
+    /// Creates evaluations for when these allocations may be rescheduled. Each row gets the id of its evaluation.
     pub(super) fn reschedule_later(&mut self, later: Vec<Later>) {
         let followups = self.batches(later.clone(), EvalTrigger::RetryFailedAlloc, DELAYED_RESCHEDULING);
         for Later { alloc, .. } in later {
@@ -32,7 +32,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Looks again when the nodes of these have stopped them by themselves. Empty: nothing has to wait.
+    /// Creates evaluations for when the nodes of these allocations have stopped them by themselves. Empty: no
+    /// allocation has to wait.
     pub(super) fn lost_later(&mut self, group: &TaskGroup, lost: &Set) -> BTreeMap<AllocId, EvalId> {
         let mut later = Vec::new();
         for alloc in lost.iter() {
@@ -43,8 +44,8 @@ impl Run<'_, '_> {
         self.batches(later, EvalTrigger::RetryFailedAlloc, DELAYED_RESCHEDULING)
     }
 
-    /// Whether the node of one that was already called lost may still be stopping it, so that its place must stay empty. The evaluation
-    /// that was made for it may go ahead.
+    /// Whether an allocation already marked lost may still be running until its node stops it, so that it must not be
+    /// replaced yet. The follow-up evaluation created for the allocation may replace it.
     pub(super) fn still_stopping(&self, group: &TaskGroup, all: &Set) -> bool {
         all.iter().any(|alloc| {
             alloc.server_terminal()
@@ -55,7 +56,7 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Marks these as unknown, and looks again when their nodes were away too long.
+    /// Marks these allocations unknown, and creates evaluations for the ends of their disconnect windows.
     pub(super) fn disconnect(&mut self, disconnecting: &Set) {
         let now = self.input.now;
         let mut later = Vec::new();
@@ -76,7 +77,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// One evaluation for all that is due at about the same time.
+    /// Creates one evaluation for all follow-ups that are due within `BATCH_WINDOW` of the first.
     fn batches(&mut self, mut later: Vec<Later>, trigger: EvalTrigger, description: &'static str) -> BTreeMap<AllocId, EvalId> {
         later.sort_by_key(|later| (later.at, later.alloc.id));
         let mut followups = BTreeMap::new();
@@ -119,7 +120,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// When the node of a lost allocation has stopped it by itself: `None` when it was not asked to.
+/// Time at which the node of a lost allocation has stopped it by itself; `None` when its group does not ask for that.
 fn stopped_by_client(alloc: &Allocation, group: &TaskGroup, now: Time) -> Option<Time> {
     let asked = alloc.group().unwrap_or(group);
     let after = asked.stop_after_client_disconnect.filter(|after| after.0 > 0)?;

@@ -1,4 +1,4 @@
-//! One group of a job that is wanted: the steps in their order, from what there is to what has to happen.
+//! Reconciliation of one group: the steps in order, from its existing allocations to the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::names::index_of;
 use super::set::{ByReschedule, Set};
 use super::{NameIndex, Placement, Run, Stop, Update, reconnect, why};
 
-/// What remains of a group's allocations after each step.
+/// Allocations of a group that remain after each step.
 struct Sets {
     all: Set,
     untainted: Set,
@@ -20,11 +20,11 @@ struct Sets {
 }
 
 impl Run<'_, '_> {
-    /// Works out a group; whether nothing is left to do for it in its deployment.
+    /// Reconciles a group. True when the group's part of the deployment is complete.
     pub(super) fn group(&mut self, job: &Arc<Job>, group: &TaskGroup, all: Set) -> bool {
         let name = &group.name;
         let found = all.len();
-        // Finished work of an older version is over: the new version runs anew.
+        // For batch jobs, terminal allocations of an older version do not count: the new version runs anew.
         let all = if self.input.batch { all.without(|alloc| alloc.terminal() && is_older(alloc, job)) } else { all };
         let dropped = found - all.len();
         let (mut state, existing) = self.deployment_state(group);
@@ -45,10 +45,11 @@ impl Run<'_, '_> {
             }
             goes_on = on;
         }
-        // Whoever is away and has a replacement is neither counted nor changed: its place is taken until it comes back.
+        // A disconnected alloc that has a replacement neither counts towards `count` nor is updated: the replacement
+        // has its place until it comes back.
         let (away, untainted) = split(sorted.untainted, |alloc| is_away(alloc) && is_replaced(alloc, &all));
         ignored += away.len();
-        // When it has to move meanwhile, or is away for too long, it ends: nobody takes its place a second time.
+        // Such an alloc is stopped when it has to migrate or is lost: it must not be replaced a second time.
         let (moved, migrate) = split(sorted.migrate, |alloc| is_replaced(alloc, &all));
         self.stop_all(&moved, None, why::NOT_NEEDED);
         let (given_up, lost) = split(sorted.lost, |alloc| alloc.server_terminal() || is_replaced(alloc, &all));
@@ -60,7 +61,8 @@ impl Run<'_, '_> {
         sets.untainted.add(goes_on);
         if !sorted.disconnecting.is_empty() {
             self.disconnect(&sorted.disconnecting);
-            // It was back, nobody had looked at it, and it is away again: who took its place then still has it.
+            // An alloc can disconnect again after a return that no evaluation saw. Its replacement of the first time
+            // still has its place.
             let (again, disconnecting) = split(sorted.disconnecting, |alloc| is_replaced(alloc, &sets.all));
             ignored += again.len();
             let disconnecting = disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
@@ -128,7 +130,7 @@ impl Run<'_, '_> {
         complete && self.group_is_healthy(name)
     }
 
-    /// Stops the lost ones and as many others as there are too many.
+    /// Stops the lost allocations, and as many others as exceed the group's count.
     fn stop_surplus(
         &mut self,
         group: &TaskGroup,
@@ -154,7 +156,7 @@ impl Run<'_, '_> {
         if surplus == 0 {
             return stopped;
         }
-        // Whose name a promoted canary has goes first: it is what the canary replaces.
+        // First those that share a name with a promoted canary: the canary replaces them.
         let taken: BTreeSet<&Str> = promoted.iter().map(|alloc| &alloc.name).collect();
         for alloc in sets.untainted.in_name_order() {
             if surplus == 0 {
@@ -168,7 +170,7 @@ impl Run<'_, '_> {
                 surplus -= 1;
             }
         }
-        // Those that have to move anyhow go first of the others, from the highest name down.
+        // Then those that have to migrate anyway, from the highest number in their names down.
         let migrating = sets.migrate.iter().map(Arc::as_ref);
         let highest = NameIndex::new(&self.input.eval.job_id, &group.name, group.count, migrating).highest(surplus);
         for alloc in sets.migrate.in_name_order().into_iter().filter(|alloc| highest.contains(&alloc.name)) {
@@ -208,11 +210,13 @@ impl Run<'_, '_> {
         stopped
     }
 
-    /// Asks of each what becomes of it: (destructive, number in place, number left alone).
+    /// Decides the update of each allocation. Returns (destructive updates, number of in-place updates, number
+    /// ignored).
     fn updates(&mut self, group: &TaskGroup, untainted: &Set) -> (Set, usize, usize) {
         let (mut destructive, mut in_place, mut ignored) = (Set::default(), 0, 0);
         for alloc in untainted.iter() {
-            // What is written of one that just went away is changed along with it: a row is written once.
+            // A disconnect update of the same allocation is the base of the in-place update, because a plan writes each
+            // row once.
             let away = self.out.disconnect_updates.get(&alloc.id).map(|row| Arc::new(row.clone()));
             match (self.update_of)(away.as_ref().unwrap_or(alloc), group) {
                 Update::Ignore => ignored += 1,
@@ -227,13 +231,14 @@ impl Run<'_, '_> {
         (destructive, in_place, ignored)
     }
 
-    /// What is missing: replacements of failed ones, then of lost ones, then new ones.
+    /// Placements that the group lacks: replacements of failed allocations, then of lost ones, then new ones.
     fn placements(&mut self, group: &TaskGroup, names: &mut NameIndex, sets: &Sets) -> Vec<Placement> {
         let wanted = usize::try_from(group.count).unwrap_or(0);
         let mut existing = sets.untainted.len() + sets.migrate.len() + sets.reschedule_now.len();
         let mut place: Vec<Placement> = Vec::new();
         for alloc in sets.reschedule_now.in_name_order() {
-            // Disconnected ones go on until their limit; failed ones stop when their replacement has a node.
+            // Disconnected allocations go on until their limit; failed ones are stopped when their replacement has a
+            // node.
             let waits = self.out.disconnect_updates.contains_key(&alloc.id) || alloc.client_status == AllocClientStatus::Unknown;
             let stop_previous = if waits { None } else { Some(why::RESCHEDULED) };
             place.push(Placement { rescheduling: true, stop_previous, ..after(group, &alloc) });
@@ -259,14 +264,15 @@ impl Run<'_, '_> {
         place
     }
 
-    /// Passes on what may be placed now: (how many are placed, how many of the failed they stop).
+    /// Adds the placements that are allowed now. Returns (number of placements, number of those that stop a failed
+    /// allocation).
     fn replacements(&mut self, place: Vec<Placement>, ready: bool, at_once: &mut usize) -> (usize, usize) {
         let failed_deployment = if self.failed { self.deployment.as_ref().map(|deployment| deployment.id) } else { None };
         let mut allowed = place;
         if ready {
             *at_once -= allowed.len().min(*at_once);
         } else {
-            // What was there before is replaced even so, but not what failed as part of the failed deployment.
+            // Lost and rescheduled allocations are replaced even so, except those that failed in the failed deployment.
             allowed.retain(|placement| {
                 let of_failed = failed_deployment.is_some()
                     && placement.previous.as_ref().is_some_and(|previous| previous.deployment_id == failed_deployment);
@@ -292,7 +298,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// How many may be replaced at once, given that the deployment waits for those before to become healthy.
+    /// Number of destructive updates allowed now: `max_parallel` minus the allocations of the deployment whose health
+    /// is undecided.
     fn under_provisioned(&self, group: &TaskGroup, sets: &Sets, destructive: &Set) -> usize {
         let count = usize::try_from(group.count).unwrap_or(0);
         let most = group.update.as_ref().map_or(0, |update| usize::try_from(update.max_parallel).unwrap_or(0));
@@ -341,7 +348,8 @@ fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
     }
 }
 
-/// Those that have the name of another one, so that one of each name is left: of two, the one that does not run, or else the later one.
+/// Allocations whose number in the name another one has too, so that one per number remains: a running one, or else
+/// the oldest.
 fn namesakes(set: &Set) -> Vec<Arc<Allocation>> {
     let mut allocs: Vec<Arc<Allocation>> = set.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
     allocs.sort_by_key(|alloc| (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id));
@@ -350,7 +358,7 @@ fn namesakes(set: &Set) -> Vec<Arc<Allocation>> {
     allocs
 }
 
-/// Takes out those of which something holds: (they, the others).
+/// Splits a set: (allocations for which `holds` is true, the others).
 fn split(set: Set, holds: impl Fn(&Allocation) -> bool) -> (Set, Set) {
     (set.clone().without(|alloc| !holds(alloc)), set.without(|alloc| holds(alloc)))
 }
@@ -359,7 +367,7 @@ fn is_away(alloc: &Allocation) -> bool {
     alloc.client_status == AllocClientStatus::Unknown
 }
 
-/// Whether somebody stands in for it.
+/// Whether a replacement of the allocation exists that the servers still want.
 fn is_replaced(alloc: &Allocation, all: &Set) -> bool {
     alloc.next_allocation.is_some() && !reconnect::replacements(alloc, all).is_empty()
 }

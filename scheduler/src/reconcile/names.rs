@@ -1,4 +1,4 @@
-//! Which numbers the names of a group's allocations use: `job.group[3]` uses 3.
+//! Numbers in the names of a group's allocations: `job.group[3]` uses 3.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use songline_model::{Allocation, Str};
 
 use super::Set;
 
-/// The numbers in use. A number that several allocations use is counted for each.
+/// The numbers in use, each with the count of allocations that use it.
 #[derive(Debug, Clone, Default)]
 pub struct NameIndex {
     prefix: String,
@@ -15,7 +15,7 @@ pub struct NameIndex {
 }
 
 impl NameIndex {
-    /// The numbers that these allocations of a group of `count` use.
+    /// The numbers that these allocations use, for a group with this `count`.
     pub fn new<'a>(job_id: &str, group: &str, count: i64, allocs: impl IntoIterator<Item = &'a Allocation>) -> Self {
         let mut names = Self { prefix: format!("{job_id}.{group}"), count: u64::try_from(count).unwrap_or(0), used: BTreeMap::new() };
         for alloc in allocs {
@@ -24,7 +24,7 @@ impl NameIndex {
         names
     }
 
-    /// Gives up the `n` highest numbers and returns their names.
+    /// Releases the `n` highest numbers and returns their names.
     pub fn highest(&mut self, n: usize) -> BTreeSet<Str> {
         let taken: Vec<u64> = self.used.keys().rev().take(n).copied().collect();
         taken
@@ -52,8 +52,8 @@ impl NameIndex {
         taken.into_iter().map(|index| self.name(index)).collect()
     }
 
-    /// Takes `n` numbers for canaries: those of allocations that they will replace and that no canary has, then free ones below the group's
-    /// count, then those from the count up.
+    /// Takes `n` numbers for canaries: first those of allocations that the canaries will replace, unless a canary has
+    /// them; then free ones below the group's count; then those from the count up.
     pub(super) fn for_canaries(&mut self, n: usize, canaries: &Set, destructive: &Set) -> Vec<Str> {
         let had: BTreeSet<u64> = canaries.iter().map(|alloc| index_of(alloc)).collect();
         let replaced: BTreeSet<u64> = destructive.iter().map(|alloc| index_of(alloc)).filter(|index| *index < self.count).collect();
@@ -68,7 +68,7 @@ impl NameIndex {
         taken.into_iter().map(|index| self.name(index)).collect()
     }
 
-    /// One allocation gives up this number.
+    /// Releases a number for one allocation.
     pub fn release(&mut self, index: u64) {
         if let Some(users) = self.used.get_mut(&index) {
             *users -= 1;
@@ -78,7 +78,7 @@ impl NameIndex {
         }
     }
 
-    /// The name for a placement that would take `name`: another one while several allocations use it.
+    /// Name for a placement that asks for `name`: another one if several allocations use it.
     pub fn unique(&mut self, name: &Str, index: u64) -> Str {
         if self.used.get(&index).is_none_or(|users| *users < 2) {
             return name.clone();
@@ -92,7 +92,7 @@ impl NameIndex {
     }
 }
 
-/// The number in the brackets of a name, 0 when there is none.
+/// The number in an allocation's name, 0 when there is none.
 pub(super) fn index_of(alloc: &Allocation) -> u64 {
     alloc.name_index().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Allocations whose node came back: whether they or their replacements go on.
+//! Allocations whose node came back: decides whether they or their replacements go on.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use super::set::Set;
 use super::{Run, state_of, why};
 
 impl Run<'_, '_> {
-    /// Stops one side of each pair. Returns those that go on and all that were stopped.
+    /// Stops either the returned allocation or its replacements. Returns (allocations that go on, all that were
+    /// stopped).
     pub(super) fn reconnect(&mut self, job: &Job, reconnecting: &Set, all: &Set) -> (Set, Set) {
         let mut goes_on = Set::default();
         let mut stopped = Set::default();
@@ -22,7 +23,7 @@ impl Run<'_, '_> {
                 continue;
             }
             if alloc.server_terminal() {
-                // It was told to stop already; its node has yet to do it.
+                // The servers stopped it already; its node has yet to do it.
                 stopped.insert(alloc.clone());
                 continue;
             }
@@ -36,7 +37,7 @@ impl Run<'_, '_> {
                 if replacement_wins(alloc, &replacement) {
                     keeps = false;
                 } else if !stopped.contains(replacement.id) {
-                    // A failed replacement goes too: its own replacement would make one too many.
+                    // A failed replacement is stopped too: its own replacement would make one too many.
                     self.stop(&replacement, None, why::RECONNECTED);
                     stopped.insert(replacement);
                 }
@@ -48,14 +49,14 @@ impl Run<'_, '_> {
                 stopped.insert(alloc.clone());
             }
         }
-        // One that came back may itself be the replacement of another that did.
+        // A returned allocation may itself be the replacement of another one that returned.
         goes_on.minus(&stopped);
         for alloc in goes_on.iter() {
             let runs = alloc.desired_status == AllocDesiredStatus::Run && alloc.client_status == AllocClientStatus::Running;
             if runs && !is_outdated(alloc, job) {
                 let mut update = (**alloc).clone();
                 update.alloc_states.get_or_insert_default().push(state_of(alloc.client_status, self.input.now));
-                // Nothing looks at it later any more: when it fails, that is news.
+                // The follow-up of the disconnect is void: a later failure needs its own evaluation.
                 update.followup_eval_id = None;
                 self.out.reconnect_updates.insert(alloc.id, update);
             }
@@ -64,7 +65,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// Whether it would have been stopped or replaced anyhow.
+/// Whether the allocation would be stopped or replaced in any case.
 fn is_outdated(alloc: &Allocation, job: &Job) -> bool {
     let transition = &alloc.desired_transition;
     alloc.desired_status != AllocDesiredStatus::Run
@@ -74,12 +75,12 @@ fn is_outdated(alloc: &Allocation, job: &Job) -> bool {
         || alloc.job.as_ref().is_some_and(|own| own.version < job.version || own.create_index < job.create_index)
 }
 
-/// The allocations that took its place one after another, as far as the servers still want them.
+/// The chain of allocations that replaced it, without those that the servers stopped.
 pub(super) fn replacements(alloc: &Allocation, all: &Set) -> Vec<Arc<Allocation>> {
     let mut found: Vec<Arc<Allocation>> = Vec::new();
     let mut next = alloc.next_allocation;
     while let Some(replacement) = next.and_then(|id| all.get(id)) {
-        // The chain cannot come back to its start: an allocation is always newer than the one it replaces.
+        // Bounds the walk. The chain cannot loop, because an allocation is always newer than the one it replaces.
         if found.len() >= all.len() {
             break;
         }

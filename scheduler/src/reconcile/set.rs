@@ -1,4 +1,4 @@
-//! Sets of allocations, and sorting them by what happened to their nodes and by whether they may be replaced.
+//! Sets of allocations, sorted by the state of their nodes and by whether they may be rescheduled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use songline_model::{
 use super::Reconciler;
 use crate::reschedule;
 
-/// Nodes that are gone (`None`), do not answer, or drain.
+/// Nodes that are gone (`None`), unresponsive or draining.
 pub type Tainted = BTreeMap<NodeId, Option<Arc<Node>>>;
 
-/// An allocation is replaced now when its time is at most so far away.
+/// An allocation is rescheduled now if its time is at most this far away.
 const RESCHEDULE_WINDOW: Dur = Dur(1_000_000_000);
 
 /// Allocations by id.
 #[derive(Debug, Clone, Default)]
 pub struct Set(BTreeMap<AllocId, Arc<Allocation>>);
 
-/// Allocations by what happened to their nodes.
+/// Allocations by the state of their nodes.
 #[derive(Debug, Default)]
 pub(super) struct ByTaint {
     pub untainted: Set,
@@ -31,7 +31,7 @@ pub(super) struct ByTaint {
     pub ignored: Set,
 }
 
-/// Allocations by whether they may be replaced.
+/// Allocations by when they may be rescheduled.
 #[derive(Debug, Default)]
 pub(super) struct ByReschedule {
     pub untainted: Set,
@@ -39,14 +39,14 @@ pub(super) struct ByReschedule {
     pub later: Vec<Later>,
 }
 
-/// An allocation that is to be looked at again.
+/// An allocation with the time of its follow-up evaluation.
 #[derive(Debug, Clone)]
 pub(super) struct Later {
     pub alloc: Arc<Allocation>,
     pub at: Time,
 }
 
-/// Which of [`ByTaint`]'s sets an allocation belongs to.
+/// Set of [`ByTaint`] that an allocation belongs to.
 enum Taint {
     Untainted,
     Migrate,
@@ -73,22 +73,22 @@ impl Set {
         self.0.contains_key(&id)
     }
 
-    /// How many.
+    /// Number of allocations.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, by id.
+    /// All allocations, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Allocation>> {
         self.0.values()
     }
 
-    /// All of them, by the numbers in their names.
+    /// All allocations, by the numbers in their names.
     pub(super) fn in_name_order(&self) -> Vec<Arc<Allocation>> {
         let mut allocs: Vec<Arc<Allocation>> = self.0.values().cloned().collect();
         allocs.sort_by_key(|alloc| (alloc.name_index().unwrap_or(0), alloc.id));
@@ -110,7 +110,7 @@ impl Set {
         self.0.extend(other.0);
     }
 
-    /// Sorts by what happened to the nodes.
+    /// Sorts by the state of the nodes.
     pub(super) fn by_taint(&self, input: &Reconciler<'_>) -> ByTaint {
         let mut sorted = ByTaint::default();
         for alloc in self.iter() {
@@ -127,7 +127,8 @@ impl Set {
         sorted
     }
 
-    /// Sorts by whether they may be replaced. Allocations that already were, or that are simply over, are in none of the sets.
+    /// Sorts by when allocations may be rescheduled. Allocations that were replaced or are over are in none of the
+    /// sets.
     pub(super) fn by_reschedule(&self, input: &Reconciler<'_>, deployment: Option<&Deployment>, disconnecting: bool) -> ByReschedule {
         let mut sorted = ByReschedule::default();
         for alloc in self.iter() {
@@ -153,13 +154,13 @@ impl Set {
     }
 }
 
-/// The limit of its group on how long its node may be away.
+/// Disconnect window of the allocation's group.
 pub(super) fn max_disconnect(alloc: &Allocation) -> Option<Dur> {
     alloc.group()?.max_client_disconnect
 }
 
-/// Sorts one allocation by its node. The first rule that fits wins; terminal allocations come before all that asks about nodes, so that
-/// finished work is neither lost nor done again because its node went away afterwards.
+/// Sorts one allocation by the state of its node. The first rule that matches wins. Terminal allocations come before
+/// the rules about nodes, so that finished work is neither lost nor done again because its node went away later.
 fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
     let limit = if input.disconnects { max_disconnect(alloc) } else { None };
     let supported = limit.is_some();
@@ -181,14 +182,14 @@ fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
     }
     match node_status {
         Some(Some(NodeStatus::Disconnected)) if !supported => return Taint::Lost,
-        // What was told to stop is not waited for: it ends with its node, or at its limit.
+        // A stopped allocation is not waited for: it ends with its node, or at the end of its disconnect window.
         Some(Some(NodeStatus::Disconnected)) if alloc.server_terminal() && !expired => return Taint::Ignored,
         Some(Some(NodeStatus::Disconnected)) if status == AllocClientStatus::Running => return Taint::Disconnecting,
         Some(Some(NodeStatus::Disconnected)) if status == AllocClientStatus::Pending => return Taint::Lost,
         Some(Some(NodeStatus::Ready)) if came_back => return if expired { Taint::Lost } else { Taint::Reconnecting },
         _ => {}
     }
-    // What was told to stop moved then, if it had to: its place is not its own any more.
+    // A stopped allocation needs no migration: its replacement, if any, was placed when it was stopped.
     if alloc.desired_transition.should_migrate() && !alloc.server_terminal() {
         return Taint::Migrate;
     }
@@ -209,7 +210,7 @@ fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
     }
 }
 
-/// Whether an allocation counts as there whatever else, and whether it is simply over.
+/// Returns (whether the allocation counts as existing in any case, whether it is over and counts nowhere).
 fn past(alloc: &Allocation, batch: bool) -> (bool, bool) {
     match (batch, alloc.desired_status) {
         (true, AllocDesiredStatus::Stop) if ran_successfully(alloc) => (true, false),
@@ -219,7 +220,7 @@ fn past(alloc: &Allocation, batch: bool) -> (bool, bool) {
     }
 }
 
-/// Whether all its tasks ended well.
+/// Whether all tasks ended successfully.
 fn ran_successfully(alloc: &Allocation) -> bool {
     let mut states = alloc.task_states.iter().flat_map(|states| states.values()).peekable();
     states.peek().is_some() && states.all(|state| state.state == TaskRunState::Dead && !state.failed)
@@ -233,9 +234,10 @@ enum Due {
 
 fn due(alloc: &Allocation, input: &Reconciler<'_>, deployment: Option<&Deployment>, disconnecting: bool) -> Due {
     let of_deployment = deployment.is_some_and(|deployment| deployment.is_active() && alloc.deployment_id == Some(deployment.id));
-    // The deployment's watcher is done with one that was healthy: nobody else would replace it when it fails, not at the deployment's end either.
+    // The deployment's watcher ignores failures of allocations that were healthy before. So they are rescheduled here,
+    // or nothing would replace them, not even at the end of the deployment.
     let was_healthy = alloc.client_status == AllocClientStatus::Failed && alloc.health() == Some(true);
-    // While its deployment goes on, only the watcher may ask for a replacement.
+    // For other allocations of an active deployment, only the watcher may ask for a replacement.
     if of_deployment && !was_healthy && !alloc.desired_transition.should_reschedule() {
         return Due::Never;
     }
@@ -247,7 +249,7 @@ fn due(alloc: &Allocation, input: &Reconciler<'_>, deployment: Option<&Deploymen
     let at = if disconnecting {
         reschedule::at_after(alloc, input.now)
     } else if alloc.client_status == AllocClientStatus::Unknown {
-        // Its follow-up comes at that time; when that finds no room, whoever comes later goes on.
+        // The follow-up runs at that time. If it finds no room, any later evaluation may reschedule the allocation.
         let at = alloc.last_unknown().and_then(|since| reschedule::at_after(alloc, since));
         at.filter(|at| asked || *at <= input.now)
     } else {

@@ -11,7 +11,7 @@ mod story;
 
 use expect_test::Expect;
 
-/// Reconciles the story (see [`story::reconcile`]) and compares what comes of it.
+/// Reconciles the story (see [`story::reconcile`]) and compares the result.
 #[track_caller]
 fn check(story: &str, expected: Expect) {
     expected.assert_eq(&story::reconcile(story));

@@ -11,7 +11,7 @@ use super::{at, may_reschedule, next_delay, next_tracker, penalty_nodes};
 const SECOND: i64 = 1_000_000_000;
 const NOW: Time = Time::from_secs(100_000);
 
-/// `events`: seconds before the failure, which is now, and delay in seconds.
+/// A failed allocation. `events`: seconds before the failure, which is now, and delay in seconds.
 fn failed(policy: &ReschedulePolicy, events: &[(i64, i64)]) -> Allocation {
     let group = TaskGroup { name: "g".into(), reschedule_policy: Some(policy.clone()), ..TaskGroup::default() };
     let event = |(ago, delay): &(i64, i64)| RescheduleEvent {

@@ -1,4 +1,4 @@
-//! Each feature of the list is seen in a job that uses it, and a plain job uses none.
+//! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
     Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
@@ -26,10 +26,11 @@ fn checked() -> Service {
 fn a_plain_job_misses_nothing() {
     assert!(seen(|_, _, _| {}).is_empty());
     assert!(seen(|job, _, _| job.kind = JobType::Batch).is_empty());
-    // Nobody evaluates the parents of other jobs; a plan shows what one of these would be.
+    // Periodic and parameterized jobs are not evaluated themselves; a dry run shows the plan of one of their child
+    // jobs.
     assert!(seen(|job, _, _| job.periodic = Some(PeriodicConfig::default())).is_empty());
     assert!(seen(|job, _, _| job.parameterized_job = Some(ParameterizedJobConfig::default())).is_empty());
-    // A block without regions is none.
+    // A multiregion block without regions does not count.
     assert!(seen(|job, _, _| job.multiregion = Some(Multiregion::default())).is_empty());
 }
 

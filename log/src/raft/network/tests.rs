@@ -1,4 +1,4 @@
-//! A checkpoint on its way to a member that takes its time to install it, or dies of it.
+//! Sending a checkpoint to a member that takes long to install it, or dies of it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::machine::CheckpointSource;
 use crate::members::Members;
 use crate::position::{Edge, Position};
 
-/// Answers to what is asked, one after another; after the last, silence.
+/// A member that gives these answers one after another, then none.
 struct Member {
     answers: Mutex<VecDeque<Response<()>>>,
     asked: Mutex<Vec<(u64, usize)>>,
@@ -43,7 +43,8 @@ impl CheckpointSource for Content {
     }
 }
 
-/// Sends a checkpoint of a few bytes to a member that answers this, and tells the pieces that were sent, the outcome and the seconds it took.
+/// Sends a checkpoint of a few bytes to a member with these answers. Returns the pieces sent, the outcome and the
+/// seconds taken.
 async fn sent_to(answers: impl FnOnce(u64) -> Vec<Response<()>>) -> (Vec<(u64, usize)>, Result<Vote, String>, u64) {
     let dir = tempfile::tempdir().unwrap();
     let meta = Meta { position: Position { term: 1, index: 9 }, members_set: Edge::default(), members: Members::default() };

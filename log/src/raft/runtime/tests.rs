@@ -1,4 +1,4 @@
-//! What our runtime promises beyond tokio's.
+//! Guarantees of this runtime beyond tokio's.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! A watched value whose waiters are woken in the order they began to wait. tokio's own puts them into one of eight lists
-//! by chance, and the order of replication to several servers would follow from that.
+//! A watched value whose waiters are woken in the order they began to wait. tokio's own watch puts waiters into one of
+//! eight lists at random, and the order of replication to several servers would depend on that.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use openraft::async_runtime::watch::{RecvError, SendError, Watch, WatchReceiver,
 use openraft::{OptionalSend, OptionalSync};
 use tokio::sync::Notify;
 
-/// The kind of watched values.
+/// Implementation of openraft's watch channels.
 pub(crate) struct Watches;
 
 struct Shared<T> {
     value: RwLock<T>,
-    /// Goes up with every announced change.
+    /// Incremented with every announced change.
     version: AtomicU64,
     changed: Notify,
     senders: AtomicUsize,
@@ -30,7 +30,7 @@ impl<T> Shared<T> {
         self.value.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// While the value is locked, so that version and value go together.
+    /// Increments the version while the value is locked, so that both change together.
     fn announce(&self, value: RwLockWriteGuard<'_, T>) {
         self.version.fetch_add(1, Ordering::SeqCst);
         drop(value);
@@ -38,10 +38,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// Sets the value.
+/// Sends values.
 pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
-/// Sees the value.
+/// Receives values.
 pub(crate) struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: u64,
@@ -146,7 +146,7 @@ impl<T: OptionalSend + OptionalSync> WatchSender<Watches, T> for Sender<T> {
 impl<T: OptionalSend + OptionalSync> WatchReceiver<Watches, T> for Receiver<T> {
     async fn changed(&mut self) -> Result<(), RecvError> {
         loop {
-            // It hears of every change from its making on, so that none between the look and the wait is missed.
+            // The future hears of every change after its creation, so none between the check and the wait is missed.
             let changed = self.shared.changed.notified();
             let version = self.shared.version.load(Ordering::SeqCst);
             if version != self.seen {

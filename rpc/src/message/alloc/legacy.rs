@@ -1,11 +1,11 @@
-//! What allocations were given, in the older form that the wire repeats it in. Only nodes of long ago look at it; it is never read.
+//! Allocated resources in the older form, which the wire repeats. Only old nodes use it; it is written but never read.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use songline_model::{AllocatedResources, NetworkResource, Resources, Str};
 
-/// Resources in all, by task, and of the group.
+/// Total resources, resources by task, and resources of the group.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Legacy {

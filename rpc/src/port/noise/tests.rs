@@ -1,4 +1,4 @@
-//! Sealed connections: what comes out is what went in, and nothing else does.
+//! Sealed connections: bytes arrive unchanged, and changed or cut streams are detected.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -8,7 +8,7 @@ fn key(byte: u8) -> ServerKey {
     ServerKey::new([byte; 32])
 }
 
-/// Both ends of a sealed connection over a pipe that holds `bytes`.
+/// Both ends of a sealed connection over a pipe that buffers `bytes`.
 fn sealed(bytes: usize) -> (Sealed<DuplexStream>, Sealed<DuplexStream>) {
     let (here, there) = tokio::io::duplex(bytes);
     let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();

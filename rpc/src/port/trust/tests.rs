@@ -1,4 +1,4 @@
-//! Which ends may speak as servers: each kind of dialler with each kind of acceptor, over real connections.
+//! Ends that may speak as servers: each kind of dialler with each kind of acceptor, over real connections.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::*;
 
 const OF_SERVERS: [FirstByte; 3] = [FirstByte::Peers, FirstByte::Http, FirstByte::RpcOfServers];
 
-/// Says `welcome` over each connection that is accepted.
+/// Sends `welcome` over each accepted connection.
 struct Welcomes;
 
 impl Accept for Welcomes {
@@ -30,7 +30,7 @@ fn tls(who: &str) -> Tls {
         cert_file: file(&format!("{who}.pem")),
         key_file: file(&format!("{who}.key.pem")),
         region: "global".into(),
-        // Names count for servers whatever this says.
+        // Between servers names count regardless of this setting.
         verify_server_hostname: false,
         upgrade: true,
         ..TlsSettings::default()
@@ -38,7 +38,7 @@ fn tls(who: &str) -> Tls {
     Tls::load(&settings).unwrap()
 }
 
-/// One end: its name in the story, its certificate, its key, and how it treats servers that prove nothing.
+/// One end: its name in the story, its certificate, its key, and its treatment of servers that prove nothing.
 #[derive(Clone, Copy)]
 struct End(&'static str, Option<&'static str>, Option<u8>, Unproven);
 
@@ -88,8 +88,8 @@ async fn only_servers_begin_connections_of_servers() {
         End("anybody", None, None, Anybody),
         End("anybody, key", None, Some(1), Anybody),
     ];
-    // Those with certificates are in upgrade mode and so take the key alone over a connection without TLS. What the diallers ask of the
-    // other end is not looked at here.
+    // Ends with certificates are in upgrade mode, so they accept the key alone over a connection without TLS. The
+    // diallers' own demands are tested elsewhere.
     let diallers = [
         End("nobody", None, None, Anybody),
         End("a node's certificate", Some("client"), None, Anybody),
@@ -177,7 +177,7 @@ async fn only_servers_begin_connections_of_servers() {
 #[tokio::test]
 async fn a_server_that_is_dialled_has_to_prove_itself_too() {
     use Unproven::{Loopback, Refused};
-    // The right key in wrong hands, and a node that passes itself off as a server.
+    // The right key with a node's certificate, and an end with another key.
     let node = End("a node", Some("client"), Some(1), Unproven::Anybody).served().await;
     let stranger = End("a stranger", None, Some(2), Unproven::Anybody).served().await;
     let open = End("open", None, None, Loopback).served().await;
@@ -231,7 +231,7 @@ async fn what_is_no_greeting_of_a_server_is_answered_with_a_refusal_and_nothing_
         conn.write_all(&[FirstByte::Peers as u8]).await.unwrap();
         conn.write_all(hello).await.unwrap();
         let mut answer = Vec::new();
-        // Closing with bytes unread resets the connection behind the answer.
+        // Closing with unread bytes resets the connection after the answer.
         let _ = conn.read_to_end(&mut answer).await;
         assert_eq!(answer, [refused as u8], "{hello:?}");
     }

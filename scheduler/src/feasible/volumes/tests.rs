@@ -1,4 +1,4 @@
-//! What a node says to a group that asks for volumes.
+//! Volume checks of a node: filter texts for groups that ask for volumes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::check;
 const NODE: NodeId = NodeId::from_bytes([1; 16]);
 const WRITER: AllocId = AllocId::from_bytes([2; 16]);
 
-/// A cluster of one node, whose plugin `p` has volume `v`, and which has host volumes `data` and, read-only, `lib[1]`.
+/// A cluster of one node. Its plugin `p` serves volume `v`; its host volumes are `data` and, read-only, `lib[1]`.
 struct Cluster {
     state: State,
 }
@@ -129,7 +129,8 @@ fn a_csi_volume_is_registered_and_its_plugin_runs_on_the_node() {
     ill.says("j", &csi("v", WRITE), expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"]);
 }
 
-/// Has the name of the line in `tests/conformance/defects.txt` that it shows. The text is the reason that the evaluation gives.
+/// Named like the line in `tests/conformance/defects.txt` that it covers. The checked text is the reason given in the
+/// evaluation.
 #[test]
 fn volumes_csi_wrong_mode() {
     let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ());

@@ -1,4 +1,4 @@
-//! Which changes start tasks anew.
+//! Changes of a group that restart its tasks, and changes that do not.
 
 use songline_model::{
     Affinity, Constraint, Dur, EphemeralDisk, Job, LogConfig, NetworkResource, Port, Resources, RestartPolicy, Task, TaskGroup,

@@ -1,4 +1,4 @@
-//! Nodes that go away for a while, through scheduler, applier and tables.
+//! Nodes that disconnect for a while, through scheduler, applier and tables.
 
 use expect_test::expect;
 

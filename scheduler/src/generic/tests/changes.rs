@@ -1,4 +1,4 @@
-//! What becomes of allocations when their job, their node or they themselves change.
+//! Allocations whose job, node or own status changes.
 
 use expect_test::expect;
 

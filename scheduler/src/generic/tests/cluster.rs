@@ -1,5 +1,5 @@
-//! The language of whole-scheduler stories: nodes, jobs and what happens to them as commands on a real state; each `run` schedules and
-//! commits, and tells what came of it.
+//! The language of whole-scheduler stories. Nodes, jobs and events are commands on a real state; each `run` schedules,
+//! commits and prints its result.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,12 +28,12 @@ pub(crate) struct Cluster {
     pub(crate) now: Time,
     nodes: BTreeMap<String, NodeId>,
     evals: u8,
-    /// What is left of the blocked evaluation of each job.
+    /// The blocked evaluation of each job, if there is one.
     blocked: BTreeMap<String, Evaluation>,
     told: String,
 }
 
-/// Runs a story and returns what it told.
+/// Runs a story and returns its output.
 pub(crate) fn tell(story: &str) -> String {
     let mut cluster = Cluster::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -154,7 +154,7 @@ impl Cluster {
         self.commit(SetSchedulerConfig { config, cas: None });
     }
 
-    /// The node of every live alloc of this name says so.
+    /// Has the nodes report this client status for every live alloc of this name.
     fn client(&mut self, name: &str, status: &str) {
         let status = AllocClientStatus::from_word(status).unwrap();
         let allocs: Vec<Arc<Allocation>> =
@@ -180,8 +180,9 @@ impl Cluster {
         self.commit(UpdateAllocsFromClient { allocs, evals: Vec::new() });
     }
 
-    /// Runs an evaluation of the job to its end: `blocked` runs the blocked one again, `due` one that had to
-    /// wait, `later` the next one that an earlier run made for later, `refused` has a planner that accepts nothing.
+    /// Runs an evaluation of the job to its end. `blocked` runs the blocked evaluation, `due` a new one with a wait
+    /// that ends now, `later` the pending follow-up that is due first (and moves the time there). With `refused` the
+    /// planner accepts nothing.
     fn run(&mut self, id: &str, how: Option<&str>) {
         let job = self.state.job("default", id).cloned();
         let eval = if how == Some("blocked") {
@@ -227,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// The evaluations of a job that look at it later.
+    /// Prints the evaluations of a job that wait for a time.
     fn tell_evals(&mut self, id: &str) {
         writeln!(self.told, "evals {id}:").unwrap();
         let tell = |eval: Arc<Evaluation>| {
@@ -360,7 +361,7 @@ fn brief(metric: &AllocMetric) -> String {
     )
 }
 
-/// A job of one group `web` with one task `t`, as the words say.
+/// A job of one group `web` with one task `t`, with the properties that the words give.
 pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
     let number = |key: &str, default: i64| words.get(key).map_or(default, |text| text.parse().unwrap());
     let constraint = |text: &str| {

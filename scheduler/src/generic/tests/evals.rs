@@ -1,4 +1,4 @@
-//! What an evaluation says, blocks on and tries again.
+//! Evaluations: statuses, blocked evaluations, repeated attempts.
 
 use expect_test::expect;
 

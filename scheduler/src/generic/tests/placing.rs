@@ -1,4 +1,4 @@
-//! Which nodes are chosen.
+//! Choice of nodes.
 
 use expect_test::expect;
 

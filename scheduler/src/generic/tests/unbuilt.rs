@@ -1,4 +1,4 @@
-//! Jobs that ask for what is not built yet.
+//! Jobs that use features which are not built yet.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Stories of clusters: each line is a look of the leader, `seconds: name state ..`, and what followed from it.
+//! Stories of clusters: each line is a look of the leader, `seconds: name state ..`, with the resulting effect.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-/// Words of a server: `voter` or `new`, and how it is.
+/// Parses a server: `voter` or `new`, and its state.
 fn peer(words: &str, last_index: u64) -> Peer {
     let voter = words.contains("voter");
     let silence = if words.contains("gone") {
@@ -178,7 +178,7 @@ fn under_load_nobody_counts_as_behind_who_has_what_the_leader_had_at_the_last_lo
         look.last_index += 15_000;
         autopilot.on_look(&look, &AutopilotConfig::initial());
         let server = autopilot.health().servers[&2];
-        // At the first look there is nothing to compare with.
+        // The first look has no previous index to compare with.
         assert_eq!(server.healthy, second > 0, "at {second}");
     }
 }

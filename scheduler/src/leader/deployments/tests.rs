@@ -1,4 +1,4 @@
-//! When canaries are promoted without anybody's word.
+//! Automatic promotion of canaries.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn canary(n: u8) -> AllocId {
 struct Rollout(State);
 
 impl Rollout {
-    /// A job with two groups: `a` wants two canaries, `b` as many as said. All canaries are placed.
+    /// A job with two groups: `a` wants two canaries, `b` `canaries_of_b`. All canaries are placed.
     fn new(auto_promote: [bool; 2], canaries_of_b: i64) -> Self {
         let groups = ["a", "b"].map(|name| TaskGroup { name: name.into(), count: 3, ..TaskGroup::default() });
         let job = Arc::new(Job {

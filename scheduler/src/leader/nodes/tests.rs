@@ -1,4 +1,4 @@
-//! What becomes of registrations and of asked statuses, on the state of a small cluster.
+//! Registrations and requested statuses on the state of a small cluster.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::generic::tests::cluster::Cluster;
 
 const NOW: Time = Time::from_secs(1_000_000);
 
-/// A node as its agent describes it. Words say what else it is: `secret=`, `pool=`, `dc=`.
+/// A node as its agent describes it. `secret=`, `pool=` and `dc=` set those fields.
 fn described(words: &[&str]) -> Node {
     let mut node = Node {
         id: NodeId::from_bytes([9; 16]),
@@ -33,7 +33,7 @@ fn described(words: &[&str]) -> Node {
     node
 }
 
-/// Lines are `register WORDS`, and `ready`, `down` or `missed`: a status that is asked for the node.
+/// Lines are `register WORDS`, and `ready`, `down` or `missed`: a status that is requested for the node.
 fn check(story: &str, expected: Expect) {
     let (mut cluster, mut now, mut said) = (Cluster::new(), NOW, String::new());
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -1,4 +1,5 @@
-//! Stories of effects: each line is a decision, a time, or the outcome of an attempt; each answer tells what the shell has to do.
+//! Stories of effects: each line is a decision, a time, or the outcome of an attempt; the expected text is the work for
+//! the shell.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +10,9 @@ use songline_model::DrainStrategy;
 use super::*;
 use crate::generic::tests::cluster::Cluster;
 
-/// The language: `node NAME` and the like as in [`Cluster`]; `drained NAME` and `missed NAME` decide, `at SECS` tells what is due then,
-/// `written`, `refused` and `fails` are outcomes of the oldest attempt under way, `hear NAME` hears of a silent node, `drain NAME`
-/// starts a drain, `forget` forgets all effects.
+/// The language: `node NAME` and the like as in [`Cluster`]. `drained NAME` and `missed NAME` decide, `at SECS` prints
+/// the work that is due then. `written`, `refused` and `fails` are outcomes of the oldest attempt under way.
+/// `hear NAME` takes a heartbeat of a silent node, `drain NAME` starts a drain, `forget` clears all effects.
 fn check(story: &str, expected: Expect) {
     let mut stage = Stage {
         cluster: Cluster::new(),

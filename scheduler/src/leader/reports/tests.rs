@@ -1,4 +1,4 @@
-//! Reports of nodes: whether they are taken, and what follows.
+//! Reports of nodes: accepted or dropped, and the evaluations that follow.
 
 use expect_test::{Expect, expect};
 use songline_commands::ClientAlloc;
@@ -7,7 +7,7 @@ use songline_model::{AllocClientStatus, EvalId, Node, NodeId, NodeStatus};
 use super::{entry, refusal, refused_at};
 use crate::generic::tests::cluster::Cluster;
 
-/// After the story, these reports come in one batch: `ALLOC NODE STATUS` each. Tells the entry.
+/// After the story, these reports come in one batch, each `ALLOC NODE STATUS`. Prints the entry.
 fn check(story: &str, said: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| cluster.line(line));

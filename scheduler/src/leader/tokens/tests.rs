@@ -1,4 +1,4 @@
-//! Which tokens are swept up when.
+//! Deletion of expired tokens.
 
 use expect_test::{Expect, expect};
 use songline_commands::{Actor, Command, Envelope, UpsertAclTokens, UpsertOneTimeToken};
@@ -36,7 +36,7 @@ fn one_time(state: &mut State, n: u8, ends: i64) {
     run(state, UpsertOneTimeToken { token });
 }
 
-/// What is collected at these seconds of tokens up to this index, and what is left then.
+/// Compares the rows collected at these seconds, of tokens created up to this index, and the rows that stay.
 fn check(state: &State, created_max: u64, seconds: &[i64], expected: Expect) {
     let mut out = String::new();
     for second in seconds {

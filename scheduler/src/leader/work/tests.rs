@@ -1,4 +1,4 @@
-//! Pacing in stories.
+//! Stories of slice sizes.
 
 use songline_commands::{Actor, Command, DeleteEvals, Envelope, EvalChoice, SetSchedulerConfig, Slice, StopWork, WorkId};
 use songline_model::{EvalId, SchedulerConfiguration, Time};
@@ -48,7 +48,7 @@ fn slices_follow_the_time_that_they_take() {
         }
         pacer.next(&state).expect("is under way").slice.rows_max
     };
-    // How long a row takes when so many of them fill a slice.
+    // Time per row when this many rows fill a slice.
     let filling = |rows: u32| u32::try_from(SLICE_TIME.as_nanos()).expect("is short") / rows;
     let close = |rows: u32, wanted: u32| assert!(rows.abs_diff(wanted) <= wanted / 50, "{rows}, wanted {wanted}");
     close(settle(&mut pacer, filling(1000)), 1000);

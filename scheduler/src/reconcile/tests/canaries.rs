@@ -1,4 +1,4 @@
-//! Canaries: asked for, promoted, given up, and on nodes that go away.
+//! Canaries: placed, promoted, stopped, and on nodes that disconnect.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Nodes that disconnect for a while, and what comes back with them.
+//! Nodes that disconnect for a while, and their allocations' return.
 
 use expect_test::expect;
 

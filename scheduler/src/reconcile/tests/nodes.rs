@@ -1,4 +1,4 @@
-//! Nodes that go down, drain or stay away.
+//! Nodes that go down, drain or stay disconnected.
 
 use expect_test::expect;
 

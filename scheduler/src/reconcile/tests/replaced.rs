@@ -1,4 +1,4 @@
-//! Allocations that were replaced while their nodes were away: nobody takes their places a second time.
+//! Allocations that were replaced while their nodes were disconnected: they are not replaced a second time.
 
 use expect_test::expect;
 

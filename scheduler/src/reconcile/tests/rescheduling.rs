@@ -160,7 +160,7 @@ fn a_running_deployment_does_not_hold_up_what_was_healthy_before_it_failed() {
             web: ignore 2, place 1, stop 1
         "#]],
     );
-    // The last one became healthy: what ends the deployment leaves no place empty.
+    // The last allocation became healthy: the plan that ends the deployment still replaces the failed one.
     check(
         "job count=3 parallel=3
          alloc 0 client=failed ended=-10 deployed=healthy

@@ -1,4 +1,4 @@
-//! The language of the reconciler's stories: a job, its allocations and its deployment in, what has to happen out.
+//! The language of the reconciler's stories: a job, its allocations and its deployment as input, the changes as output.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,8 +17,8 @@ use crate::seed::Seed;
 const SECOND: i64 = 1_000_000_000;
 const NOW: Time = Time::from_secs(100_000);
 
-/// Reconciles a story and tells what comes of it. Lines:
-/// `job KEY=VALUE..`, `group NAME KEY=VALUE..`, `alloc NUMBERS KEY=VALUE..`, `deployment KEY=VALUE..`; times are seconds from now.
+/// Reconciles a story and prints the result. Lines: `job KEY=VALUE..`, `group NAME KEY=VALUE..`,
+/// `alloc NUMBERS KEY=VALUE..`, `deployment KEY=VALUE..`; times are seconds from now.
 pub(super) fn reconcile(story: &str) -> String {
     let mut world = World::default();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -32,7 +32,7 @@ struct World {
     job: Job,
     gone: bool,
     allocs: Vec<Allocation>,
-    /// What becomes of each when the reconciler asks.
+    /// Update of each allocation, for the reconciler's `update_of`.
     changes: BTreeMap<AllocId, &'static str>,
     /// Labels of the replacements that allocations name.
     next: Vec<(AllocId, String)>,
