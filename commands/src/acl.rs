@@ -1,86 +1,89 @@
-//! Commands about who may do what. Secrets of tokens are in the log by necessity; no other form of a command shows them.
+//! Commands for ACL objects. The log necessarily holds the secrets of tokens; every other encoding of a command leaves
+//! them out.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
     AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, BindingRuleId, OneTimeToken, RoleId, Str, Time,
 };
 
-/// Make or change policies.
+/// Create or update policies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertAclPolicies {
-    /// Whole rows; hashes present, indexes ignored.
+    /// Whole rows; hashes must be set, indexes are ignored.
     pub policies: Vec<AclPolicy>,
 }
 
-/// Delete policies. Missing ones are no error; links to them stay and count for nothing.
+/// Delete policies. Missing ones are ignored; links to deleted policies stay and grant nothing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteAclPolicies {
-    /// Which.
+    /// Names of the policies.
     pub names: Vec<Str>,
 }
 
-/// Make or change tokens.
+/// Create or update tokens.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertAclTokens {
-    /// Whole rows; accessors, secrets, creation times and hashes present, roles by id, indexes ignored. What a token keeps for life (its
-    /// secret, its creation, when it ends) comes from the stored row, if there is one.
+    /// Whole rows; accessors, secrets, creation times and hashes must be set, roles are given by id, indexes are
+    /// ignored. For a known token, the fields that never change (secret, creation, expiration) are taken from the
+    /// stored row.
     pub tokens: Vec<AclToken>,
 }
 
-/// Delete tokens. Missing ones are no error.
+/// Delete tokens. Missing ones are ignored.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteAclTokens {
-    /// Which.
+    /// Accessor ids of the tokens.
     pub accessor_ids: Vec<AccessorId>,
 }
 
-/// Make the first management token, once.
+/// Create the first management token; possible once unless reset.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BootstrapAclToken {
     /// The whole row.
     pub token: AclToken,
-    /// The index of the bootstrap before, to do it once more. 0: there was none.
+    /// To bootstrap again: the index of the previous bootstrap. 0: there was none.
     pub reset_index: u64,
 }
 
-/// Make a one-time token. The one that its token had is gone.
+/// Create a one-time token. Replaces an earlier one of the same token.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertOneTimeToken {
-    /// The whole row; indexes ignored.
+    /// The whole row; indexes are ignored.
     pub token: OneTimeToken,
 }
 
-/// Delete one-time tokens, by the accessors of their tokens. Missing ones are no error, unless this is an exchange.
+/// Delete one-time tokens by the accessors of their tokens. Missing ones are ignored, except in an exchange.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteOneTimeTokens {
-    /// Which.
+    /// Accessor ids of the tokens.
     pub accessor_ids: Vec<AccessorId>,
-    /// An exchange: refused unless each row still has this modify index, so that of two exchanges one fails.
+    /// For an exchange: the modify index that each row must still have, so that only one of two racing exchanges
+    /// succeeds.
     pub exchanged: Option<u64>,
 }
 
-/// Delete the one-time tokens that are past their time.
+/// Delete the expired one-time tokens.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExpireOneTimeTokens {
-    /// The leader's clock: what ends by then is gone.
+    /// The leader's clock: tokens that expire up to this time are deleted.
     pub timestamp: Time,
 }
 
-/// Make or change roles.
+/// Create or update roles.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertAclRoles {
-    /// Whole rows; ids and hashes present, indexes ignored.
+    /// Whole rows; ids and hashes must be set, indexes are ignored.
     pub roles: Vec<AclRole>,
-    /// Whether a role may name policies that are not there (yet): in a copy of another region's roles.
+    /// Whether a role may name missing policies: true when roles are copied from another region.
     pub allow_missing_policies: bool,
 }
 
@@ -88,15 +91,15 @@ pub struct UpsertAclRoles {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteAclRoles {
-    /// Which.
+    /// Ids of the roles.
     pub ids: Vec<RoleId>,
 }
 
-/// Make or change auth methods.
+/// Create or update auth methods.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertAclAuthMethods {
-    /// Whole rows; times and hashes present, indexes ignored.
+    /// Whole rows; times and hashes must be set, indexes are ignored.
     pub auth_methods: Vec<AclAuthMethod>,
 }
 
@@ -104,17 +107,17 @@ pub struct UpsertAclAuthMethods {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteAclAuthMethods {
-    /// Which.
+    /// Names of the auth methods.
     pub names: Vec<Str>,
 }
 
-/// Make or change binding rules.
+/// Create or update binding rules.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertAclBindingRules {
-    /// Whole rows; ids, times and hashes present, indexes ignored.
+    /// Whole rows; ids, times and hashes must be set, indexes are ignored.
     pub binding_rules: Vec<AclBindingRule>,
-    /// Whether a rule may name an auth method that is not there (yet): in a copy of another region's rules.
+    /// Whether a rule may name a missing auth method: true when rules are copied from another region.
     pub allow_missing_auth_methods: bool,
 }
 
@@ -122,6 +125,6 @@ pub struct UpsertAclBindingRules {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteAclBindingRules {
-    /// Which.
+    /// Ids of the binding rules.
     pub ids: Vec<BindingRuleId>,
 }

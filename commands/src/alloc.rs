@@ -1,4 +1,4 @@
-//! Commands about allocations.
+//! Commands for allocations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, NodeId, Str, TaskState,
 };
 
-/// What a node says of one of its allocations. Everything else of the row is the servers' own.
+/// A node's report of one of its allocations. Only the servers change the other fields of the row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientAlloc {
-    /// Which.
+    /// The allocation.
     pub id: AllocId,
-    /// The node that says so, as it was authenticated.
+    /// The authenticated node that sent the report.
     pub node_id: NodeId,
-    /// How it fares.
+    /// Client status.
     pub client_status: AllocClientStatus,
-    /// The same for people.
+    /// Client status for people.
     pub client_description: Str,
-    /// By task.
+    /// States of the tasks, by task name.
     pub task_states: Option<Arc<BTreeMap<Str, TaskState>>>,
-    /// Its health, if it has become known.
+    /// Health for the deployment, if known.
     pub deployment_status: Option<AllocDeploymentStatus>,
-    /// Its address.
+    /// Network address of the allocation.
     pub network_status: Option<AllocNetworkStatus>,
-    /// Unix nanoseconds.
+    /// Time of the report in Unix nanoseconds.
     pub modify_time: i64,
 }
 
-/// Take over what nodes say. Several nodes may share one entry.
+/// Apply reports of nodes. Reports of several nodes may share one entry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateAllocsFromClient {
-    /// In the order they came.
+    /// The reports in the order of their arrival.
     pub allocs: Vec<ClientAlloc>,
-    /// What follows from them.
+    /// Evaluations that follow from the reports.
     pub evals: Vec<Evaluation>,
 }
 
-/// Ask for allocations to move or to be replaced. Unknown ones are skipped.
+/// Request that allocations migrate or be replaced. Unknown allocations are skipped.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetDesiredTransitions {
-    /// What is set; what is left open stays.
+    /// Transitions by allocation; fields that are not set stay as they are.
     pub allocs: BTreeMap<AllocId, DesiredTransition>,
-    /// What follows.
+    /// Evaluations that follow.
     pub evals: Vec<Evaluation>,
 }

@@ -1,4 +1,4 @@
-//! Commands about how the servers look after themselves.
+//! Command for the autopilot configuration.
 
 use serde::{Deserialize, Serialize};
 use songline_model::AutopilotConfig;
@@ -7,8 +7,8 @@ use songline_model::AutopilotConfig;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetAutopilotConfig {
-    /// All of it; indexes ignored.
+    /// The whole configuration; indexes are ignored.
     pub config: AutopilotConfig,
-    /// Only when the stored row has this modify index.
+    /// If set, the modify index that the stored row must have.
     pub cas: Option<u64>,
 }

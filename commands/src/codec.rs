@@ -1,11 +1,11 @@
-//! Envelopes to bytes and back: a msgpack map with named fields; the body is a msgpack document of its own inside it.
+//! Encoding of envelopes: a msgpack map with named fields, in which the body is a msgpack document of its own.
 
 use serde::{Deserialize, Serialize};
 use songline_model::Time;
 
 use crate::{Actor, Cause, Command, Envelope, Idempotency, Kind};
 
-/// Why an envelope could not be written.
+/// An envelope could not be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("encoding command {kind}")]
 pub struct EncodeError {
@@ -15,26 +15,27 @@ pub struct EncodeError {
     source: rmp_serde::encode::Error,
 }
 
-/// Why bytes are not a command. Each of them ends the server: to skip an entry would be to diverge.
+/// Reason why an entry could not be decoded. Every decode error ends the server: skipping the entry would make its
+/// state diverge.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The entry is no envelope.
+    /// The entry is not an envelope.
     #[error("the entry is not a command envelope")]
     Envelope(#[source] rmp_serde::decode::Error),
-    /// A newer version wrote the entry.
+    /// The number names no known command: a newer version wrote the entry.
     #[error("unknown command {0}: a newer version wrote it, upgrade this server")]
     UnknownKind(u16),
-    /// A newer version wrote the entry.
+    /// The body has an unknown schema: a newer version wrote the entry.
     #[error("command {kind} has schema {schema}, this version knows up to {newest}")]
     UnknownSchema {
         /// Name of the command.
         kind: &'static str,
-        /// What the entry says.
+        /// Schema of the entry.
         schema: u16,
-        /// The newest that is known.
+        /// Newest schema that this version knows.
         newest: u16,
     },
-    /// The body has an older shape that cannot be brought up to date.
+    /// The body has an older schema and could not be migrated.
     #[error("migrating the body of command {kind}")]
     Migration {
         /// Name of the command.
@@ -42,7 +43,7 @@ pub enum DecodeError {
         #[source]
         source: songline_migrations::MigrationError,
     },
-    /// The body is not one of this command.
+    /// The body does not decode as this command.
     #[error("the body of command {kind} cannot be read")]
     Body {
         /// Name of the command.
@@ -81,7 +82,7 @@ struct ReadFrame<'a> {
 }
 
 impl Envelope {
-    /// The bytes of the entry.
+    /// Encodes the entry.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let kind = self.command.kind();
         let fail = |source| EncodeError { kind: kind.name(), source };
@@ -98,7 +99,7 @@ impl Envelope {
         rmp_serde::to_vec_named(&frame).map_err(fail)
     }
 
-    /// The entry of these bytes.
+    /// Decodes an entry, migrating an older body.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let frame: ReadFrame<'_> = rmp_serde::from_slice(bytes).map_err(DecodeError::Envelope)?;
         let kind = Kind::from_number(frame.kind).ok_or(DecodeError::UnknownKind(frame.kind))?;

@@ -1,51 +1,53 @@
-//! Commands about CSI volumes and plugins.
+//! Commands for CSI volumes and plugins.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{CsiPluginId, CsiVolume, CsiVolumeClaim, CsiVolumeId, CsiVolumeKey, NamespaceName};
 
-/// Make volumes, or change known ones: all of them or none.
+/// Create or update volumes: all of them or none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegisterCsiVolumes {
-    /// What was asked for, with the namespace filled in, and what the storage answered. A known volume is changed by it, not replaced.
+    /// The requested volumes, with the namespace filled in, and the storage's responses. A known volume is updated,
+    /// not replaced.
     pub volumes: Vec<CsiVolume>,
 }
 
-/// Forget volumes: all of them or none. The storage keeps them.
+/// Deregister volumes: all of them or none. The storage keeps them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeregisterCsiVolumes {
-    /// Of all of them.
+    /// Namespace of all the volumes.
     pub namespace: NamespaceName,
-    /// Which.
+    /// Ids of the volumes.
     pub ids: Vec<CsiVolumeId>,
-    /// Whether claims of allocations that are over are no hindrance.
+    /// Whether to delete a volume in use, if all its claims are of allocations that are gone or terminal.
     pub force: bool,
 }
 
-/// Take a claim on a volume, or move one towards release.
+/// Take a claim on a volume, or record a step of a claim's release.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimCsiVolume {
-    /// Of which volume.
+    /// The volume.
     pub volume: CsiVolumeKey,
-    /// The claim as it is to be. A step towards release carries its modes and the external id of its node, too, so that whoever goes on
-    /// from there knows what is left to undo. Without an allocation it changes nothing and wakes those who watch the volume.
+    /// The new claim. A step of the release includes the claim's modes and the external id of its node, so that the
+    /// next step knows what is left to undo. A claim without an allocation changes nothing, and wakes the watchers of
+    /// the volume.
     pub claim: CsiVolumeClaim,
 }
 
-/// Several claims at once: all of them or none.
+/// Apply several claims: all of them or none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimCsiVolumes {
-    /// In this order.
+    /// The claims in order of application.
     pub claims: Vec<ClaimCsiVolume>,
 }
 
-/// Forget a plugin that nothing runs and nothing expects.
+/// Delete a plugin that has no instances and no expected instances.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteCsiPlugin {
-    /// Which.
+    /// Id of the plugin.
     pub id: CsiPluginId,
 }

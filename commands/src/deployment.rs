@@ -1,64 +1,64 @@
-//! Commands about deployments.
+//! Commands for deployments.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, DeploymentId, DeploymentStatusUpdate, Evaluation, Job, Str};
 
-/// Change a deployment's status. Refused when it has ended.
+/// Set a deployment's status. Refused for a terminal deployment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateDeploymentStatus {
-    /// Which, and to what.
+    /// The deployment and its new status.
     pub update: DeploymentStatusUpdate,
-    /// What follows.
+    /// Evaluation that follows.
     pub eval: Option<Evaluation>,
-    /// The job to go back to.
+    /// Job version to roll back to, as a new version.
     pub job: Option<Arc<Job>>,
-    /// How many job versions are kept.
+    /// Number of job versions to keep.
     pub versions_max: u64,
 }
 
-/// Call allocations of a deployment healthy or unhealthy.
+/// Set the health of a deployment's allocations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetDeploymentAllocHealth {
-    /// Which.
+    /// Id of the deployment.
     pub deployment_id: DeploymentId,
-    /// These are well.
+    /// Allocations that become healthy.
     pub healthy: Vec<AllocId>,
-    /// These are not.
+    /// Allocations that become unhealthy.
     pub unhealthy: Vec<AllocId>,
-    /// Unix nanoseconds.
+    /// Time of the change in Unix nanoseconds.
     pub timestamp: i64,
-    /// What becomes of the deployment.
+    /// Resulting status of the deployment.
     pub update: Option<DeploymentStatusUpdate>,
-    /// What follows.
+    /// Evaluation that follows.
     pub eval: Option<Evaluation>,
-    /// The job to go back to.
+    /// Job version to roll back to, as a new version.
     pub job: Option<Arc<Job>>,
-    /// How many job versions are kept.
+    /// Number of job versions to keep.
     pub versions_max: u64,
 }
 
-/// Promote the canaries of some groups of a deployment, or of all. Refused when too few of them are healthy.
+/// Promote the canaries of some or all groups of a deployment. Refused when too few canaries are healthy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PromoteDeployment {
-    /// Which.
+    /// Id of the deployment.
     pub deployment_id: DeploymentId,
-    /// Every group, whatever `groups` says.
+    /// Whether to promote every group, regardless of `groups`.
     pub all: bool,
-    /// These groups; unknown ones are skipped.
+    /// Groups to promote; unknown ones are skipped.
     pub groups: Vec<Str>,
-    /// What follows.
+    /// Evaluation that follows.
     pub eval: Option<Evaluation>,
 }
 
-/// Drop deployments. Missing ones are skipped.
+/// Delete deployments. Missing ones are skipped.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteDeployments {
-    /// Which.
+    /// Ids of the deployments.
     pub ids: Vec<DeploymentId>,
 }

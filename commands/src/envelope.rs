@@ -1,35 +1,35 @@
-//! What surrounds every command in the log: who, when, why, and whether it is a repetition.
+//! Envelope of a command in the log: actor, time, cause, and idempotency key.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{NodeId, Str, Time};
 
 use crate::{Command, Kind};
 
-/// One entry of the log, typed.
+/// One decoded entry of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
-    /// Version of the body's shape when it was proposed. What is written has the newest one.
+    /// Schema of the body when the entry was proposed. New entries have the newest schema.
     pub schema: u16,
-    /// The leader's clock when it proposed the entry. Apply uses this and no clock.
+    /// The leader's clock when it proposed the entry. Apply uses this time and reads no clock.
     pub at: Time,
-    /// Who wanted it.
+    /// The proposer.
     pub actor: Actor,
-    /// What led to it, if something in the log did.
+    /// The entry that led to this one, if there is one.
     pub cause: Option<Cause>,
-    /// Makes a retried write run once.
+    /// Key that makes a retried write run only once.
     pub idempotency: Option<Idempotency>,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
 impl Envelope {
-    /// An envelope of the newest schema without cause and key.
+    /// An envelope of the newest schema without cause and idempotency key.
     pub fn new(at: Time, actor: Actor, command: impl Into<Command>) -> Self {
         let command = command.into();
         Self { schema: command.kind().schema(), at, actor, cause: None, idempotency: None, command }
     }
 
-    /// The same with a cause.
+    /// Sets the cause.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<Cause>) -> Self {
         self.cause = cause;
@@ -37,10 +37,10 @@ impl Envelope {
     }
 }
 
-/// Who proposed a command. Never a secret: a token is named by its accessor.
+/// The proposer of a command. Never contains a secret: a token is named by its accessor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Actor {
-    /// Somebody without a token.
+    /// A caller without a token.
     #[default]
     Anonymous,
     /// The accessor id of a token.
@@ -65,12 +65,12 @@ impl std::fmt::Display for Actor {
     }
 }
 
-/// The entry that led to this one.
+/// The entry that led to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Its index, as users see it.
+    /// Log index of the entry, as users see it.
     pub index: u64,
-    /// Its kind, by number.
+    /// Number of the entry's kind.
     pub kind: u16,
 }
 
@@ -81,16 +81,16 @@ impl Cause {
     }
 }
 
-/// A caller's key: the same key with the same body runs once, with another body is refused.
+/// Idempotency key of a client: a repetition with the same body does not run again; one with another body is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Idempotency {
-    /// As the caller sent it.
+    /// The key as the client sent it.
     pub key: Str,
-    /// First 16 bytes of BLAKE3 of what the caller sent with it.
+    /// First 16 bytes of BLAKE3 of the body that the client sent.
     #[serde(with = "serde_bytes")]
     pub body_hash: [u8; 16],
-    /// Whether it is the key of a server that passed the write on, for retries of its own: such a key is remembered for minutes only, and
-    /// does not crowd out those of callers.
+    /// Whether a server made the key for its own retries of a forwarded write. Such a key is remembered for minutes
+    /// only, and does not displace clients' keys.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
 }

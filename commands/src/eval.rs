@@ -1,9 +1,9 @@
-//! Commands about evaluations.
+//! Commands for evaluations.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, EvalId, Evaluation};
 
-/// Make or change evaluations.
+/// Create or update evaluations.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateEvals {
@@ -11,14 +11,14 @@ pub struct UpdateEvals {
     pub evals: Vec<Evaluation>,
 }
 
-/// Drop evaluations and allocations. Missing ones are skipped.
+/// Delete evaluations and allocations. Missing ones are skipped.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReapEvals {
-    /// Evaluations.
+    /// Ids of the evaluations.
     pub evals: Vec<EvalId>,
-    /// Allocations.
+    /// Ids of the allocations.
     pub allocs: Vec<AllocId>,
-    /// Refused while the eval broker runs.
+    /// Whether a user asked for the deletion; such a deletion is refused while the eval broker runs.
     pub user_initiated: bool,
 }

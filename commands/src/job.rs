@@ -1,4 +1,4 @@
-//! Commands about jobs.
+//! Commands for jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,76 +6,77 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use songline_model::{Deployment, Evaluation, Job, JobKey, JobSubmission, Str};
 
-/// Add a job, or make a new version of it.
+/// Register a job, or a new version of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegisterJob {
-    /// The whole job, canonical and valid; indexes and version ignored unless the version is higher than the stored one.
+    /// The whole job in canonical form, validated; indexes are ignored, and so is a version not higher than the stored
+    /// one.
     pub job: Arc<Job>,
-    /// What it was written as.
+    /// Source text of the job.
     pub submission: Option<JobSubmission>,
-    /// Whether `job_modify_index` must be the stored one.
+    /// Whether `job_modify_index` must equal the stored one.
     pub enforce_index: bool,
-    /// 0 means: must not exist.
+    /// Expected job modify index; 0 means that the job must not exist.
     pub job_modify_index: u64,
-    /// Whether the counts of known groups are kept.
+    /// Whether existing groups keep their current counts.
     pub preserve_counts: bool,
-    /// The evaluation that goes with it.
+    /// Evaluation to create together with the job.
     pub eval: Option<Evaluation>,
-    /// A deployment that is made with it.
+    /// Deployment to create together with the job.
     pub deployment: Option<Deployment>,
-    /// How many versions are kept.
+    /// Number of job versions to keep.
     pub versions_max: u64,
 }
 
-/// Stop a job, or purge it.
+/// Stop or purge a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeregisterJob {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// Whether the row goes too.
+    /// Whether the row is deleted too.
     pub purge: bool,
-    /// Whether its tasks skip their shutdown delay.
+    /// Whether the tasks skip their shutdown delay.
     pub no_shutdown_delay: bool,
-    /// Unix nanoseconds of the stopping version.
+    /// Submit time of the stopping version, in Unix nanoseconds.
     pub submit_time: i64,
-    /// Written even when the job is gone.
+    /// Evaluation to create, even when the job is gone.
     pub eval: Option<Evaluation>,
-    /// How many versions are kept.
+    /// Number of job versions to keep.
     pub versions_max: u64,
 }
 
-/// Stop or purge jobs, all at once.
+/// Stop or purge several jobs in one entry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeregisterJobs {
-    /// Which, and whether each is purged.
+    /// The jobs, and whether each is purged.
     pub jobs: BTreeMap<JobKey, bool>,
-    /// The evaluations that go with them.
+    /// Evaluations to create together with the jobs' changes.
     pub evals: Vec<Evaluation>,
-    /// Unix nanoseconds.
+    /// Submit time of the stopping versions, in Unix nanoseconds.
     pub submit_time: i64,
-    /// How many versions are kept.
+    /// Number of job versions to keep.
     pub versions_max: u64,
 }
 
-/// Mark one version of a job stable, or not.
+/// Mark one version of a job stable or unstable.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetJobStability {
-    /// Which.
+    /// The job.
     pub job: JobKey,
-    /// Which version.
+    /// The version.
     pub version: u64,
-    /// What it is.
+    /// Whether the version is stable.
     pub stable: bool,
 }
 
-/// Count all job summaries anew.
+/// Recount all job summaries.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReconcileSummaries {
-    /// Per group, what a dry run of the scheduler would have queued.
+    /// Numbers of queued allocations by job and group, from a dry run of the scheduler.
     pub queued: BTreeMap<JobKey, BTreeMap<Str, i64>>,
 }

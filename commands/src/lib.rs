@@ -1,7 +1,8 @@
-//! The verbs: everything that can be written to the log, and its bytes.
+//! Commands: every write that the log can hold, and its encoding.
 //!
-//! A command carries all that cannot be computed from the tables: ids, times, seeds. What it does is in `projections`; who may send it
-//! is decided before it is proposed. A released command never changes its meaning, and its bytes live for ever in `commands/golden/`.
+//! A command carries everything that cannot be computed from the tables: ids, times, seeds. Its effect is in
+//! `projections`; permission to send it is checked before it is proposed. A released command never changes its
+//! meaning, and its bytes are kept in `commands/golden/`.
 
 mod acl;
 mod alloc;
@@ -50,14 +51,14 @@ mod tests;
 
 macro_rules! commands {
     ($($(#[$doc:meta])* $variant:ident($body:ty) = $kind:literal),* $(,)?) => {
-        /// One typed command. Numbers below 1000 are the reference's message types, ours start at 1000.
+        /// One typed command. Numbers below 1000 are the reference's message types, our own start at 1000.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(clippy::large_enum_variant, reason = "a command is made and moved once an entry; boxing its bodies would cost more")]
         pub enum Command {
             $($(#[$doc])* $variant($body),)*
         }
 
-        /// Which command: what an envelope names by its number.
+        /// Kind of a command; the envelope stores its number.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u16)]
         pub enum Kind {
@@ -65,7 +66,7 @@ macro_rules! commands {
         }
 
         impl Kind {
-            /// Every kind there is.
+            /// Every kind.
             pub const ALL: &'static [Kind] = &[$(Kind::$variant),*];
 
             /// The number in the log.
@@ -73,31 +74,31 @@ macro_rules! commands {
                 self as u16
             }
 
-            /// The newest version of its body's shape: the one that is written.
+            /// The newest schema of the body, used for new entries.
             pub fn schema(self) -> u16 {
                 songline_migrations::command_schema(self.number())
             }
 
-            /// The kind of a number, if this version knows it.
+            /// The kind of a number; `None` if this version does not know it.
             pub const fn from_number(number: u16) -> Option<Self> {
                 match number { $($kind => Some(Kind::$variant),)* _ => None }
             }
 
-            /// Its name, as documents and listings show it.
+            /// The kind's name, as documents and listings show it.
             pub const fn name(self) -> &'static str {
                 match self { $(Kind::$variant => stringify!($variant)),* }
             }
         }
 
         impl Command {
-            /// Its kind.
+            /// The kind of the command.
             pub const fn kind(&self) -> Kind {
                 match self { $(Command::$variant(_) => Kind::$variant),* }
             }
 
-            /// The body as people read it: ids and times as text, secrets left out.
+            /// The body in a readable form: ids and times are texts, secrets are left out.
             pub fn to_json(&self) -> serde_json::Value {
-                // Bodies are maps of names to plain values; only a map with other keys could fail, and none has one.
+                // Serialisation fails only for maps whose keys are not texts, and no body has one.
                 match self { $(Command::$variant(body) => serde_json::to_value(body).unwrap_or_default()),* }
             }
 
@@ -119,126 +120,126 @@ macro_rules! commands {
 }
 
 commands! {
-    /// A node registers, or tells what has changed about it.
+    /// Register a node, or update its own description.
     NodeRegister(RegisterNode) = 0,
-    /// A node is removed by hand.
+    /// Remove a node on an operator's request.
     NodeDeregister(DeregisterNode) = 1,
-    /// A node's status changes: by its heartbeat, or by the lack of one.
+    /// Set a node's status, because of a heartbeat or a missed one.
     NodeUpdateStatus(UpdateNodeStatus) = 2,
-    /// A drain starts, changes or is called off.
+    /// Start, change or cancel a drain.
     NodeUpdateDrain(UpdateNodeDrain) = 3,
-    /// A job is registered or becomes a new version.
+    /// Register a job or a new version of it.
     JobRegister(RegisterJob) = 4,
-    /// A job is stopped or purged.
+    /// Stop or purge a job.
     JobDeregister(DeregisterJob) = 5,
-    /// Evaluations are made or change.
+    /// Create or update evaluations.
     EvalUpdate(UpdateEvals) = 6,
-    /// Evaluations and allocations that nobody needs are dropped, by id.
+    /// Delete evaluations and allocations that are no longer needed, by id.
     EvalReap(ReapEvals) = 7,
-    /// Nodes tell how their allocations fare.
+    /// Apply nodes' reports of their allocations.
     AllocClientUpdate(UpdateAllocsFromClient) = 9,
-    /// Job summaries are counted anew.
+    /// Recount the job summaries.
     ReconcileJobSummaries(ReconcileSummaries) = 10,
-    /// What was accepted of a plan.
+    /// Apply the accepted part of a plan.
     ApplyPlanResults(ApplyPlan) = 13,
-    /// A deployment's status changes.
+    /// Set a deployment's status.
     DeploymentStatusUpdate(UpdateDeploymentStatus) = 14,
-    /// Groups of a deployment get all their allocations: their canaries did well.
+    /// Promote the canaries of a deployment's groups, so that the groups get all their allocations.
     DeploymentPromote(PromoteDeployment) = 15,
-    /// Allocations of a deployment are called healthy or unhealthy.
+    /// Set the health of a deployment's allocations.
     DeploymentAllocHealth(SetDeploymentAllocHealth) = 16,
-    /// Old deployments are dropped.
+    /// Delete old deployments.
     DeploymentDelete(DeleteDeployments) = 17,
-    /// A version of a job is marked stable, or not.
+    /// Mark a version of a job stable or unstable.
     JobStability(SetJobStability) = 18,
-    /// ACL policies are made or changed.
+    /// Create or update ACL policies.
     AclPolicyUpsert(UpsertAclPolicies) = 19,
-    /// ACL policies are deleted.
+    /// Delete ACL policies.
     AclPolicyDelete(DeleteAclPolicies) = 20,
-    /// ACL tokens are made or changed.
+    /// Create or update ACL tokens.
     AclTokenUpsert(UpsertAclTokens) = 21,
-    /// ACL tokens are deleted.
+    /// Delete ACL tokens.
     AclTokenDelete(DeleteAclTokens) = 22,
-    /// The first management token is made.
+    /// Create the first management token.
     AclTokenBootstrap(BootstrapAclToken) = 23,
-    /// The autopilot configuration is replaced.
+    /// Replace the autopilot configuration.
     Autopilot(SetAutopilotConfig) = 24,
-    /// Nodes tell of events on them.
+    /// Add events to nodes.
     UpsertNodeEvents(AddNodeEvents) = 25,
-    /// Several jobs are stopped or purged at once.
+    /// Stop or purge several jobs.
     JobBatchDeregister(DeregisterJobs) = 26,
-    /// What the servers want of allocations changes.
+    /// Set the desired transitions of allocations.
     AllocUpdateDesiredTransition(SetDesiredTransitions) = 27,
-    /// A node is made eligible or ineligible.
+    /// Make a node eligible or ineligible.
     NodeUpdateEligibility(UpdateNodeEligibility) = 28,
-    /// Drains that came to their end.
+    /// End the drains that are complete.
     BatchNodeUpdateDrain(FinishNodeDrains) = 29,
-    /// The scheduler configuration is replaced.
+    /// Replace the scheduler configuration.
     SchedulerConfig(SetSchedulerConfig) = 30,
-    /// Nodes that nobody needs are dropped.
+    /// Remove nodes that are no longer needed.
     NodeBatchDeregister(DeregisterNodes) = 31,
-    /// The cluster gets its id, once.
+    /// Set the cluster's id, once.
     ClusterMetadata(SetClusterMetadata) = 32,
-    /// A one-time token is made.
+    /// Create a one-time token.
     OneTimeTokenUpsert(UpsertOneTimeToken) = 44,
-    /// One-time tokens are exchanged or dropped.
+    /// Exchange or delete one-time tokens.
     OneTimeTokenDelete(DeleteOneTimeTokens) = 45,
-    /// One-time tokens that are past their time are dropped.
+    /// Delete the expired one-time tokens.
     OneTimeTokenExpire(ExpireOneTimeTokens) = 46,
-    /// ACL roles are made or changed.
+    /// Create or update ACL roles.
     AclRolesUpsert(UpsertAclRoles) = 53,
-    /// ACL roles are deleted.
+    /// Delete ACL roles.
     AclRolesDelete(DeleteAclRoles) = 54,
-    /// ACL auth methods are made or changed.
+    /// Create or update ACL auth methods.
     AclAuthMethodsUpsert(UpsertAclAuthMethods) = 55,
-    /// ACL auth methods are deleted.
+    /// Delete ACL auth methods.
     AclAuthMethodsDelete(DeleteAclAuthMethods) = 56,
-    /// ACL binding rules are made or changed.
+    /// Create or update ACL binding rules.
     AclBindingRulesUpsert(UpsertAclBindingRules) = 57,
-    /// ACL binding rules are deleted.
+    /// Delete ACL binding rules.
     AclBindingRulesDelete(DeleteAclBindingRules) = 58,
-    /// CSI volumes are registered or changed.
+    /// Register or update CSI volumes.
     CSIVolumeRegister(RegisterCsiVolumes) = 35,
-    /// CSI volumes are forgotten.
+    /// Deregister CSI volumes.
     CSIVolumeDeregister(DeregisterCsiVolumes) = 36,
-    /// A claim on a CSI volume is taken, or moves towards release.
+    /// Take a claim on a CSI volume, or record a step of its release.
     CSIVolumeClaim(ClaimCsiVolume) = 37,
-    /// Several claims at once.
+    /// Apply several claims.
     CSIVolumeClaimBatch(ClaimCsiVolumes) = 39,
-    /// A CSI plugin that nobody runs is forgotten.
+    /// Delete a CSI plugin without instances.
     CSIPluginDelete(DeleteCsiPlugin) = 40,
-    /// A variable is written or deleted.
+    /// Write or delete a variable.
     VarApplyState(ApplyVariable) = 50,
-    /// A root key is added, or its state changes.
+    /// Add a root key, or change its state.
     RootKeyMetaUpsert(UpsertRootKey) = 51,
-    /// A root key is deleted.
+    /// Delete a root key.
     RootKeyMetaDelete(DeleteRootKey) = 52,
-    /// Something was done to a group's count, or told about it.
+    /// Record a change of a group's count, or a message about it.
     ScalingEventRegister(AddScalingEvent) = 38,
-    /// Nodes announce services.
+    /// Register services that nodes announce.
     ServiceRegistrationUpsert(UpsertServiceRegistrations) = 47,
-    /// A service is announced no more.
+    /// Delete the registration of a service.
     ServiceRegistrationDeleteById(DeleteServiceRegistration) = 48,
-    /// Nothing that a node announced holds any more.
+    /// Delete all service registrations of a node.
     ServiceRegistrationDeleteByNodeId(DeleteServiceRegistrationsOfNode) = 49,
-    /// Node pools are made or changed.
+    /// Create or update node pools.
     NodePoolUpsert(UpsertNodePools) = 59,
-    /// Node pools are deleted.
+    /// Delete node pools.
     NodePoolDelete(DeleteNodePools) = 60,
-    /// Namespaces are made or changed.
+    /// Create or update namespaces.
     NamespaceUpsert(UpsertNamespaces) = 64,
-    /// Namespaces are deleted.
+    /// Delete namespaces.
     NamespaceDelete(DeleteNamespaces) = 65,
-    /// The state is replaced by that of an archive.
+    /// Replace the state by that of an archive.
     Restore(RestoreArchive) = 1000,
-    /// Every server compares its state with the leader's.
+    /// Compare every server's state with the leader's.
     Digest(CheckDigest) = 1001,
-    /// A piece of long work is carried on by a slice.
+    /// Do the next slice of a piece of long work.
     WorkContinue(ContinueWork) = 1002,
-    /// Evaluations are deleted by hand, by ids or by filter.
+    /// Delete evaluations on a user's request, by ids or by filter.
     EvalDelete(DeleteEvals) = 1003,
-    /// A piece of long work is ended before its time.
+    /// Stop a piece of long work early.
     WorkStop(StopWork) = 1004,
-    /// The answer of a request is kept for its idempotency key.
+    /// Keep the response to a request for its idempotency key.
     AnswerKeep(KeepAnswer) = 1005,
 }

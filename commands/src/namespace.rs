@@ -1,20 +1,20 @@
-//! Commands about namespaces.
+//! Commands for namespaces.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{Namespace, NamespaceName};
 
-/// Make or change namespaces.
+/// Create or update namespaces.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertNamespaces {
-    /// Whole rows; hashes present, indexes ignored.
+    /// Whole rows; hashes must be set, indexes are ignored.
     pub namespaces: Vec<Namespace>,
 }
 
-/// Delete namespaces: all of them or, when one may not go, none.
+/// Delete namespaces: all of them, or none if one may not be deleted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteNamespaces {
-    /// Which.
+    /// Names of the namespaces.
     pub names: Vec<NamespaceName>,
 }

@@ -1,17 +1,17 @@
-//! Commands about nodes.
+//! Commands for nodes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{DrainStrategy, Eligibility, Node, NodeEvent, NodeId, NodeStatus, Str};
 
-/// Add a node, or replace what it says of itself. A known node keeps its status.
+/// Register a node, or update its own description. A known node keeps its status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegisterNode {
-    /// The whole row; computed class and `status_updated_at` present.
+    /// The whole row; computed class and `status_updated_at` must be set.
     pub node: Node,
-    /// Whether a missing pool is made.
+    /// Whether to create the node's pool if it is missing.
     pub create_node_pool: bool,
 }
 
@@ -19,7 +19,7 @@ pub struct RegisterNode {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeregisterNode {
-    /// Which.
+    /// Id of the node.
     pub node_id: NodeId,
 }
 
@@ -27,53 +27,53 @@ pub struct DeregisterNode {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeregisterNodes {
-    /// Which.
+    /// Ids of the nodes.
     pub node_ids: Vec<NodeId>,
 }
 
-/// Change a node's status.
+/// Set a node's status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateNodeStatus {
-    /// Which.
+    /// Id of the node.
     pub node_id: NodeId,
-    /// To what; already what the rules of reconnecting allow.
+    /// The new status; the proposer has already applied the rules for reconnecting nodes.
     pub status: NodeStatus,
-    /// What is added to its events.
+    /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Unix seconds.
+    /// Time of the change in Unix seconds.
     pub updated_at: i64,
 }
 
-/// Start, change or call off a drain.
+/// Start, change or cancel a drain.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateNodeDrain {
-    /// Which.
+    /// Id of the node.
     pub node_id: NodeId,
-    /// Absent calls it off.
+    /// The drain; absent cancels the current one.
     pub drain_strategy: Option<DrainStrategy>,
-    /// Whether a node without a drain becomes eligible.
+    /// Whether the node becomes eligible when `drain_strategy` is absent.
     pub mark_eligible: bool,
-    /// What is added to its events.
+    /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Unix seconds.
+    /// Time of the change in Unix seconds.
     pub updated_at: i64,
-    /// What the caller says about the drain.
+    /// The caller's metadata for the drain.
     pub meta: Option<BTreeMap<Str, Str>>,
     /// Accessor or node id of the caller.
     pub updated_by: Str,
 }
 
-/// End drains that are done.
+/// End the drains that are complete.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FinishNodeDrains {
-    /// Which.
+    /// Ids of the nodes.
     pub node_ids: Vec<NodeId>,
-    /// What is added to the events of each.
+    /// Event to add to each node.
     pub event: Option<NodeEvent>,
-    /// Unix seconds.
+    /// Time of the change in Unix seconds.
     pub updated_at: i64,
 }
 
@@ -81,13 +81,13 @@ pub struct FinishNodeDrains {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateNodeEligibility {
-    /// Which.
+    /// Id of the node.
     pub node_id: NodeId,
-    /// To what.
+    /// The new eligibility.
     pub eligibility: Eligibility,
-    /// What is added to its events.
+    /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Unix seconds.
+    /// Time of the change in Unix seconds.
     pub updated_at: i64,
 }
 
@@ -95,6 +95,6 @@ pub struct UpdateNodeEligibility {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AddNodeEvents {
-    /// By node.
+    /// Events by node.
     pub events: BTreeMap<NodeId, Vec<NodeEvent>>,
 }

@@ -1,13 +1,13 @@
-//! Commands about node pools.
+//! Commands for node pools.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{NodePool, NodePoolName};
 
-/// Make or change node pools.
+/// Create or update node pools.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertNodePools {
-    /// Whole rows; hashes present, indexes ignored.
+    /// Whole rows; hashes must be set, indexes are ignored.
     pub node_pools: Vec<NodePool>,
 }
 
@@ -15,6 +15,6 @@ pub struct UpsertNodePools {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteNodePools {
-    /// Which.
+    /// Names of the node pools.
     pub names: Vec<NodePoolName>,
 }

@@ -1,4 +1,4 @@
-//! Commands about the cluster as a whole.
+//! Commands for the cluster as a whole.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use songline_model::{Blob, SchedulerConfiguration, Str};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetSchedulerConfig {
-    /// All of it.
+    /// The whole configuration.
     pub config: SchedulerConfiguration,
-    /// Only when the stored row has this modify index.
+    /// If set, the modify index that the stored row must have.
     pub cas: Option<u64>,
 }
 
-/// Give the cluster its id. Refused when it has another one.
+/// Set the cluster's id. Refused when the cluster has another one.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetClusterMetadata {
-    /// A UUID.
+    /// The id, a UUID.
     pub cluster_id: Str,
-    /// Unix nanoseconds.
+    /// Time of creation in Unix nanoseconds.
     pub create_time: i64,
 }
 
@@ -29,22 +29,23 @@ pub struct SetClusterMetadata {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestoreArchive {
-    /// The state as a checkpoint writes it, verified before it was proposed. Empty in the log, where the digest names it: whoever applies the entry fills it in.
+    /// The state in the form of a checkpoint, verified before it was proposed. Empty in the log, which has only the
+    /// digest: each server fills in the bytes before it applies the entry.
     pub archive: Blob,
-    /// Lower-case hex of its BLAKE3.
+    /// BLAKE3 of the archive in lower-case hexadecimal.
     pub digest: Str,
 }
 
-/// Compare the state with the leader's. A server that differs fences itself.
+/// Compare the state with the leader's. A server whose state differs fences itself.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckDigest {
-    /// Version of the rows' shapes.
+    /// Schema of the rows.
     pub schema: u16,
-    /// The last index that the digest counts.
+    /// Log index of the last entry that the digest includes.
     pub through: u64,
-    /// The 16 bytes of the digest over all tables.
+    /// The digest over all tables, 16 bytes.
     pub total: Blob,
-    /// The digests of the tables by name, so that a difference can be narrowed down. Entries of schema 1 have none.
+    /// The digests by table name, to find the table that differs. Entries of schema 1 have none.
     pub tables: BTreeMap<Str, Blob>,
 }

@@ -1,32 +1,32 @@
-//! What was accepted of a plan.
+//! Command for the accepted part of a plan.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{Allocation, Deployment, DeploymentStatusUpdate, EvalId, Evaluation, Job, NodeId, PreemptAlloc, StopAlloc};
 
-/// Stop, place and preempt allocations, and move deployments, all at once.
+/// Stop, place and preempt allocations, and update deployments, in one entry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApplyPlan {
-    /// The version that placed allocations run.
+    /// The job version of placed allocations.
     pub job: Option<Arc<Job>>,
-    /// In plan order.
+    /// Allocations to stop, in plan order.
     pub stopped: Vec<StopAlloc>,
-    /// New ones and ones updated in place; without a `job` they take this entry's.
+    /// New allocations and those updated in place; one without a `job` takes the job of this command.
     pub updated: Vec<Arc<Allocation>>,
-    /// In plan order.
+    /// Allocations to preempt, in plan order.
     pub preempted: Vec<PreemptAlloc>,
-    /// A deployment to create or to replace.
+    /// Deployment to create or to replace.
     pub deployment: Option<Deployment>,
-    /// Of deployments that have ended these are ignored.
+    /// New statuses of deployments; those of terminal deployments are ignored.
     pub deployment_updates: Vec<DeploymentStatusUpdate>,
-    /// The evaluation behind it.
+    /// The evaluation that the plan was made for.
     pub eval_id: EvalId,
-    /// For the jobs of preempted allocations.
+    /// Evaluations for the jobs of preempted allocations.
     pub preemption_evals: Vec<Evaluation>,
-    /// Nodes that refused too many plans.
+    /// Nodes that rejected too many plans, to be made ineligible.
     pub ineligible_nodes: Vec<NodeId>,
-    /// Unix nanoseconds.
+    /// Time of the change in Unix nanoseconds.
     pub updated_at: i64,
 }

@@ -1,17 +1,17 @@
-//! Commands about root keys.
+//! Commands for root keys.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{RootKeyId, RootKeyMeta, WrappedKey};
 
-/// Add a root key, or change its state. A key that becomes active replaces the one that was.
+/// Add a root key, or change its state. A key that becomes active replaces the active one.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertRootKey {
-    /// Indexes ignored; of a known key the creation stays.
+    /// The key's metadata; indexes are ignored, and a known key keeps its creation time.
     pub meta: RootKeyMeta,
-    /// Its material, never in the clear. That of a known key stays.
+    /// The wrapped key material. A known key keeps its stored material.
     pub wrapped: WrappedKey,
-    /// All that was encrypted with other keys is to be encrypted with this one.
+    /// Whether everything encrypted with other keys is to be re-encrypted with this one.
     pub rekey: bool,
 }
 
@@ -19,8 +19,8 @@ pub struct UpsertRootKey {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteRootKey {
-    /// Which.
+    /// Id of the key.
     pub key_id: RootKeyId,
-    /// Only when nothing needs it any more: it may have been used since somebody looked.
+    /// Whether to delete only an unused key: the key may have been used since the proposer checked.
     pub unused_only: bool,
 }

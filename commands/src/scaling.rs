@@ -1,16 +1,16 @@
-//! Commands about scaling. A new count comes with `RegisterJob`.
+//! Command for scaling events. A new count is set by `RegisterJob`.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{JobKey, ScalingEvent, Str};
 
-/// Note what was done to the count of a group, or what was told about it.
+/// Record a change of a group's count, or a message about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AddScalingEvent {
-    /// Of which job.
+    /// The job.
     pub job: JobKey,
-    /// Of which group.
+    /// Name of the group.
     pub group: Str,
-    /// What happened; its index is ignored.
+    /// The event; its index is ignored.
     pub event: ScalingEvent,
 }

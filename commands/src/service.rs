@@ -1,30 +1,30 @@
-//! Commands about service registrations.
+//! Commands for service registrations.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{NamespaceName, NodeId, ServiceRegistration, Str};
 
-/// Announce services. Those that are announced already, just so, are skipped.
+/// Add or update service registrations. Unchanged ones are skipped.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpsertServiceRegistrations {
-    /// Which; their indexes are ignored.
+    /// The registrations; their indexes are ignored.
     pub services: Vec<ServiceRegistration>,
 }
 
-/// Take one announcement back. Refused when there is none.
+/// Delete one registration. Refused when it does not exist.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteServiceRegistration {
-    /// Where.
+    /// Namespace of the registration.
     pub namespace: NamespaceName,
-    /// Which.
+    /// Id of the registration.
     pub id: Str,
 }
 
-/// Take back all that a node announced.
+/// Delete all registrations of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteServiceRegistrationsOfNode {
-    /// Which node.
+    /// Id of the node.
     pub node_id: NodeId,
 }

@@ -1,4 +1,4 @@
-//! Every command has its bytes in `golden/`, and they still mean what they meant.
+//! Golden bytes: every command has its bytes in `golden/`, and they still decode to the same command.
 
 use songline_model::*;
 
@@ -203,7 +203,7 @@ fn envelope(kind: Kind) -> Envelope {
     }
 }
 
-/// Where the bytes of a kind's schema are. Those of the first one are the kind's own.
+/// Path of the golden bytes of a kind's schema. The file of schema 1 has no schema in its name.
 fn golden(kind: Kind, schema: u16) -> String {
     let version = if schema == 1 { String::new() } else { format!("-{schema}") };
     format!("{}/golden/{:04}-{}{version}.msgpack", env!("CARGO_MANIFEST_DIR"), kind.number(), kind.name())

@@ -1,36 +1,37 @@
-//! Commands about long work: one opens it, `Continue`s carry it on in slices. What each slice does is in `projections`.
+//! Commands for long work: one opens a piece of work, `ContinueWork` entries do the next slices. The effect of a slice
+//! is in `projections`.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{EvalId, Str};
 
-/// Names a piece of long work: the index of the entry that opened it.
+/// Id of a piece of long work: the index of the entry that opened it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkId(pub u64);
 
-/// How much one entry of long work may do. The leader chooses it, so that applying it stays short.
+/// Bounds on the work of one entry. The leader chooses them, so that applying the entry stays short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slice {
-    /// Most rows that it writes or drops.
+    /// Largest number of rows to write or delete.
     pub rows_max: u32,
-    /// Most rows that it looks at.
+    /// Largest number of rows to examine.
     pub looks_max: u32,
 }
 
 impl Slice {
-    /// A slice of so many rows. Looking at a row costs about an eighth of dropping it.
+    /// A slice that deletes at most `rows_max` rows. Examining a row costs about an eighth of deleting it.
     pub const fn of_rows(rows_max: u32) -> Self {
         Self { rows_max, looks_max: rows_max.saturating_mul(8) }
     }
 }
 
-/// Which evaluations.
+/// Selection of evaluations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvalChoice {
-    /// These. Missing ones are skipped.
+    /// The evaluations with these ids. Missing ones are skipped.
     Ids(Vec<EvalId>),
-    /// Those that an expression is true for.
+    /// The evaluations for which an expression is true.
     Filter(Str),
 }
 
@@ -40,30 +41,30 @@ impl Default for EvalChoice {
     }
 }
 
-/// Delete evaluations by hand. Opens a piece of work and does its first slice.
+/// Delete evaluations on a user's request. Opens a piece of work and does its first slice.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeleteEvals {
-    /// Which.
+    /// The evaluations to delete.
     pub choice: EvalChoice,
-    /// How much this entry does of it.
+    /// Bounds of this entry's slice.
     pub slice: Slice,
 }
 
-/// Do the next slice of a piece of work. Of ended work it does nothing.
+/// Do the next slice of a piece of work. No effect when the work has ended.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContinueWork {
-    /// Which.
+    /// The piece of work.
     pub work: WorkId,
-    /// How much this entry does of it.
+    /// Bounds of this entry's slice.
     pub slice: Slice,
 }
 
-/// End a piece of work before its time. What it has done stays done.
+/// Stop a piece of work early. Finished slices are not undone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StopWork {
-    /// Which.
+    /// The piece of work.
     pub work: WorkId,
 }

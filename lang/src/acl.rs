@@ -1,7 +1,7 @@
-//! The language of ACL policies, and what several policies together allow.
+//! The ACL policy language, and the combined permissions of several policies.
 //!
-//! A policy's text becomes rules, and the rules of all of a caller's policies become one `Acl` that answers questions. Who the caller is,
-//! and which policies are his, is not here.
+//! A policy's text is parsed to rules; the rules of all of a caller's policies are compiled to one `Acl` that answers
+//! permission checks. The caller's identity and list of policies are determined in other crates.
 
 mod capability;
 mod compiled;

@@ -1,8 +1,8 @@
-//! The filter language of lists (`JobID == "web" and Status != complete`): parse once, test many rows.
-//! Which lists take a filter, and how an error becomes an answer, is not here.
+//! The filter language of list requests (`JobID == "web" and Status != complete`): parse once, test many rows. API
+//! handlers decide which lists take a filter, and turn errors into responses.
 //!
-//! A row is anything that serialises: the filter walks it with a serializer of its own, so a row is never
-//! copied. Structs and maps differ: an unknown struct field is an error, a missing map key is not.
+//! A row is any serialisable value: the filter walks the row with a serializer of its own and copies nothing. Structs
+//! and maps differ: an unknown struct field is an error, a missing map key is not.
 
 mod demand;
 mod eval;
@@ -24,70 +24,71 @@ pub struct Filter {
     root: Expression,
 }
 
-/// Why a text is no filter; displays as `line:column (offset): ..`.
+/// A text that is not a filter; displays as `line:column (offset): ..`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column} ({offset}): {message}")]
 pub struct SyntaxError {
-    /// Counted from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// Counted from 1, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// Counted from 0, in bytes.
+    /// Offset in bytes, from 0.
     pub offset: usize,
-    /// What was expected, or what is wrong.
+    /// Expected tokens, or the mistake.
     pub message: String,
 }
 
-/// Why a filter could not be tested on a row; displays as the reference's text.
+/// A filter could not be tested on a row; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// A selector leads nowhere.
+    /// A selector names a field that does not exist.
     #[error("error finding value in datum: {0}")]
     NotFound(String),
-    /// The literal is not of the field's type.
+    /// The literal does not convert to the field's type.
     #[error("error getting match value in expression: {0}")]
     Literal(String),
-    /// `==` on something that is not a scalar.
+    /// `==` on a value that is not a scalar.
     #[error("unable to find suitable primitive comparison function for matching")]
     NotComparable,
-    /// `in` on something that holds nothing.
+    /// `in`, `is empty`, `any` or `all` on a value of a kind that they do not apply to.
     #[error("Cannot perform {operation} operations on type {kind} for selector: {selector:?}")]
     WrongKind {
-        /// The operators in question.
+        /// The operators of the expression.
         operation: &'static str,
-        /// The field's kind, in Go's words.
+        /// The field's kind, as Go names it.
         kind: &'static str,
         /// The selector as written.
         selector: String,
     },
-    /// `matches` on something that is not text.
+    /// `matches` on a value that is not a text.
     #[error("Value of type {0} is not convertible to []byte")]
     NotText(&'static str),
-    /// `matches` with an expression that does not compile.
+    /// `matches` with a regular expression that does not compile.
     #[error("Failed to compile regular expression {expression:?}: {reason}")]
     Regexp {
         /// The expression.
         expression: String,
-        /// What is wrong with it.
+        /// Reason of the compile error.
         reason: String,
     },
-    /// The row itself refused to be read.
+    /// The row could not be serialised.
     #[error("error reading the row: {0}")]
     Row(String),
 }
 
-/// A row whose plain fields can be read without making the whole of it.
+/// A row whose plain fields can be read without building the whole row.
 pub trait PlainFields {
     /// The whole row.
     type Whole: Serialize;
 
-    /// A field that is no struct, list or map. `None`: the whole row has to be asked. What it says must be what the whole row says.
+    /// The value of a field that is not a struct, list or map. `None`: use the whole row. The value must equal that of
+    /// the whole row.
     fn plain(&self, field: &str) -> Option<Plain<'_>>;
 
     /// The whole row.
     fn whole(&self) -> &Self::Whole;
 
-    /// A row that has this field as the whole row has it; what else it has does not count.
+    /// A row whose value of this field equals that of the whole row; its other fields are ignored.
     fn whole_for(&self, _field: &str) -> &Self::Whole {
         self.whole()
     }
@@ -98,11 +99,11 @@ pub trait PlainFields {
 pub enum Plain<'a> {
     /// A text, or the word of an enum.
     Text(&'a str),
-    /// A number that may be negative.
+    /// A signed integer.
     Signed(i64),
-    /// A number that may not.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -112,23 +113,24 @@ impl Filter {
         Ok(Filter { root: parse::filter(text)? })
     }
 
-    /// Whether `row` passes.
+    /// Whether `row` matches.
     pub fn matches<T: Serialize + ?Sized>(&self, row: &T) -> Result<bool, EvalError> {
         eval::test(&self.root, &row)
     }
 
-    /// The same for a row of which plain fields can be had without the whole of it: cheap enough for millions.
+    /// Whether a row with plain fields matches, without building the whole row: cheap enough for millions of rows.
     pub fn matches_fields<R: PlainFields>(&self, row: &R) -> Result<bool, EvalError> {
         eval::test(&self.root, &eval::Fields(row))
     }
 
-    /// The first regular expression that does not compile, and why: testing a row would only tell when it is come to.
+    /// The first regular expression that does not compile, with the reason. Without this check the error appears only
+    /// when a row is tested.
     #[must_use]
     pub fn bad_pattern(&self) -> Option<(&str, &str)> {
         bad_pattern(&self.root)
     }
 
-    /// The paths of the row that the filter may look at, in the order of the text.
+    /// The paths in the row that the filter may read, in the order of the text.
     #[must_use]
     pub fn selectors(&self) -> Vec<&[String]> {
         let mut found = Vec::new();
@@ -138,7 +140,7 @@ impl Filter {
 }
 
 impl SyntaxError {
-    /// An error at the first place of `text` where `part` stands.
+    /// An error at the first occurrence of `part` in `text`.
     #[must_use]
     pub fn at(text: &str, part: &str, message: String) -> Self {
         let offset = text.find(part).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Configuration documents of any shape, HCL 1 or JSON, to JSON. Which keys there may be is the reader's business.
+//! Configuration documents of any shape, HCL 1 or JSON, converted to JSON. The caller checks the keys.
 //!
-//! A block becomes an element of a list, `server { a = 1 }` = `{"server": [{"a": 1}]}`; its labels nest,
-//! `plugin "x" {}` = `{"plugin": [{"x": [{}]}]}`; blocks of one name add up. A value written with `=` stays as it
-//! is, and of several the last wins, unless they are objects: those add up too.
+//! A block becomes an element of a list, `server { a = 1 }` = `{"server": [{"a": 1}]}`; its labels nest, `plugin "x"
+//! {}` = `{"plugin": [{"x": [{}]}]}`; blocks of one name are appended to the list. A value written with `=` stays as
+//! it is; of several the last one wins, except that objects are appended too.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +12,18 @@ use serde_json::{Map, Number, Value, json};
 use crate::go_json;
 use crate::hcl1::{self, Item, Node, NodeKind};
 
-/// Why a document was refused; HCL errors name line and column.
+/// A document was refused; HCL errors name line and column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not HCL.
+    /// The text is not HCL.
     #[error("{0}")]
     Hcl(String),
-    /// Not JSON.
+    /// The text is not JSON.
     #[error(transparent)]
     Json(#[from] go_json::Error),
 }
 
-/// Parses a document. Its kind is told from the text: JSON begins with a brace.
+/// Parses a document. A text that begins with a brace is JSON.
 pub fn parse(text: &str) -> Result<Value, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {

@@ -1,5 +1,6 @@
-//! The times of periodic jobs: five fields from the minute to the day of the week, a sixth for the year, a seventh in front for the second.
-//! Nothing is started here, and no clock is read; what a time zone's clocks show is told by the caller.
+//! Cron expressions of periodic jobs: five fields from minute to day of the week, an optional sixth for the year, an
+//! optional seventh in front for the second. This module reads no clock; the caller provides the offset of the time
+//! zone.
 
 #[cfg(test)]
 mod tests;
@@ -8,10 +9,10 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveDateTime, Timelike};
 
-/// The last year that has times.
+/// Last year of the search for a matching time.
 const YEAR_MAX: u32 = 2099;
 
-/// An expression that was understood.
+/// A parsed expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cron {
     seconds: BTreeSet<u32>,
@@ -20,33 +21,33 @@ pub struct Cron {
     days: Days31,
     months: BTreeSet<u32>,
     weekdays: Weekdays,
-    /// `None`: every year.
+    /// Years; `None`: every year.
     years: Option<BTreeSet<u32>>,
 }
 
-/// Days of a month.
+/// The field for days of the month.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Days31 {
     restricted: bool,
     days: BTreeSet<u32>,
-    /// The working days nearest to these.
+    /// Days whose nearest working day matches.
     workdays: BTreeSet<u32>,
     last: bool,
     last_workday: bool,
 }
 
-/// Days of the week, Sunday is 0.
+/// The field for days of the week; Sunday is 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Weekdays {
     restricted: bool,
     days: BTreeSet<u32>,
-    /// The last of their kind in the month.
+    /// Weekdays whose last occurrence in the month matches.
     last: BTreeSet<u32>,
-    /// The one of this number, from 1, of its kind in the month: number and day.
+    /// The n-th occurrence of a weekday in the month: n, from 1, and weekday.
     numbered: BTreeSet<(u32, u32)>,
 }
 
-/// What a field is called, how far it goes, and which words stand for its numbers.
+/// Name of a field, its range, and the words for its numbers.
 struct Field {
     name: &'static str,
     min: u32,
@@ -94,7 +95,7 @@ const WEEKDAY: Field = Field {
     min: 0,
     max: 6,
     words: &[
-        // Sunday at the end of a week.
+        // Sunday as the last day of the week.
         ("7", 7),
         ("07", 7),
         ("sun", 0),
@@ -127,7 +128,7 @@ const SHORTHANDS: [(&str, &str); 6] = [
 enum Entry<'s> {
     All,
     Some(BTreeSet<u32>),
-    /// What only the days know; in small letters, and as it was written.
+    /// An entry with a meaning only for days: lower-cased, and as written.
     Other(String, &'s str),
 }
 
@@ -181,7 +182,7 @@ impl Field {
         (self.min..=self.max).contains(&value).then_some(value)
     }
 
-    /// The values of a field that has nothing but values.
+    /// The values of a field that has no special entries.
     fn values(&self, text: &str) -> Result<BTreeSet<u32>, String> {
         let mut values = BTreeSet::new();
         for entry in self.entries(text)? {
@@ -261,7 +262,7 @@ fn last_of_month(date: NaiveDate) -> u32 {
     u32::from(date.num_days_in_month())
 }
 
-/// The working day nearest to `day` of the month of `date`, in the same month.
+/// The working day nearest to `day`, in the month of `date`.
 fn workday_near(date: NaiveDate, day: u32, last: u32) -> u32 {
     let weekday = date.with_day(day).map_or(1, |date| date.weekday().num_days_from_sunday());
     match weekday {
@@ -274,7 +275,7 @@ fn workday_near(date: NaiveDate, day: u32, last: u32) -> u32 {
 }
 
 impl Cron {
-    /// Reads an expression; the error is the reference's reason. Fields after the seventh are ignored.
+    /// Parses an expression; the error is the reference's reason. Fields after the seventh are ignored.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = SHORTHANDS.iter().fold(text.to_string(), |text, (word, fields)| text.replace(word, fields));
         let fields: Vec<&str> = text.split_whitespace().take(7).collect();
@@ -294,11 +295,12 @@ impl Cron {
         })
     }
 
-    /// The first time after `after`, both in whole seconds since 1970 in UTC. `offset` tells by how many seconds the clocks of the place are
-    /// ahead of UTC at a time. `None`: there is none. A time that the clocks skip is not there.
+    /// The first matching time after `after`, both in Unix seconds. `offset` gives the time zone's offset from UTC in
+    /// seconds at a time. `None`: there is none up to `YEAR_MAX`. Local times that are skipped when clocks are set
+    /// forward do not match.
     pub fn next(&self, after: i64, offset: &dyn Fn(i64) -> i64) -> Option<i64> {
         let local = DateTime::from_timestamp(after + offset(after), 0)?.naive_utc();
-        // Clocks that are set back show a time again, so the search begins early.
+        // When clocks are set back, local times repeat, so the search begins one day earlier.
         let mut date = local.date().checked_sub_days(Days::new(1))?;
         while u32::try_from(date.year()).is_ok_and(|year| year <= YEAR_MAX) {
             if self.has(date)
@@ -319,7 +321,7 @@ impl Cron {
         self.months.contains(&date.month()) && self.years.as_ref().is_none_or(|years| years.contains(&year))
     }
 
-    /// Either kind of day does, where both are given.
+    /// Whether the date matches. If both day fields are restricted, one of them has to match.
     fn has(&self, date: NaiveDate) -> bool {
         self.month_may_have(date)
             && match (self.days.restricted, self.weekdays.restricted) {
@@ -337,7 +339,7 @@ impl Cron {
     }
 }
 
-/// When the clocks of the place show `local`: the earlier time, if they do so twice.
+/// The instant with the local time `local`: the earlier one if there are two, `None` if the local time is skipped.
 fn instant(local: NaiveDateTime, offset: &dyn Fn(i64) -> i64) -> Option<i64> {
     const DAY_SECS: i64 = 86_400;
     let shown = local.and_utc().timestamp();

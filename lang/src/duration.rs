@@ -1,5 +1,4 @@
-//! Durations as Go writes them: `1h30m0s`, `150ms`. A duration is a count of nanoseconds here.
-//! Reading a clock and waiting are not here.
+//! Durations in Go's notation: `1h30m0s`, `150ms`. A duration is a number of nanoseconds.
 
 #[cfg(test)]
 mod tests;
@@ -10,10 +9,10 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The magnitude of the smallest duration, one more than that of the largest.
+/// Magnitude of the smallest duration in nanoseconds, one more than that of the largest.
 const MAGNITUDE_MAX: u64 = 1 << 63;
 
-/// Why a text is no duration; displays as Go's text.
+/// A text that is not a duration; displays as Go's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not of the form number and unit, or out of range.
@@ -22,17 +21,17 @@ pub enum Error {
     /// A number without a unit.
     #[error("time: missing unit in duration {}", quote(.0))]
     MissingUnit(String),
-    /// A unit that is none.
+    /// An unknown unit.
     #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
     UnknownUnit {
-        /// What stands where a unit should.
+        /// The text in place of the unit.
         unit: String,
         /// The whole text.
         text: String,
     },
 }
 
-/// Parses a signed sequence of decimal numbers with units, to nanoseconds.
+/// Parses a signed sequence of decimal numbers with units. Returns nanoseconds.
 pub fn parse(text: &str) -> Result<i64, Error> {
     let invalid = || Error::Invalid(text.to_string());
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -58,7 +57,7 @@ pub fn parse(text: &str) -> Result<i64, Error> {
     i64::try_from(total).map_err(|_| invalid())
 }
 
-/// Reads one number with its unit: its nanoseconds, and what follows.
+/// Parses one number with its unit. Returns its nanoseconds and the rest of the text.
 fn one_part<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), Error> {
     let invalid = || Error::Invalid(text.to_string());
     let (whole, after) = digits(rest);
@@ -92,7 +91,7 @@ fn digits(text: &str) -> (&str, &str) {
 fn unit(name: &str) -> Option<u64> {
     Some(match name {
         "ns" => 1,
-        // Both the micro sign and the Greek letter.
+        // The micro sign and the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND,
         "ms" => MILLISECOND,
         "s" => SECOND,
@@ -102,7 +101,7 @@ fn unit(name: &str) -> Option<u64> {
     })
 }
 
-/// `.fraction` of a unit, cut to whole nanoseconds. Digits beyond what a nanosecond can show change nothing.
+/// `.fraction` of a unit, truncated to nanoseconds. Digits too small for a nanosecond are ignored.
 fn part_of(fraction: &str, unit: u64) -> u64 {
     let mut value: u64 = 0;
     let mut scale: f64 = 1.0;
@@ -117,7 +116,7 @@ fn part_of(fraction: &str, unit: u64) -> u64 {
         value = next;
         scale *= 10.0;
     }
-    // In floating point, in this order, because the reference does: the last nanosecond must agree.
+    // In floating point and in this order, as in the reference, so that the last nanosecond agrees.
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
@@ -157,7 +156,7 @@ fn decimal(magnitude: u64, unit: u64) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Quotes as the `time` package does: bytes outside printable ASCII as `\xNN`.
+/// Quotes as Go's `time` package does: bytes outside printable ASCII as `\xNN`.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {

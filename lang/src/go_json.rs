@@ -1,15 +1,15 @@
-//! JSON request bodies, read with the manners of Go's `encoding/json`, down to the error texts.
-//! Encoding answers is not here: `serde_json` does that.
+//! JSON request bodies, decoded like Go's `encoding/json`, down to the error texts. Responses are encoded with
+//! `serde_json`.
 //!
-//! What differs from plain `serde_json`:
-//! - member names of structs match in any letter case, the last of several wins but objects are merged, unknown ones are ignored;
+//! Differences from plain `serde_json`:
+//! - member names of structs match in any letter case; of duplicates the last one wins, except that objects are merged;
+//!   unknown members are ignored;
 //! - a `null` member counts as absent, so give wire structs `#[serde(default)]`; `null` elsewhere is the zero value;
 //! - integers take integer literals only (`10.0` and `1e1` are errors);
-//! - what follows the first document is ignored;
+//! - text after the first document is ignored;
 //! - errors name the struct, the field path and the Go type.
 //!
-//! A struct with `#[serde(flatten)]` is a map to serde, and then its names match exactly: write such
-//! fields out instead.
+//! A struct with `#[serde(flatten)]` is a map to serde, so its names match exactly: write such fields out instead.
 
 mod de;
 mod go_type;
@@ -22,16 +22,16 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How deep arrays and objects may nest in a body.
+/// Deepest nesting of arrays and objects in a body.
 pub const NESTING_DEPTH_MAX: usize = 256;
 
-/// Why a body was refused; displays as the reference's text.
+/// A body was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nothing but white space.
+    /// The body is empty or white space.
     #[error("EOF")]
     Eof,
-    /// The document ends in its middle.
+    /// The document is incomplete.
     #[error("unexpected EOF")]
     UnexpectedEof,
     /// The text is not JSON.
@@ -40,19 +40,19 @@ pub enum Error {
     /// A value of the wrong kind.
     #[error("json: cannot unmarshal {value} into Go {} of type {go_type}", .place)]
     Type {
-        /// What was found: `string`, `number 1.5`, ..
+        /// The value found: `string`, `number 1.5`, ..
         value: String,
-        /// Where it was found.
+        /// Position of the value.
         place: Place,
-        /// What was wanted, in Go's words.
+        /// The expected type, as Go names it.
         go_type: String,
     },
-    /// A type's own refusal.
+    /// Error of a type's own `Deserialize`.
     #[error("{0}")]
     Custom(String),
 }
 
-/// Where in a document a value of the wrong kind stood.
+/// Position of a value of the wrong kind in a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
     /// The innermost struct, by its Go name.
@@ -70,14 +70,14 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What the wire calls Rust types, for error texts only.
+/// Go names of Rust types, for error texts only.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
     /// Package of named types: `structs` or `api`.
     pub package: &'a str,
-    /// Go type of the document itself, where it is not `package.RustName`.
+    /// Go type of the document itself, if it is not `package.RustName`.
     pub root: Option<&'a str>,
-    /// Go types by `Struct.Field`, where the Rust type does not tell (`("ScalingRequest.Count", "int64")`).
+    /// Go types by `Struct.Field`, if the Rust type does not determine them (`("ScalingRequest.Count", "int64")`).
     pub fields: &'a [(&'a str, &'a str)],
 }
 
@@ -87,7 +87,7 @@ impl Default for Names<'_> {
     }
 }
 
-/// One parsed JSON value. Numbers keep their literal: Go tells `10` from `10.0`.
+/// One parsed JSON value. Numbers keep their literal: Go distinguishes `10` from `10.0`.
 #[derive(Debug, Clone, PartialEq)]
 enum Node<'a> {
     Null,
@@ -99,7 +99,7 @@ enum Node<'a> {
 }
 
 impl Node<'_> {
-    /// Go's word for the kind, as error texts have it.
+    /// The kind, as Go's error texts name it.
     fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -112,18 +112,18 @@ impl Node<'_> {
     }
 }
 
-/// Reads the first document of `body`; error texts use the default [`Names`].
+/// Decodes the first document of `body`; error texts use the default [`Names`].
 pub fn from_slice<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
     from_slice_named(body, Names::default())
 }
 
-/// Reads the first document of `body`, with the given names in error texts.
+/// Decodes the first document of `body`, with the given names in error texts.
 pub fn from_slice_named<'de, T: Deserialize<'de>>(body: &'de [u8], names: Names<'_>) -> Result<T, Error> {
     let node = parse::document(body)?;
     de::read(node, names)
 }
 
-/// Reads an already parsed value in the same manner; error texts use the default [`Names`].
+/// Decodes an already parsed value by the same rules; error texts use the default [`Names`].
 pub fn from_value<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, Error> {
     de::read(node_of(value), Names::default())
 }

@@ -1,15 +1,14 @@
-//! Why Go would not read a text as a time: the texts of `time.Parse` with the layout of RFC 3339.
-//! Reading times is not here: the model does that.
+//! Error texts of Go's `time.Parse` for a text that is not an RFC 3339 time. The model crate parses times.
 
 #[cfg(test)]
 mod tests;
 
-/// What a JSON value that is no text is told when a time is wanted.
+/// Error text for a JSON value that is not a string in place of a time.
 pub const NOT_A_TEXT: &str = "Time.UnmarshalJSON: input is not a JSON string";
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 
-/// Why the text is no time; `None`: it is one.
+/// The error text for an invalid time; `None` for a valid one.
 pub fn refusal(text: &str) -> Option<String> {
     let mut rest = Rest { text, left: text };
     let read = rest.date_and_time();
@@ -20,7 +19,7 @@ pub fn refusal(text: &str) -> Option<String> {
 }
 
 enum Why {
-    /// What is left does not begin with this part of the layout.
+    /// The rest of the text does not match this part of the layout.
     Mismatch {
         left: String,
         wanted: &'static str,
@@ -28,7 +27,7 @@ enum Why {
     Said(String),
 }
 
-/// What is still to be read.
+/// Unread rest of the text.
 struct Rest<'a> {
     text: &'a str,
     left: &'a str,
@@ -40,7 +39,7 @@ impl Rest<'_> {
         self.literal("-")?;
         let month = self.in_range("01", 1..=12, "month")?;
         self.literal("-")?;
-        // A day is looked at when all else is read.
+        // The day's range is checked after all other parts.
         let day = self.number("02", 2)?;
         self.literal("T")?;
         self.in_range("15", 0..=23, "hour")?;
@@ -72,7 +71,7 @@ impl Rest<'_> {
         Ok(())
     }
 
-    /// So many digits.
+    /// Parses a number of this many digits.
     fn number(&mut self, wanted: &'static str, digits: usize) -> Result<u32, Why> {
         let found = self.left.get(..digits).filter(|found| found.bytes().all(|byte| byte.is_ascii_digit()));
         let number = found.and_then(|found| found.parse().ok()).ok_or_else(|| self.mismatch(wanted))?;
@@ -85,7 +84,7 @@ impl Rest<'_> {
         if range.contains(&number) { Ok(number) } else { Err(Why::Said(format!("{name} out of range"))) }
     }
 
-    /// Any number of digits after a point or a comma.
+    /// Skips any number of digits after a point or a comma.
     fn fraction(&mut self) {
         let Some(digits) = self.left.strip_prefix(['.', ',']) else { return };
         let after = digits.trim_start_matches(|letter: char| letter.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! The configuration language HCL 2: text to syntax tree to values, with the reference's diagnostics.
-//! What attributes and blocks mean is not here: `jobspec` and `config` know that.
+//! The configuration language HCL 2: text to syntax tree to values, with the reference's diagnostics. `jobspec` and
+//! `config` know the attributes and blocks.
 //!
-//! A parser of our own and not a crate: job files are answered with the reference's error texts and
-//! positions, and references to things known only at run time (`${attr.cpu.arch}`) must survive as text.
+//! Not an existing crate, because responses to job files have the reference's error texts and positions, and
+//! references to names known only at run time (`${attr.cpu.arch}`) must be kept as text.
 
 pub(crate) mod ast;
 pub(crate) mod convert;
@@ -23,14 +23,14 @@ pub(crate) mod value;
 
 pub(crate) use suggest::suggestion;
 
-/// A place in a text.
+/// Position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     /// Offset in bytes, from 0.
     pub(crate) byte: usize,
-    /// From 1.
+    /// Line, from 1.
     pub(crate) line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub(crate) column: usize,
 }
 
@@ -38,7 +38,7 @@ impl Position {
     pub(crate) const START: Position = Position { byte: 0, line: 1, column: 1 };
 }
 
-/// A stretch of a text; the end is exclusive.
+/// Range in a text; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) start: Position,
@@ -51,7 +51,7 @@ impl Range {
         Range { start: self.start, end: last.end }
     }
 
-    /// As diagnostics name it: `input.hcl:2,9-13`, or `input.hcl:2,9-3,1`.
+    /// The range in a diagnostic: `input.hcl:2,9-13`, or `input.hcl:2,9-3,1`.
     pub(crate) fn shown(self, file: &str) -> String {
         let (start, end) = (self.start, self.end);
         if start.line == end.line {
@@ -62,10 +62,10 @@ impl Range {
     }
 }
 
-/// One thing that is wrong with a text.
+/// One error in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Diagnostic {
-    /// Where; `None`: nowhere in particular.
+    /// Range of the error; `None` if it has none.
     pub(crate) range: Option<Range>,
     pub(crate) summary: String,
     pub(crate) detail: String,
@@ -76,7 +76,7 @@ impl Diagnostic {
         Diagnostic { range: Some(range), summary: summary.into(), detail: detail.into() }
     }
 
-    /// One without a place.
+    /// A diagnostic without a range.
     pub(crate) fn nowhere(summary: impl Into<String>, detail: impl Into<String>) -> Diagnostic {
         Diagnostic { range: None, summary: summary.into(), detail: detail.into() }
     }
@@ -88,7 +88,7 @@ impl Diagnostic {
     }
 }
 
-/// The first diagnostic, and how many others there are.
+/// The first diagnostic, and the number of others.
 pub(crate) fn first_of(diagnostics: &[Diagnostic], file: &str) -> String {
     match diagnostics {
         [] => "no diagnostics".to_string(),

@@ -1,5 +1,5 @@
-//! The older configuration language, HCL 1: agent configuration, policies, and job files of old.
-//! It has no expressions: `${..}` is text to it. What keys mean is not here.
+//! The older configuration language, HCL 1: agent configuration, policies, and old job files. HCL 1 has no
+//! expressions: `${..}` is plain text. The callers interpret the keys.
 
 mod json;
 mod scan;
@@ -8,7 +8,7 @@ mod tests;
 
 use scan::{Kind, Scanner, Token};
 
-/// A place in a text: line and column, both from 1, columns in characters. In a JSON text there are no places.
+/// Position in a text: line and column, both from 1, columns in characters. JSON texts have no positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) line: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// None at all.
+    /// No position.
     pub(crate) const NOWHERE: Place = Place { line: 0, column: 0 };
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why a text was refused; displays as the reference's text.
+/// A text was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("At {place}: {message}")]
 pub(crate) struct Error {
@@ -37,16 +37,16 @@ pub(crate) struct Error {
 /// One item: `key = value`, or `key "label" { .. }`.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    /// The key, then labels.
+    /// The key, then the labels.
     pub(crate) keys: Vec<String>,
-    /// Where each of them stands.
+    /// Positions of key and labels.
     pub(crate) places: Vec<Place>,
-    /// Written with `=`.
+    /// Whether the item is written with `=`.
     pub(crate) assigned: bool,
     pub(crate) value: Node,
 }
 
-/// A value and where it begins.
+/// A value and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
@@ -56,35 +56,35 @@ pub(crate) struct Node {
 #[derive(Debug, Clone)]
 pub(crate) enum NodeKind {
     Bool(bool),
-    /// As written.
+    /// The literal as written.
     Integer(String),
-    /// As written.
+    /// The literal as written.
     Float(String),
     Text(String),
     List(Vec<Node>),
     Object(Vec<Item>),
 }
 
-/// How deep objects and lists may nest.
+/// Deepest nesting of objects and lists.
 const NESTING_DEPTH_MAX: usize = 100;
 
 /// Parses a whole text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, Error> {
     let mut parser = Parser { scanner: Scanner::new(text), token: Token::start(), held: false, depth: 0 };
     let items = parser.items(false);
-    // What the scanner could not read explains what the parser could not.
+    // A scanner error explains the parser's error, so it is reported instead.
     match parser.scanner.error {
         Some(error) => Err(error),
         None => items,
     }
 }
 
-/// Parses a whole text that may be JSON instead: one that begins with a brace is.
+/// Parses a whole text. A text that begins with a brace is JSON.
 pub(crate) fn parse_either(text: &str) -> Result<Vec<Item>, EitherError> {
     if text.trim_start().starts_with('{') { json::parse(text).map_err(EitherError::Json) } else { Ok(parse(text)?) }
 }
 
-/// Why a text in either language was refused; displays as the reference's text.
+/// A text in either language was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EitherError {
     #[error(transparent)]
@@ -96,12 +96,12 @@ pub(crate) enum EitherError {
 struct Parser<'a> {
     scanner: Scanner<'a>,
     token: Token,
-    /// The token was looked at and is to be given again.
+    /// Whether the token was peeked at and is returned again.
     held: bool,
     depth: usize,
 }
 
-/// Ends a list of items.
+/// Reason why a list of items ends.
 enum Stop {
     End,
     Wrong(Error),
@@ -168,13 +168,13 @@ impl Parser<'_> {
         Ok(Item { keys: keys.into_iter().map(|key| key.value).collect(), places, assigned, value })
     }
 
-    /// Keys as their tokens, through the `=` or brace after them.
+    /// Reads the tokens of keys through the following `=` or brace.
     fn keys(&mut self) -> Result<Vec<Token>, Stop> {
         let mut keys: Vec<Token> = Vec::new();
         loop {
             match self.scan() {
                 Kind::End if keys.is_empty() => return Err(Stop::End),
-                // A key without a value: the caller says so.
+                // A key without a value; the caller reports it.
                 Kind::End => return Ok(keys),
                 Kind::CloseBrace if !keys.is_empty() => return Ok(keys),
                 Kind::Assign if keys.len() > 1 => {
@@ -187,7 +187,7 @@ impl Parser<'_> {
                 }
                 Kind::OpenBrace => return Ok(keys),
                 Kind::Identifier | Kind::Text | Kind::Bool => {
-                    // The word `true` is no key.
+                    // The word `true` is not a key.
                     if self.token.kind == Kind::Bool {
                         return Err(self.unexpected_key());
                     }

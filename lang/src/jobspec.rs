@@ -1,5 +1,5 @@
-//! Job files: HCL 2 text to the request form of a job, as JSON.
-//! Defaults that only the server fills, and checking that a job makes sense, are not here.
+//! Job files: HCL 2 text to the request form of a job, as JSON. The model crate fills in the server's defaults and
+//! validates the job.
 
 mod canonical;
 mod decode;
@@ -19,18 +19,18 @@ use serde_json::{Map, Value};
 use crate::hcl::ast::{Block, Body};
 use crate::hcl::{self, Diagnostic, first_of};
 
-/// What a job file is read with.
+/// Options for parsing a job file.
 #[derive(Debug, Clone)]
 pub struct ParseOptions {
-    /// Values of variables: the text of a variables file.
+    /// Values of variables, as the text of a variables file.
     pub variables: String,
-    /// Read the older language instead.
+    /// Whether to parse the older language, HCL 1.
     pub hclv1: bool,
-    /// Fill what is absent with the defaults of the request form.
+    /// Whether to fill in the defaults of the request form.
     pub canonicalize: bool,
-    /// What diagnostics call the text.
+    /// Name of the text in diagnostics.
     pub filename: String,
-    /// What `uuidv4` and `bcrypt` draw from; who wants new ids gives a new number.
+    /// Seed for `uuidv4` and `bcrypt`; another seed gives other ids.
     pub entropy: u128,
 }
 
@@ -40,32 +40,32 @@ impl Default for ParseOptions {
     }
 }
 
-/// Why a job file was refused; displays as the reference's text.
+/// A job file was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Diagnostics(String);
 
 impl Diagnostics {
-    /// Of syntax: the first, and how many others there are.
+    /// Syntax errors: the first one, and the number of others.
     fn counted(found: &[Diagnostic], file: &str) -> Diagnostics {
         Diagnostics(first_of(found, file))
     }
 
-    /// Of meaning: all of them.
+    /// Semantic errors: all of them.
     fn listed(found: &[Diagnostic], file: &str) -> Diagnostics {
         let lines: Vec<String> = found.iter().map(|diagnostic| diagnostic.shown(file)).collect();
         Diagnostics(lines.join("\n"))
     }
 }
 
-/// Parses a job file. Each phase ends with its errors: syntax, top level, variables, locals, the job, and last
-/// what is free in form (a task's `config`, a scaling `policy`).
+/// Parses a job file. Each phase stops at its own errors: syntax, top level, variables, locals, the job, and last the
+/// free-form bodies (a task's `config`, a scaling `policy`).
 pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics> {
     let file = options.filename.as_str();
     if options.hclv1 {
         return v1::parse(source, options.canonicalize).map_err(Diagnostics);
     }
-    // No file in the native syntax begins with a brace.
+    // A file in the native syntax never begins with a brace.
     let is_json = source.trim_start().starts_with('{');
     let (body, found) = if is_json { json::body(source, file) } else { hcl::parse::body(source, file) };
     if !found.is_empty() {
@@ -88,7 +88,7 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics>
     Ok(Value::Object(decoded))
 }
 
-/// Checks what stands at the top of the file and finds the job. `None`: something is wrong, and reported.
+/// Checks the top level of the file and finds the job. `None`: an error was reported.
 fn top_level<'b>(body: &'b Body, file: &str, found: &mut Vec<Diagnostic>) -> Option<&'b Block> {
     const KINDS: [(&str, &[&str]); 4] = [("variables", &[]), ("variable", &["name"]), ("locals", &[]), ("job", &["name"])];
     let sound = decode::check_labels(&body.blocks, &KINDS, found);

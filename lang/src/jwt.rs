@@ -1,5 +1,6 @@
-//! Signed tokens of somebody else (JWS in compact form): their parts, their keys, and whether their claims hold at a time.
-//! No key is fetched and no clock is read here. The tokens that tasks get from this cluster are made and checked by its keyring.
+//! Signed tokens of external issuers (JWS in compact form): their parts, their keys, and the validation of their
+//! claims at a time. No key is fetched and no clock is read here. Workload identities of this cluster are signed and
+//! verified by its keyring.
 
 mod algorithm;
 mod compact;
@@ -18,8 +19,8 @@ pub use jwks::key_set;
 pub use key::{KeyError, PublicKey, is_certificate};
 pub use validate::{Expected, JwtError, Leeways, Refusal, validate};
 
-/// What a token says, by name.
+/// Claims of a token by name.
 pub type Claims = serde_json::Map<String, serde_json::Value>;
 
-/// Longest token that is looked at, in bytes.
+/// Longest accepted token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 256 * 1024;

@@ -1,6 +1,6 @@
-//! The little languages of the wire: list filters, version constraints, durations, job files,
-//! configuration files, JSON as Go programs read it, tokens of logins and what is made of their claims.
-//! Pure text in, values out: no file is opened and no clock is read here.
+//! The small languages of the wire: list filters, version constraints, durations, job files, configuration files, JSON
+//! as Go programs read it, login tokens and the use of their claims. Pure functions from text to values: no file is
+//! opened and no clock is read here.
 
 pub mod acl;
 pub mod bexpr;

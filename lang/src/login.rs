@@ -1,5 +1,5 @@
-//! What a login comes to: the claims of its token get names, binding rules select by them, and the names that rules bind are filled in.
-//! Whether the token is to be believed, and whether the roles and policies exist, is not decided here.
+//! Result of a login: the claims of its token are mapped to names, binding rules select by these names, and the names
+//! in the rules are filled in. The token is validated, and roles and policies are looked up, in other modules.
 
 mod bind;
 mod claims;

@@ -1,9 +1,8 @@
 //! Regular expressions of filters and constraints: the syntax of RE2, with its error texts for common mistakes.
-//! What is searched, and what a match means, is the caller's.
 
 use regex::{Regex, RegexBuilder};
 
-/// How many bytes a compiled expression may take.
+/// Largest size of a compiled expression in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Compiles an expression that matches anywhere in a text.
@@ -11,7 +10,7 @@ pub fn compile(expression: &str) -> Result<Regex, Error> {
     RegexBuilder::new(expression).size_limit(COMPILED_BYTES_MAX).build().map_err(|error| Error(reason(expression, &error)))
 }
 
-/// Why an expression was refused; displays as `error parsing regexp: ..`.
+/// An expression was refused; displays as `error parsing regexp: ..`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing regexp: {0}")]
 pub struct Error(String);

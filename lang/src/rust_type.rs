@@ -1,7 +1,7 @@
-//! Taking apart the names that the compiler gives to types. Used for error texts and to tell a nil map
-//! from a nil pointer, never for what is stored.
+//! Parsing of compiler-generated type names. Used for error texts and to distinguish a nil map from a nil pointer,
+//! never for stored data.
 
-/// `a::B<C>` to `a::B` and `C`.
+/// Splits `a::B<C>` into `a::B` and `C`.
 pub(crate) fn split(rust: &str) -> (&str, &str) {
     match rust.split_once('<') {
         Some((head, rest)) => (head, rest.strip_suffix('>').unwrap_or(rest)),
@@ -9,13 +9,13 @@ pub(crate) fn split(rust: &str) -> (&str, &str) {
     }
 }
 
-/// `a::B<C>` to `B`.
+/// Reduces `a::B<C>` to `B`.
 pub(crate) fn last_word(rust: &str) -> &str {
     let (head, _) = split(rust);
     head.rsplit("::").next().unwrap_or(head)
 }
 
-/// What `Option<T>` and the other wrappers without a meaning on the wire wrap.
+/// The inner type of `Option<T>` and of other wrappers that do not appear on the wire.
 pub(crate) fn pointee(rust: &str) -> Option<&str> {
     if let Some(inner) = rust.strip_prefix('&') {
         return Some(inner);

@@ -1,5 +1,5 @@
-//! Version constraints: the operands `version` (lenient, with rules for pre-releases and `~>`) and `semver`.
-//! Whose version is compared is the scheduler's business.
+//! Version constraints: the operands `version` (lenient, with rules for pre-releases and `~>`) and `semver`. The
+//! scheduler chooses the versions to compare.
 
 mod parse;
 #[cfg(test)]
@@ -7,24 +7,24 @@ mod tests;
 
 use std::cmp::Ordering;
 
-/// A version: at least three numbers, perhaps a pre-release, perhaps metadata.
+/// A version: at least three numbers, an optional pre-release, optional metadata.
 #[derive(Debug, Clone)]
 pub struct Version {
     segments: Vec<i64>,
-    /// How many numbers were written; the others are zeros.
+    /// Number of components as written; the missing ones are zero.
     written: usize,
     prerelease: String,
     metadata: String,
 }
 
-/// A list of constraints that must all hold.
+/// A list of constraints, all of which must hold.
 #[derive(Debug, Clone)]
 pub struct Constraints {
     dialect: Dialect,
     parts: Vec<Constraint>,
 }
 
-/// Which operand a constraint belongs to.
+/// Operand that a constraint belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// `version`: `1.0beta` is a version, pre-releases match only constraints that name one, `~>` works.
@@ -50,22 +50,22 @@ enum Operator {
     Pessimistic,
 }
 
-/// Why a text is no version or no constraint.
+/// A text that is not a version or not a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The version is not one.
+    /// The version is malformed.
     #[error("Malformed version: {0}")]
     Version(String),
-    /// A number of the version does not fit.
+    /// A component of the version is out of range.
     #[error("Error parsing version: strconv.ParseInt: parsing {0:?}: value out of range")]
     TooLarge(String),
-    /// The constraint is not one.
+    /// The constraint is malformed.
     #[error("Malformed constraint: {0}")]
     Constraint(String),
 }
 
 impl Version {
-    /// Parses a version with one or more numbers, perhaps after a `v`.
+    /// Parses a version with one or more components, after an optional `v`.
     pub fn parse(text: &str) -> Result<Version, Error> {
         parse::version(text, Dialect::Version)
     }
@@ -78,7 +78,7 @@ impl Version {
         self.segments == other.segments
     }
 
-    /// Orders versions; metadata does not count.
+    /// Orders versions; metadata is ignored.
     #[must_use]
     pub fn compare(&self, other: &Version) -> Ordering {
         let longest = self.segments.len().max(other.segments.len());
@@ -144,7 +144,8 @@ impl Constraint {
     }
 }
 
-/// A pre-release is compared only with a constraint that names a pre-release of the same numbers.
+/// Whether the pre-releases are comparable: a pre-release matches only a constraint with a pre-release of the same
+/// numbers.
 fn prereleases_agree(version: &Version, bound: &Version) -> bool {
     match (version.has_prerelease(), bound.has_prerelease()) {
         (true, true) => version.same_base(bound),
@@ -153,7 +154,7 @@ fn prereleases_agree(version: &Version, bound: &Version) -> bool {
     }
 }
 
-/// The upper half of `~>`: all numbers but the last written one are those of the bound.
+/// The upper bound of `~>`: all components except the last written one equal those of the bound.
 fn within(version: &Version, bound: &Version) -> bool {
     if bound.has_prerelease() && !version.has_prerelease() {
         return false;
@@ -180,7 +181,7 @@ fn compare_prereleases(mine: &str, theirs: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Numbers come before words. An absent part comes before a number but, oddly, after a word.
+/// Numbers come before words. An absent part comes before a number but, as in the reference, after a word.
 fn compare_parts(mine: &str, theirs: &str) -> Ordering {
     if mine == theirs {
         return Ordering::Equal;

@@ -1,5 +1,5 @@
-//! Time zones by their names: by how many seconds the clocks of a place are ahead of UTC. They come with this program, so that servers agree
-//! whatever their systems have.
+//! Time zones by name, with their offsets from UTC. The zone data is compiled in, so that servers agree whatever their
+//! systems have.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ mod tests;
 use chrono::{DateTime, Offset, SecondsFormat, TimeZone};
 use chrono_tz::Tz;
 
-/// The clocks of a place.
+/// A time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone(Tz);
 
@@ -18,7 +18,8 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// The zone of a name of the IANA's database. No name is UTC, and so is `Local`: servers have no place of their own.
+    /// The zone with this name in the IANA database. The empty name and `Local` are UTC: a server has no location of
+    /// its own.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "" | "Local" => Some(Self::default()),
@@ -26,12 +27,12 @@ impl Zone {
         }
     }
 
-    /// How many seconds the clocks are ahead of UTC at a time, in seconds since 1970.
+    /// The offset from UTC in seconds at a time in Unix seconds.
     pub fn ahead(self, at: i64) -> i64 {
         DateTime::from_timestamp(at, 0).map_or(0, |time| self.0.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc().into())
     }
 
-    /// A time, in seconds since 1970, as the clocks show it: RFC 3339.
+    /// The local time of a time in Unix seconds, in RFC 3339.
     pub fn shown(self, at: i64) -> Option<String> {
         Some(DateTime::from_timestamp(at, 0)?.with_timezone(&self.0).to_rfc3339_opts(SecondsFormat::AutoSi, true))
     }

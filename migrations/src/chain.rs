@@ -1,4 +1,4 @@
-//! Chains of steps: how they are checked, found and run. Which steps there are is in `steps`.
+//! Chains of migration steps: their validation, lookup and execution. The steps themselves are in `steps`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use rmpv::Value;
 
 use crate::{MigrationError, Subject};
 
-/// Brings the bytes of one subject from the shape that schema `from` began to the one that schema `to` begins.
+/// Migrates the bytes of one subject from the shape introduced by schema `from` to that introduced by schema `to`.
 pub(crate) struct Step {
     pub(crate) of: Subject,
     pub(crate) from: u16,
@@ -15,48 +15,48 @@ pub(crate) struct Step {
     pub(crate) change: fn(Value) -> Result<Value, String>,
 }
 
-/// Why the steps of this version cannot be right: a mistake in the program, found before any byte is read.
+/// Defect in the list of steps: a programming error, found before any bytes are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
-    /// Bytes of a schema that nothing leads on from.
+    /// A schema from which no step leads on.
     #[error("{of}: no step leads from schema {from} on, the next one starts at {next}")]
     Gap {
-        /// Whose steps.
+        /// Subject of the steps.
         of: Subject,
-        /// Where the chain ends.
+        /// Schema where the chain ends.
         from: u16,
-        /// Where it goes on.
+        /// Schema where the chain continues.
         next: u16,
     },
-    /// A step that does not lead forward: following it would never end.
+    /// A step that does not lead to a higher schema: following it would never end.
     #[error("{of}: the step from schema {from} leads to {to}, not forward")]
     Circle {
-        /// Whose step.
+        /// Subject of the step.
         of: Subject,
-        /// Where it starts.
+        /// Schema that the step starts from.
         from: u16,
-        /// Where it leads.
+        /// Schema that the step leads to.
         to: u16,
     },
-    /// Two ways on from one schema.
+    /// Two steps from the same schema.
     #[error("{of}: two steps start at schema {from}")]
     Fork {
-        /// Whose steps.
+        /// Subject of the steps.
         of: Subject,
-        /// Where both start.
+        /// Schema that both steps start from.
         from: u16,
     },
-    /// A step into a schema that this version does not write.
+    /// A step to a schema newer than the one this version writes.
     #[error("{of}: a step leads to schema {to}, the newest is {newest}")]
     Beyond {
-        /// Whose step.
+        /// Subject of the step.
         of: Subject,
-        /// Where it leads.
+        /// Schema that the step leads to.
         to: u16,
         /// The newest schema of rows.
         newest: u16,
     },
-    /// The schema of rows was raised and no table changed.
+    /// The schema of rows was raised although no table changed.
     #[error("no table has a step to schema {0}")]
     Empty(u16),
 }
@@ -91,12 +91,13 @@ pub(crate) fn check(steps: &[Step], rows: u16) -> Result<(), ChainError> {
     }
 }
 
-/// The schema that the last step of a subject leads to.
+/// The schema that the last step of a subject leads to; 1 without steps.
 pub(crate) fn newest(steps: &[Step], of: Subject) -> u16 {
     steps.iter().filter(|step| step.of == of).map(|step| step.to).max().unwrap_or(1)
 }
 
 /// Runs the steps that bytes of schema `from` still need. A shape stays the same until the next step of its subject.
+/// Fails if `from` is 0 or newer than `newest`, if the bytes are not msgpack, or if a step refuses them.
 pub(crate) fn run<'a>(steps: &[Step], of: Subject, newest: u16, from: u16, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, MigrationError> {
     if from > newest {
         return Err(MigrationError::Newer { of: of.to_string(), schema: from, newest });

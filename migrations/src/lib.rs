@@ -1,8 +1,9 @@
-//! Old bytes to new bytes: what rows and commands of earlier versions need before this version can read them.
+//! Migration of old bytes: brings rows and commands of earlier versions into the shapes that this version reads.
 //!
-//! A step is a pure function from one shape to the next over msgpack values, so that it goes on working when the types change. The steps of
-//! a table or of a kind of command form one chain from schema 1 to the newest; `check` proves that at every start. Bytes of the newest shape
-//! pass untouched. What a command does is not changed here: only how its body is written.
+//! A step is a pure function from one shape to the next over msgpack values, so that it keeps working when the types
+//! change. The steps of a table or of a kind of command form one chain from schema 1 to the newest; `check` verifies
+//! this at every start. Bytes of the newest shape are returned unchanged. A step changes only the encoding of a
+//! command's body, never its effect.
 
 mod chain;
 mod steps;
@@ -14,16 +15,17 @@ use std::borrow::Cow;
 pub use chain::ChainError;
 use steps::STEPS;
 
-/// Version of the rows' shapes: what a checkpoint says about its rows, and what digests are compared within. A change of any table's row
-/// raises it by one.
+/// Schema of the rows: a checkpoint records it, and only digests of the same schema are compared. A change of the row
+/// of any table raises it by one.
 pub const SCHEMA: u16 = 3;
 
-/// Whose bytes.
+/// Table or command kind that a step applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The rows of a table, by its name. Their versions are those of [`SCHEMA`], where a table takes part only when its shape changes.
+    /// The rows of a table, by its name. The versions are those of [`SCHEMA`]; a table has a step only where its shape
+    /// changes.
     Table(&'static str),
-    /// The bodies of a kind of command, by its number. Each kind counts its own versions.
+    /// The bodies of a kind of command, by its number. Each kind counts its own schemas.
     Command(u16),
 }
 
@@ -36,65 +38,66 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// Why bytes cannot be brought up to date.
+/// Reason why bytes could not be migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// A newer version wrote them.
+    /// The schema is newer than this version knows.
     #[error("{of} has schema {schema}, this version knows up to {newest}")]
     Newer {
-        /// Whose bytes.
+        /// Table or command kind of the bytes.
         of: String,
-        /// Their schema.
+        /// Schema of the bytes.
         schema: u16,
-        /// The newest one that is known.
+        /// Newest schema that this version knows.
         newest: u16,
     },
-    /// Schemas count from 1.
+    /// The schema is 0; schemas count from 1.
     #[error("{0} has schema 0, which never was")]
     Never(String),
-    /// The bytes are no msgpack.
+    /// The bytes are not msgpack.
     #[error("{of} of schema {schema} is no msgpack")]
     Unreadable {
-        /// Whose bytes.
+        /// Table or command kind of the bytes.
         of: String,
-        /// Their schema.
+        /// Schema of the bytes.
         schema: u16,
         #[source]
         source: rmpv::decode::Error,
     },
-    /// A step found something else than its schema promises.
+    /// A step found a value that its schema does not allow.
     #[error("{of} cannot go from schema {from} on: {reason}")]
     Refused {
-        /// Whose bytes.
+        /// Table or command kind of the bytes.
         of: String,
-        /// Where the step starts.
+        /// Schema that the step starts from.
         from: u16,
-        /// What it found.
+        /// The unexpected value.
         reason: String,
     },
 }
 
-/// The bytes of a row of `table` as [`SCHEMA`] has them, given those of schema `from`.
+/// Migrates a row of `table` from schema `from` to [`SCHEMA`].
 pub fn row<'a>(table: &'static str, from: u16, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, MigrationError> {
     chain::run(STEPS, Subject::Table(table), SCHEMA, from, bytes)
 }
 
-/// The bytes of a body of the command `kind` as [`command_schema`] has them, given those of schema `from`.
+/// Migrates a body of the command `kind` from schema `from` to its [`command_schema`].
 pub fn command(kind: u16, from: u16, bytes: &[u8]) -> Result<Cow<'_, [u8]>, MigrationError> {
     chain::run(STEPS, Subject::Command(kind), command_schema(kind), from, bytes)
 }
 
-/// The newest version of the body of a kind of command.
+/// The newest schema of the body of a kind of command.
 pub fn command_schema(kind: u16) -> u16 {
     chain::newest(STEPS, Subject::Command(kind))
 }
 
-/// Whether every chain of steps leads from schema 1 to the newest, without gap, fork or circle.
+/// Checks that every chain of steps leads from schema 1 to the newest, without gap, fork or circle.
 pub fn check() -> Result<(), ChainError> {
     chain::check(STEPS, SCHEMA)
 }
 
-/// Everything that has steps: so that whoever knows tables and kinds can say whether they exist.
+/// Every table and command kind that has steps, so that a caller that knows tables and kinds can check that they
+/// exist.
 pub fn subjects() -> impl Iterator<Item = Subject> {
     STEPS.iter().map(|step| step.of)
 }

@@ -1,4 +1,4 @@
-//! Every step there is, oldest first, and the small changes that they are made of. A step that was released is never touched again.
+//! All migration steps, oldest first, and their helper functions. A released step is never changed.
 
 use rmpv::Value;
 
@@ -6,16 +6,17 @@ use crate::Subject;
 use crate::chain::Step;
 
 pub(crate) const STEPS: &[Step] = &[
-    // `At` said no more than any other time; next to `Index`, which is the run's too, it was read as the time of the row.
+    // `At` did not say which time it was; beside `Index`, which is also that of the run, it was read as the time of
+    // the row.
     Step { of: Subject::Table("idempotency"), from: 1, to: 2, change: |row| rename(row, "At", "RanAt") },
-    // Rows may have `Refused` or `Answer`, for refused writes and kept answers. Both are left out where they do not apply, as in every
-    // older row.
+    // Rows may have `Refused` or `Answer`, for refused writes and kept answers. Older rows have neither, as have rows
+    // to which they do not apply, so no change is needed.
     Step { of: Subject::Table("idempotency"), from: 2, to: 3, change: Ok },
-    // An entry has an index of its own: this one is the last that the digest counts.
+    // An entry has an index of its own; the renamed one is the last index that the digest includes.
     Step { of: Subject::Command(1001), from: 1, to: 2, change: |body| rename(body, "index", "through") },
 ];
 
-/// Gives a field another name, in its place. A field that was left out stays left out.
+/// Renames a field, keeping its position. An absent field stays absent.
 pub(crate) fn rename(value: Value, from: &str, to: &str) -> Result<Value, String> {
     let Value::Map(mut fields) = value else {
         return Err("it is no map".to_owned());

@@ -1,4 +1,4 @@
-//! Chains that are right pass, each mistake has its name; steps run in order, each once, and only for their subject.
+//! Tests: correct chains pass, each defect is reported by name; steps run in order, once, and only for their subject.
 
 use rmpv::Value;
 
@@ -66,7 +66,7 @@ fn steps_run_from_the_rows_schema_to_the_newest() {
     let run = |from, row: &[u8]| chain::run(EXAMPLE, NAMESPACES, 4, from, row).expect("migrates").into_owned();
     let newest = bytes(&[("Name", "dev"), ("Description", "QUIET")]);
     assert_eq!(run(1, &bytes(&[("Name", "dev"), ("Comment", "quiet")])), newest);
-    // The shape of schema 2 is that of schema 3 too.
+    // Schema 2 and schema 3 have the same shape.
     for schema in [2, 3] {
         assert_eq!(run(schema, &bytes(&[("Name", "dev"), ("Description", "quiet")])), newest, "schema {schema}");
     }

@@ -1,6 +1,6 @@
-//! Who may do what: policies, tokens, roles, and how logins become tokens. Rows, their hashes and what is wrong with a written one.
+//! ACL rows: policies, tokens, roles, auth methods and binding rules, with their hashes and validation.
 //!
-//! The language of policies is not here, nor is checking a caller: a row holds its policy's text as it was written.
+//! The policy language and the check of a caller are in other crates: a row holds its policy's text as written.
 
 mod auth_method;
 mod binding_rule;
@@ -31,19 +31,19 @@ pub fn is_acl_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Words of the wire as an enum. Other words are kept, because a refusal names them; a row that is valid has none.
+/// Enum of the wire's words for a field. Unknown words are kept, because the refusal names them; a valid row has none.
 macro_rules! kinds {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
             $(#[doc = concat!("`", $word, "`")] $variant,)*
-            /// A word that means nothing; validation refuses it.
+            /// An unknown word; validation refuses it.
             Other($crate::Str),
         }
 
         impl $name {
-            /// The wire's word.
+            /// The word as the wire spells it.
             pub fn as_str(&self) -> &str {
                 match self {
                     $($name::$variant => $word,)*

@@ -11,7 +11,7 @@ use crate::{
     Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup, TaskIdentity, TaskState, Time,
 };
 
-/// `Allocation` of the wire.
+/// `Allocation` of the wire: the server's intention for one instance of a task group, and the node's reports about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Allocation {
@@ -71,7 +71,8 @@ pub struct Allocation {
     pub preempted_by_allocation: Option<AllocId>,
     #[serde(rename = "SigningKeyID", with = "crate::ids::optional", skip_serializing_if = "is_empty")]
     pub signing_key_id: Option<RootKeyId>,
-    /// One for each task, by the signing key. Only the log and checkpoints hold what makes them tokens.
+    /// One identity per task, signed with `signing_key_id`. Only the log and checkpoints hold the signatures that
+    /// complete the tokens.
     #[serde(skip_serializing_if = "is_empty")]
     pub signed_identities: Option<Arc<[TaskIdentity]>>,
     #[serde(skip_serializing_if = "is_empty")]
@@ -86,7 +87,7 @@ pub struct Allocation {
     pub modify_time: i64,
 }
 
-/// `AllocState` of the wire.
+/// `AllocState` of the wire: one recorded change of a field of the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocState {
@@ -95,7 +96,7 @@ pub struct AllocState {
     pub time: Time,
 }
 
-/// `DesiredTransition` of the wire.
+/// `DesiredTransition` of the wire: a request to migrate or replace the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DesiredTransition {
@@ -105,7 +106,7 @@ pub struct DesiredTransition {
     pub no_shutdown_delay: Option<bool>,
 }
 
-/// `AllocDeploymentStatus` of the wire.
+/// `AllocDeploymentStatus` of the wire: health of the allocation for its deployment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocDeploymentStatus {
@@ -115,14 +116,14 @@ pub struct AllocDeploymentStatus {
     pub modify_index: u64,
 }
 
-/// `RescheduleTracker` of the wire.
+/// `RescheduleTracker` of the wire: the earlier attempts that led to this allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleTracker {
     pub events: Option<Vec<RescheduleEvent>>,
 }
 
-/// `RescheduleEvent` of the wire.
+/// `RescheduleEvent` of the wire: one earlier attempt and its replacement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleEvent {
@@ -134,7 +135,7 @@ pub struct RescheduleEvent {
     pub delay: Dur,
 }
 
-/// `AllocNetworkStatus` of the wire.
+/// `AllocNetworkStatus` of the wire: the interface and address that the node gave the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocNetworkStatus {
@@ -145,66 +146,68 @@ pub struct AllocNetworkStatus {
 }
 
 impl Allocation {
-    /// Whether the servers want it gone.
+    /// Whether the servers want the allocation to stop.
     pub fn server_terminal(&self) -> bool {
         matches!(self.desired_status, AllocDesiredStatus::Stop | AllocDesiredStatus::Evict)
     }
 
-    /// Whether its node is done with it.
+    /// Whether the client status is final.
     pub fn client_terminal(&self) -> bool {
         self.client_status.is_terminal()
     }
 
-    /// Whether either side is done with it: it needs no place on its node any more.
+    /// Whether the allocation is over for the servers or for its node: it occupies no resources of the node any more.
     pub fn terminal(&self) -> bool {
         self.server_terminal() || self.client_terminal()
     }
 
-    /// Whether its identities may still be used: until both sides are done with it.
+    /// Whether the allocation's identities may still be used: until both the servers and the node are done with the
+    /// allocation.
     pub fn needs_signing_key(&self) -> bool {
         !(self.server_terminal() && self.client_terminal())
     }
 
-    /// The key of its job.
+    /// The key of the allocation's job.
     pub fn job_key(&self) -> JobKey {
         JobKey { namespace: self.namespace.clone(), id: self.job_id.clone() }
     }
 
-    /// The job's group that this is an allocation of, when its job still has that group.
+    /// The allocation's task group in its job; `None` if the job has no group of that name.
     pub fn group(&self) -> Option<&TaskGroup> {
         self.job.as_ref()?.group(&self.task_group)
     }
 
-    /// The number in the brackets of its name: `job.group[3]` is 3.
+    /// The number in brackets of the allocation's name: `job.group[3]` is 3.
     pub fn name_index(&self) -> Option<u64> {
         let start = self.name.rfind('[')?;
         self.name.get(start + 1..self.name.len().checked_sub(1)?)?.parse().ok()
     }
 
-    /// Whether its last recorded status is `unknown`: its node was lost and its return has not been dealt with yet.
+    /// Whether the last recorded client status is `unknown`: the node was disconnected, and its return has not been
+    /// processed yet.
     pub fn needs_to_reconnect(&self) -> bool {
         let last = self.alloc_states.iter().flatten().rfind(|state| state.field == AllocStateField::ClientStatus);
         last.is_some_and(|state| state.value == AllocClientStatus::Unknown.as_str())
     }
 
-    /// When it last became `unknown`.
+    /// Time of the last change to `unknown`.
     pub fn last_unknown(&self) -> Option<Time> {
         self.alloc_states.iter().flatten().filter(|state| state.value == AllocClientStatus::Unknown.as_str()).map(|state| state.time).max()
     }
 
-    /// Health as its node reported it for the deployment: `None` when it has said nothing.
+    /// Health as the node reported it for the deployment: `None` before the first report.
     pub fn health(&self) -> Option<bool> {
         self.deployment_status.as_ref()?.healthy
     }
 
-    /// Whether it is a canary of its deployment.
+    /// Whether the allocation is a canary of its deployment.
     pub fn is_canary(&self) -> bool {
         self.deployment_status.as_ref().is_some_and(|status| status.canary)
     }
 }
 
 impl DesiredTransition {
-    /// Takes over what `other` says; what it leaves open stays.
+    /// Overwrites the fields that `other` sets; the rest stay.
     pub fn merge(&mut self, other: &DesiredTransition) {
         self.migrate = other.migrate.or(self.migrate);
         self.reschedule = other.reschedule.or(self.reschedule);
@@ -212,17 +215,17 @@ impl DesiredTransition {
         self.no_shutdown_delay = other.no_shutdown_delay.or(self.no_shutdown_delay);
     }
 
-    /// Whether it has to move to another node.
+    /// Whether the allocation has to move to another node.
     pub fn should_migrate(&self) -> bool {
         self.migrate == Some(true)
     }
 
-    /// Whether it may be replaced though it has not failed.
+    /// Whether the allocation may be replaced even though it has not failed.
     pub fn should_reschedule(&self) -> bool {
         self.reschedule == Some(true)
     }
 
-    /// Whether it is to be replaced whatever its reschedule policy says.
+    /// Whether the allocation is to be replaced regardless of its reschedule policy.
     pub fn should_force_reschedule(&self) -> bool {
         self.force_reschedule == Some(true)
     }

@@ -1,21 +1,22 @@
-//! How the servers look after themselves: a row of configuration.
+//! Autopilot configuration: the thresholds for server health, dead server removal and promotion to voter.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Dur;
 
-/// `AutopilotConfig` of the reference's state. Its default is all zero; a new cluster starts with `AutopilotConfig::initial`.
+/// `AutopilotConfig` of the reference's state. The default is all zero; a new cluster starts with
+/// `AutopilotConfig::initial`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AutopilotConfig {
     pub cleanup_dead_servers: bool,
-    /// How long a server stays well without hearing of the leader.
+    /// Time without contact to the leader after which a server counts as unhealthy.
     pub last_contact_threshold: Dur,
-    /// How many entries a server may be behind and still be well.
+    /// Number of log entries that a healthy server may be behind the leader.
     pub max_trailing_logs: u64,
-    /// How many servers are kept however dead they are.
+    /// Number of servers that are kept in the cluster even if they are dead.
     pub min_quorum: u64,
-    /// How long a new server is well before it may vote.
+    /// Time that a new server has to be healthy before it becomes a voter.
     pub server_stabilization_time: Dur,
     pub enable_redundancy_zones: bool,
     pub disable_upgrade_migration: bool,
@@ -25,7 +26,7 @@ pub struct AutopilotConfig {
 }
 
 impl AutopilotConfig {
-    /// What counts until somebody says otherwise.
+    /// Configuration of a new cluster, until an operator changes it.
     pub fn initial() -> Self {
         Self {
             cleanup_dead_servers: true,

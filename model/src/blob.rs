@@ -8,7 +8,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes that nobody here looks into.
+/// Bytes that this program does not interpret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Blob(pub Vec<u8>);
 
@@ -48,20 +48,20 @@ impl serde::de::Visitor<'_> for BlobVisitor {
     }
 }
 
-/// A text is no base64, in Go's words: where the first byte is that does not fit.
+/// A text that is not base64, worded as in Go; holds the offset in bytes of the first invalid byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("illegal base64 data at input byte {0}")]
 pub struct NotBase64(pub usize);
 
 impl Blob {
-    /// The bytes that a text stands for. As Go reads it: bits that are left over at the end are not looked at.
+    /// Decodes base64 as Go does: unused bits of the last character are ignored.
     pub fn from_base64(text: &str) -> Result<Self, NotBase64> {
         const GO: GeneralPurpose =
             GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
         GO.decode(text).map(Self).map_err(|error| match error {
             DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => NotBase64(at),
             DecodeError::InvalidLength(length) => NotBase64(length - length % 4),
-            // Of a last group that is not filled up, the beginning.
+            // An incomplete last group is reported at its beginning.
             DecodeError::InvalidPadding if !text.contains('=') => NotBase64(text.len() - text.len() % 4),
             DecodeError::InvalidPadding => NotBase64(text.len()),
         })

@@ -1,7 +1,8 @@
-//! CSI volumes: what they are, who may hold them, and what giving them back takes. What a volume's plugin makes of it (whether it is
-//! schedulable, how many instances are healthy) is no part of the row: it is read together with the plugin's own row.
+//! CSI volumes: their rows, claims, and the steps of release. Values derived from the plugin (whether the volume is
+//! schedulable, how many instances are healthy) are not part of the row: they are read together with the plugin's own
+//! row.
 //!
-//! Talking to storage is not here: controllers and nodes do that, and tell what came of it in claims.
+//! Nodes and controllers talk to the storage, and report the results in claims; that code is in other crates.
 
 mod claim;
 mod hidden;
@@ -21,59 +22,60 @@ pub use mode::{CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState};
 pub use plugin::{CsiHealth, CsiPlugin, CsiPluginPart, JobDescription, JobDescriptions};
 pub use register::{CsiVolumeUpdateRefused, InvalidCsiVolume};
 
-/// `CSIVolume` of the wire, without what is derived: the allocations are the keys of the claims, the rest is its plugin's.
+/// `CSIVolume` of the wire, without derived fields: the allocations are the keys of the claims, the rest is on the
+/// plugin's row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolume", rename_all = "PascalCase")]
 pub struct CsiVolume {
     #[serde(rename = "ID")]
     pub id: CsiVolumeId,
     pub name: Str,
-    /// What the storage calls it.
+    /// Id of the volume in the storage.
     #[serde(rename = "ExternalID")]
     pub external_id: Str,
     pub namespace: NamespaceName,
     pub requested_topologies: Option<CsiTopologyRequest>,
-    /// Where it is; can not change once it is set.
+    /// Topologies that can access the volume; can not change once set.
     pub topologies: Option<Vec<CsiTopology>>,
-    /// Of the claims that hold it now; the empty word when none does.
+    /// Access mode of the current claims; empty when there is none.
     pub access_mode: CsiAccessMode,
-    /// Of the claims that hold it now; the empty word when none does.
+    /// Attachment mode of the current claims; empty when there is none.
     pub attachment_mode: CsiAttachmentMode,
     pub mount_options: Option<CsiVolumeMountOptions>,
     pub secrets: CsiSecrets,
     pub parameters: Option<BTreeMap<Str, Str>>,
     pub context: Option<BTreeMap<Str, Str>>,
-    /// Bytes, as the storage said last.
+    /// Size in bytes, as the storage last reported it.
     pub capacity: i64,
-    /// Bytes; 0 is any.
+    /// Smallest acceptable size in bytes; 0 is any.
     pub requested_capacity_min: i64,
-    /// Bytes; 0 is any.
+    /// Largest acceptable size in bytes; 0 is any.
     pub requested_capacity_max: i64,
-    /// In which modes it may be claimed.
+    /// Combinations of modes that the volume may be claimed in.
     pub requested_capabilities: Option<Vec<CsiVolumeCapability>>,
     #[serde(rename = "CloneID")]
     pub clone_id: Str,
     #[serde(rename = "SnapshotID")]
     pub snapshot_id: Str,
-    /// Who reads it. An allocation is here or among the writers, never both.
+    /// Claims of readers. An allocation is either here or among the writers, never both.
     pub read_claims: BTreeMap<AllocId, CsiVolumeClaim>,
-    /// Who reads and writes it.
+    /// Claims of writers, which may also read.
     pub write_claims: BTreeMap<AllocId, CsiVolumeClaim>,
-    /// Claims on their way to be freed. They hold their place above until they are.
+    /// Claims that are being released. They keep their place among the readers or writers until they are freed.
     pub past_claims: BTreeMap<AllocId, CsiVolumeClaim>,
     #[serde(rename = "PluginID")]
     pub plugin_id: CsiPluginId,
-    /// The plugin's when the volume was registered; can not change.
+    /// The plugin's provider when the volume was registered; can not change.
     pub provider: Str,
-    /// The plugin's when the volume was registered.
+    /// The plugin's provider version when the volume was registered.
     pub provider_version: Str,
-    /// When the storage last said that it is full.
+    /// Time when the storage last reported that it is full.
     pub resource_exhausted: Option<Time>,
     pub create_index: u64,
     pub modify_index: u64,
 }
 
-/// `CSITopologyRequest` of the wire.
+/// `CSITopologyRequest` of the wire: required and preferred topologies of a volume.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSITopologyRequest", rename_all = "PascalCase")]
 pub struct CsiTopologyRequest {
@@ -81,7 +83,7 @@ pub struct CsiTopologyRequest {
     pub preferred: Option<Vec<CsiTopology>>,
 }
 
-/// `CSIVolumeCapability` of the wire: a mode of attaching with a mode of access.
+/// `CSIVolumeCapability` of the wire: an attachment mode with an access mode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolumeCapability", rename_all = "PascalCase")]
 pub struct CsiVolumeCapability {
@@ -90,17 +92,17 @@ pub struct CsiVolumeCapability {
 }
 
 impl CsiVolume {
-    /// Its whole name.
+    /// The volume's namespace and id.
     pub fn key(&self) -> CsiVolumeKey {
         CsiVolumeKey { namespace: self.namespace.clone(), id: self.id.clone() }
     }
 
-    /// Whether an allocation holds it, even one that is on its way to give it back.
+    /// Whether any allocation holds the volume, including those whose claims are being released.
     pub fn in_use(&self) -> bool {
         !self.read_claims.is_empty() || !self.write_claims.is_empty()
     }
 
-    /// Every allocation that holds it, readers first.
+    /// Every allocation that holds the volume, readers first.
     pub fn holders(&self) -> impl Iterator<Item = (&AllocId, &CsiVolumeClaim)> {
         self.read_claims.iter().chain(&self.write_claims)
     }

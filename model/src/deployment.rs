@@ -1,4 +1,4 @@
-//! Deployments: the way of a service job from one version to the next.
+//! Deployments: the roll-out of one version of a service job.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocId, DeploymentId, DeploymentStatus, Dur, JobId, NamespaceName, Str, Time};
 
-/// `Deployment` of the wire.
+/// `Deployment` of the wire: a roll-out with one state per task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Deployment {
@@ -28,7 +28,7 @@ pub struct Deployment {
     pub modify_index: u64,
 }
 
-/// `DeploymentState` of the wire.
+/// `DeploymentState` of the wire: progress of one task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentState {
@@ -46,12 +46,12 @@ pub struct DeploymentState {
 }
 
 impl Deployment {
-    /// Whether it still goes on.
+    /// Whether the deployment is still in progress.
     pub fn is_active(&self) -> bool {
         self.status.is_active()
     }
 
-    /// Whether some group has canaries that nobody promoted yet.
+    /// Whether some group has canaries that are not promoted yet.
     pub fn requires_promotion(&self) -> bool {
         self.is_active() && self.task_groups.iter().flatten().any(|(_, group)| group.desired_canaries > 0 && !group.promoted)
     }

@@ -1,11 +1,11 @@
-//! When a field counts as empty: allocations and evaluations leave empty fields out of every form.
+//! Rules for empty fields, which allocations and evaluations leave out of every encoding.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::*;
 
-/// Emptiness as the wire means it: shallow, so that a map with entries or a present object stays.
+/// Emptiness as the wire defines it: shallow, so that a map with entries or a present object is kept.
 pub trait IsEmpty {
     /// Whether the field is left out.
     fn is_empty_field(&self) -> bool;

@@ -1,4 +1,4 @@
-//! Evaluations: that something changed and a scheduler has to look.
+//! Evaluations: requests to a scheduler to look at a job after a change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::empty::is_empty;
 use crate::{AllocMetric, DeploymentId, Dur, EvalId, EvalStatus, EvalTrigger, JobId, JobType, NamespaceName, NodeId, Secret, Str, Time};
 
-/// `Evaluation` of the wire.
+/// `Evaluation` of the wire: the job to look at, the reason, and the outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Evaluation {

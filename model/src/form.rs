@@ -1,6 +1,6 @@
-//! What an encoder that is no text may want to know of a value beside its bytes: the names under which such values are written.
+//! Names of newtype structs that tell a binary encoder the type of a value.
 //!
-//! They are names of newtype structs, which most encoders (the log's among them) write as what is inside.
+//! Most encoders, the log's among them, ignore the name and write the inner value.
 
 /// A [`crate::Time`]: nanoseconds since 1970.
 pub const TIME: &str = "$Time";

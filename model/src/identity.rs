@@ -1,4 +1,5 @@
-//! Workload identities: what a task can prove about itself. The row keeps only the signature; the token is put together when it is handed out.
+//! Workload identities: tokens by which a task proves its identity. The row keeps only the signature; the token is
+//! assembled when requested.
 
 use std::fmt;
 
@@ -11,43 +12,44 @@ use crate::{AllocId, Allocation, JobId, NamespaceName, RootKeyId, Secret, Str, T
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// What an identity says. The order of the fields is that of the token.
+/// Claims of an identity. The order of the fields is the order in the token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityClaims {
     /// The task's namespace.
     #[serde(rename = "nomad_namespace")]
     pub namespace: NamespaceName,
-    /// Its job; for a dispatched or periodic child that of the parent.
+    /// The task's job; the parent's id for a dispatched or periodic child.
     #[serde(rename = "nomad_job_id")]
     pub job_id: JobId,
-    /// Its allocation.
+    /// The task's allocation.
     #[serde(rename = "nomad_allocation_id")]
     pub alloc_id: AllocId,
-    /// Its name.
+    /// The task's name.
     #[serde(rename = "nomad_task")]
     pub task: Str,
-    /// From when on it counts, in Unix seconds.
+    /// Start of validity, in Unix seconds.
     pub nbf: i64,
-    /// When it was made, in Unix seconds.
+    /// Time of issue, in Unix seconds.
     pub iat: i64,
 }
 
-/// The signature under one task's identity. Whoever has it and sees the allocation has the token, so it does not print.
+/// Signature of one task's identity. Signature and allocation together give the token, so the signature is never
+/// printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Signature(pub [u8; SIGNATURE_BYTES]);
 
-/// The identity of one task of an allocation.
+/// Signed identity of one task of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TaskIdentity {
-    /// The task.
+    /// The task's name.
     pub task: Str,
-    /// By the allocation's signing key.
+    /// Signature with the allocation's signing key.
     pub signature: Signature,
 }
 
 impl Signature {
-    /// The signature that a token ends with.
+    /// Extracts the signature from the end of a token.
     pub fn of_token(token: &str) -> Option<Self> {
         let (_, signature) = token.rsplit_once('.')?;
         URL_SAFE_NO_PAD.decode(signature).ok()?.try_into().ok().map(Self)
@@ -62,10 +64,10 @@ struct Header {
 }
 
 impl IdentityClaims {
-    /// What is signed: header and claims as a compact JWS has them.
+    /// Text to be signed: header and claims in the form of a compact JWS.
     pub fn signing_input(&self, key: RootKeyId) -> String {
         let header = Header { alg: "EdDSA", kid: key, typ: "JWT" };
-        // Both are flat structs of texts and numbers.
+        // Serialisation can not fail: both are flat structs of texts and numbers.
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.expect("texts and numbers are always JSON");
         let mut out = String::with_capacity(400);
         URL_SAFE_NO_PAD.encode_string(json(serde_json::to_vec(&header)), &mut out);
@@ -74,7 +76,7 @@ impl IdentityClaims {
         out
     }
 
-    /// The whole token.
+    /// Assembles the whole token.
     pub fn token(&self, key: RootKeyId, signature: &Signature) -> Secret {
         let mut out = self.signing_input(key);
         out.push('.');
@@ -84,7 +86,8 @@ impl IdentityClaims {
 }
 
 impl Allocation {
-    /// What the identity of one of its tasks says. It is made with the allocation, so its times are those.
+    /// Claims of the identity of one of the allocation's tasks. Issue and validity start when the allocation was
+    /// created.
     pub fn identity_claims(&self, task: &str) -> IdentityClaims {
         let parent = self.job.as_ref().map(|job| &job.parent_id).filter(|parent| !parent.is_empty());
         let at = Time::from_nanos(self.create_time).secs();
@@ -98,14 +101,14 @@ impl Allocation {
         }
     }
 
-    /// The token by which a task of it proves who it is, if it was signed.
+    /// The identity token of a task; `None` if it was not signed.
     pub fn identity_token(&self, task: &str) -> Option<Secret> {
         let key = self.signing_key_id?;
         let identity = self.signed_identities.iter().flat_map(|all| all.iter()).find(|identity| identity.task == task)?;
         Some(self.identity_claims(task).token(key, &identity.signature))
     }
 
-    /// The tasks of its group that have no identity yet.
+    /// The tasks of the allocation's group that have no identity yet.
     pub fn unsigned_tasks(&self) -> impl Iterator<Item = &Task> {
         let signed = |name: &Str| self.signed_identities.iter().flat_map(|all| all.iter()).any(|identity| identity.task == *name);
         self.group().into_iter().flat_map(|group| group.tasks.iter().flatten()).filter(move |task| !signed(&task.name))

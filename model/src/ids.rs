@@ -1,4 +1,4 @@
-//! Identifiers: newtypes of 16 bytes, and of names. They parse and print; what they name is elsewhere.
+//! Identifiers: newtypes of 16 bytes, and of names, with parsing and printing. The named objects are in other modules.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::{Str, form};
 
-/// Why a text is not an id.
+/// A text that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid UUID: {0:?}")]
 pub struct InvalidId(pub String);
@@ -175,16 +175,16 @@ pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, 
     if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_newtype_struct(form::ID, UuidVisitor) }
 }
 
-/// `#[serde(with)]` for an id that may be absent: `None` is the empty text of the wire.
+/// `#[serde(with)]` module for an id that may be absent: `None` is the empty text of the wire.
 pub mod optional {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes the id, or the empty one.
+    /// Writes the id; `None` as the empty text.
     pub fn serialize<T: Serialize + Default + Copy, S: Serializer>(id: &Option<T>, s: S) -> Result<S::Ok, S::Error> {
         id.unwrap_or_default().serialize(s)
     }
 
-    /// Reads an id; the empty one is `None`.
+    /// Reads an id; the empty text is `None`.
     pub fn deserialize<'de, T, D>(d: D) -> Result<Option<T>, D::Error>
     where
         T: Deserialize<'de> + Default + PartialEq,
@@ -272,16 +272,16 @@ name_id!(
     CsiVolumeId
 );
 name_id!(
-    /// The id of a CSI plugin: any text, the same for its controllers and its node parts.
+    /// The id of a CSI plugin: any text; controllers and node instances share it.
     CsiPluginId
 );
 
-/// A CSI volume's whole name: ids of volumes are unique within their namespace only.
+/// Full key of a CSI volume: volume ids are unique only within a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct CsiVolumeKey {
-    /// Its namespace.
+    /// The volume's namespace.
     pub namespace: NamespaceName,
-    /// Its id.
+    /// The volume's id.
     pub id: CsiVolumeId,
 }
 
@@ -292,12 +292,12 @@ impl CsiVolumeKey {
     }
 }
 
-/// A job's whole name: ids of jobs are unique within their namespace only.
+/// Full key of a job: job ids are unique only within a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct JobKey {
-    /// Its namespace.
+    /// The job's namespace.
     pub namespace: NamespaceName,
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
 }
 

@@ -1,4 +1,4 @@
-//! Jobs: what someone wants to run. Admission (defaults, validation, comparison) is in the files below `job/`.
+//! Jobs: named, versioned specifications. Admission (defaults, validation, comparison) is in the files below `job/`.
 
 mod admit;
 mod canonical;
@@ -24,7 +24,7 @@ use crate::{
     UpdateStrategy,
 };
 
-/// `Job` of the wire.
+/// `Job` of the wire: the stored form of one version of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Job {
@@ -70,7 +70,7 @@ pub struct Job {
     pub job_modify_index: u64,
 }
 
-/// `PeriodicConfig` of the wire.
+/// `PeriodicConfig` of the wire: the schedule on which a job launches children.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PeriodicConfig {
@@ -82,7 +82,7 @@ pub struct PeriodicConfig {
     pub time_zone: Str,
 }
 
-/// `ParameterizedJobConfig` of the wire.
+/// `ParameterizedJobConfig` of the wire: payload and metadata that a dispatch needs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ParameterizedJobConfig {
@@ -91,7 +91,7 @@ pub struct ParameterizedJobConfig {
     pub meta_optional: Option<Vec<Str>>,
 }
 
-/// `Multiregion` of the wire.
+/// `Multiregion` of the wire: the regions that a job is deployed to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Multiregion {
@@ -99,7 +99,7 @@ pub struct Multiregion {
     pub regions: Option<Vec<MultiregionRegion>>,
 }
 
-/// `MultiregionStrategy` of the wire.
+/// `MultiregionStrategy` of the wire: parallelism and failure handling across regions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionStrategy {
@@ -107,7 +107,7 @@ pub struct MultiregionStrategy {
     pub on_failure: Str,
 }
 
-/// `MultiregionRegion` of the wire.
+/// `MultiregionRegion` of the wire: settings of the job in one region.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionRegion {
@@ -118,7 +118,7 @@ pub struct MultiregionRegion {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `JobSubmission` of the wire.
+/// `JobSubmission` of the wire: the source text and variables of a job version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobSubmission {
@@ -133,7 +133,7 @@ pub struct JobSubmission {
     pub job_modify_index: u64,
 }
 
-/// `JobSummary` of the wire.
+/// `JobSummary` of the wire: numbers of allocations by state, and of child jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobSummary {
@@ -146,7 +146,7 @@ pub struct JobSummary {
     pub modify_index: u64,
 }
 
-/// `TaskGroupSummary` of the wire.
+/// `TaskGroupSummary` of the wire: numbers of one group's allocations by state.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroupSummary {
@@ -159,7 +159,7 @@ pub struct TaskGroupSummary {
     pub unknown: i64,
 }
 
-/// `JobChildrenSummary` of the wire.
+/// `JobChildrenSummary` of the wire: numbers of child jobs by status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobChildrenSummary {
@@ -169,37 +169,37 @@ pub struct JobChildrenSummary {
 }
 
 impl Job {
-    /// Its whole name.
+    /// The job's namespace and id.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: self.namespace.clone(), id: self.id.clone() }
     }
 
-    /// Its group of this name.
+    /// The job's group of this name.
     pub fn group(&self, name: &str) -> Option<&TaskGroup> {
         self.task_groups.iter().flatten().find(|group| group.name == name)
     }
 
-    /// Its groups, in order.
+    /// The job's groups, in order.
     pub fn groups(&self) -> impl Iterator<Item = &TaskGroup> {
         self.task_groups.iter().flatten()
     }
 
-    /// Whether it only starts children at given times.
+    /// Whether the job launches children on a schedule.
     pub fn is_periodic(&self) -> bool {
         self.periodic.is_some()
     }
 
-    /// Whether it is periodic and switched on.
+    /// Whether the job is periodic and enabled.
     pub fn is_periodic_active(&self) -> bool {
         self.periodic.as_ref().is_some_and(|periodic| periodic.enabled) && !self.stop && !self.is_parameterized()
     }
 
-    /// Whether it only starts children when somebody dispatches it.
+    /// Whether the job runs only through children that are dispatched.
     pub fn is_parameterized(&self) -> bool {
         self.parameterized_job.is_some() && !self.dispatched
     }
 
-    /// Whether it names regions of its own.
+    /// Whether the job lists regions.
     pub fn is_multiregion(&self) -> bool {
         self.multiregion.as_ref().is_some_and(|multiregion| multiregion.regions.iter().flatten().next().is_some())
     }

@@ -1,7 +1,9 @@
-//! The nouns: ids, rows and the transitions a row may make. Nothing here reads a clock, a file or another crate of ours.
+//! Data model: ids, rows and the transitions of a row. This crate reads no clock and no file, and depends on no other
+//! crate of the project.
 //!
-//! Every row is written once, with the wire's field names; JSON, the log's msgpack and the node RPC are encoders that walk it.
-//! In JSON ids and times are texts, in the log 16 bytes and integers. `None` of a list or map is `null`, `Some` of an empty one is empty.
+//! Every row is defined once, with the wire's field names; JSON, the log's msgpack and the node RPC are encoders of
+//! the same definition. Ids and times are texts in JSON, and 16 bytes and integers in the log. For a list or map
+//! `None` is `null`, `Some` of an empty one is empty.
 
 mod acl;
 mod alloc;
@@ -87,7 +89,7 @@ pub type Str = smol_str::SmolStr;
 
 /// The namespace that always exists.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// The node pool that nodes are in unless they say otherwise.
+/// The node pool of nodes that name none.
 pub const DEFAULT_NODE_POOL: &str = "default";
 /// The node pool that holds every node.
 pub const ALL_NODE_POOL: &str = "all";

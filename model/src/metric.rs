@@ -1,4 +1,4 @@
-//! Why the scheduler placed, or did not place.
+//! Scheduling metrics: reasons why an allocation was placed or not.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Dur, NodeId, Resources, Str};
 
-/// `AllocMetric` of the wire.
+/// `AllocMetric` of the wire: nodes evaluated, filtered and exhausted, with reasons.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocMetric {
@@ -27,7 +27,7 @@ pub struct AllocMetric {
     pub coalesced_failures: i64,
 }
 
-/// `NodeScoreMeta` of the wire.
+/// `NodeScoreMeta` of the wire: the scores of one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeScoreMeta {
@@ -37,12 +37,12 @@ pub struct NodeScoreMeta {
     pub norm_score: f64,
 }
 
-/// The scores of one node by the names of their scorers: a map on the wire, a short list here, because every allocation keeps a few.
+/// Scores of one node by scorer name: a map on the wire, a short list here, because every allocation keeps a few.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ScoresByName(Box<[(Str, f64)]>);
 
 impl ScoresByName {
-    /// In the order of their names.
+    /// The scores in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&Str, f64)> {
         self.0.iter().map(|(name, score)| (name, *score))
     }

@@ -1,4 +1,5 @@
-//! What shows that an allocation may take over the data of the one before it, on another node: the former one's id under its node's secret.
+//! Migration tokens: permit an allocation to fetch the data of its predecessor from another node. A token is a keyed
+//! BLAKE2b hash of the predecessor's id under the secret of its node.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
@@ -7,15 +8,15 @@ use blake2::digest::{KeyInit, Mac};
 
 use crate::{AllocId, Secret, Str};
 
-/// The token for the data of `alloc`, which is on the node with this secret. `None`: no key can be made of that secret.
+/// The token for the data of `alloc` on the node with this secret. `None`: the secret can not be used as a key.
 pub fn of(alloc: AllocId, secret: &Secret) -> Option<Str> {
     Some(URL_SAFE.encode(mac(alloc, secret)?.finalize().into_bytes()).into())
 }
 
-/// Whether a token is that for the data of `alloc`.
+/// Whether `token` is the token for the data of `alloc`.
 pub fn is_of(token: &str, alloc: AllocId, secret: &Secret) -> bool {
     let (Ok(token), Some(mac)) = (URL_SAFE.decode(token), mac(alloc, secret)) else { return false };
-    // Takes as long for a wrong token as for a right one.
+    // Compares in constant time.
     mac.verify_slice(&token).is_ok()
 }
 

@@ -13,7 +13,7 @@ use crate::{
     DrainStatus, Dur, Eligibility, NodeId, NodePoolName, NodeReservedResources, NodeResources, NodeStatus, Resources, Secret, Str, Time,
 };
 
-/// `Node` of the wire.
+/// `Node` of the wire: a machine with its attributes, resources, drivers and status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Node {
@@ -58,7 +58,7 @@ pub struct Node {
     pub modify_index: u64,
 }
 
-/// `NodeEvent` of the wire.
+/// `NodeEvent` of the wire: an entry of the node's short history.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeEvent {
@@ -69,7 +69,7 @@ pub struct NodeEvent {
     pub create_index: u64,
 }
 
-/// `DriverInfo` of the wire.
+/// `DriverInfo` of the wire: fingerprint and health of a task driver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DriverInfo {
@@ -80,7 +80,7 @@ pub struct DriverInfo {
     pub update_time: Option<Time>,
 }
 
-/// `ClientHostVolumeConfig` of the wire.
+/// `ClientHostVolumeConfig` of the wire: a directory that the node offers as a volume.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ClientHostVolumeConfig {
@@ -89,7 +89,7 @@ pub struct ClientHostVolumeConfig {
     pub read_only: bool,
 }
 
-/// `ClientHostNetworkConfig` of the wire.
+/// `ClientHostNetworkConfig` of the wire: a named network of the node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ClientHostNetworkConfig {
@@ -100,7 +100,7 @@ pub struct ClientHostNetworkConfig {
     pub reserved_ports: Str,
 }
 
-/// `DrainStrategy` of the wire.
+/// `DrainStrategy` of the wire: a running drain with its deadline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainStrategy {
@@ -110,7 +110,7 @@ pub struct DrainStrategy {
     pub started_at: Option<Time>,
 }
 
-/// `DrainMetadata` of the wire.
+/// `DrainMetadata` of the wire: start, status and author of the last drain.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainMetadata {
@@ -122,7 +122,7 @@ pub struct DrainMetadata {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `CSIInfo` of the wire.
+/// `CSIInfo` of the wire: fingerprint of a CSI plugin instance on the node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiInfo {
@@ -143,7 +143,7 @@ pub struct CsiInfo {
     pub node_info: Option<CsiNodeInfo>,
 }
 
-/// `CSIControllerInfo` of the wire.
+/// `CSIControllerInfo` of the wire: capabilities of a controller.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiControllerInfo {
@@ -161,7 +161,7 @@ pub struct CsiControllerInfo {
     pub supports_get: bool,
 }
 
-/// `CSINodeInfo` of the wire.
+/// `CSINodeInfo` of the wire: capabilities and limits of a node instance.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiNodeInfo {
@@ -175,7 +175,7 @@ pub struct CsiNodeInfo {
     pub supports_condition: bool,
 }
 
-/// `CSITopology` of the wire.
+/// `CSITopology` of the wire: segments, such as zone and rack, that a node or volume is in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiTopology {
@@ -183,12 +183,12 @@ pub struct CsiTopology {
 }
 
 impl Node {
-    /// Whether new allocations may be placed here: it answers, is not draining, and is eligible.
+    /// Whether new allocations may be placed on the node: ready, not draining, and eligible.
     pub fn is_ready(&self) -> bool {
         self.status == NodeStatus::Ready && self.drain_strategy.is_none() && self.scheduling_eligibility == Eligibility::Eligible
     }
 
-    /// One of its attributes, such as `kernel.name`.
+    /// Value of an attribute, such as `kernel.name`.
     pub fn attribute(&self, name: &str) -> Option<&Str> {
         self.attributes.as_ref()?.get(name)
     }

@@ -1,4 +1,4 @@
-//! What a node has, and what it keeps for itself.
+//! Resources of a node, and the part of them reserved for the machine.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NetworkResource, Str};
 
-/// `NodeResources` of the wire.
+/// `NodeResources` of the wire: CPU, memory, disk, networks and devices of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeResources {
@@ -20,7 +20,7 @@ pub struct NodeResources {
     pub max_dynamic_port: i64,
 }
 
-/// `NodeCpuResources` of the wire.
+/// `NodeCpuResources` of the wire: CPU shares in MHz and cores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeCpuResources {
@@ -29,7 +29,7 @@ pub struct NodeCpuResources {
     pub reservable_cpu_cores: Option<Vec<u64>>,
 }
 
-/// `NodeMemoryResources` of the wire.
+/// `NodeMemoryResources` of the wire: memory in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeMemoryResources {
@@ -37,7 +37,7 @@ pub struct NodeMemoryResources {
     pub memory_mb: i64,
 }
 
-/// `NodeDiskResources` of the wire.
+/// `NodeDiskResources` of the wire: disk space in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDiskResources {
@@ -45,7 +45,7 @@ pub struct NodeDiskResources {
     pub disk_mb: i64,
 }
 
-/// `NodeDeviceResource` of the wire.
+/// `NodeDeviceResource` of the wire: a group of equal devices.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDeviceResource {
@@ -57,7 +57,7 @@ pub struct NodeDeviceResource {
     pub attributes: Option<BTreeMap<Str, DeviceAttribute>>,
 }
 
-/// `NodeDevice` of the wire.
+/// `NodeDevice` of the wire: one device with its health.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDevice {
@@ -68,7 +68,7 @@ pub struct NodeDevice {
     pub locality: Option<NodeDeviceLocality>,
 }
 
-/// `NodeDeviceLocality` of the wire.
+/// `NodeDeviceLocality` of the wire: position of a device in the machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDeviceLocality {
@@ -76,7 +76,7 @@ pub struct NodeDeviceLocality {
     pub pci_bus_id: Str,
 }
 
-/// `Attribute` of the wire.
+/// `Attribute` of the wire: a typed value of a device attribute with its unit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeviceAttribute {
@@ -87,7 +87,7 @@ pub struct DeviceAttribute {
     pub unit: Str,
 }
 
-/// `NodeNetworkResource` of the wire.
+/// `NodeNetworkResource` of the wire: a network device with its addresses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeNetworkResource {
@@ -98,7 +98,7 @@ pub struct NodeNetworkResource {
     pub addresses: Option<Vec<NodeNetworkAddress>>,
 }
 
-/// `NodeNetworkAddress` of the wire.
+/// `NodeNetworkAddress` of the wire: an address with its alias and reserved ports.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeNetworkAddress {
@@ -109,7 +109,7 @@ pub struct NodeNetworkAddress {
     pub gateway: Str,
 }
 
-/// `NodeReservedResources` of the wire.
+/// `NodeReservedResources` of the wire: resources that allocations may not use.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedResources {
@@ -119,7 +119,7 @@ pub struct NodeReservedResources {
     pub networks: NodeReservedNetworkResources,
 }
 
-/// `NodeReservedCpuResources` of the wire.
+/// `NodeReservedCpuResources` of the wire: reserved CPU shares and cores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedCpuResources {
@@ -127,7 +127,7 @@ pub struct NodeReservedCpuResources {
     pub reserved_cpu_cores: Option<Vec<u64>>,
 }
 
-/// `NodeReservedMemoryResources` of the wire.
+/// `NodeReservedMemoryResources` of the wire: reserved memory in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedMemoryResources {
@@ -135,7 +135,7 @@ pub struct NodeReservedMemoryResources {
     pub memory_mb: i64,
 }
 
-/// `NodeReservedDiskResources` of the wire.
+/// `NodeReservedDiskResources` of the wire: reserved disk space in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedDiskResources {
@@ -143,7 +143,7 @@ pub struct NodeReservedDiskResources {
     pub disk_mb: i64,
 }
 
-/// `NodeReservedNetworkResources` of the wire.
+/// `NodeReservedNetworkResources` of the wire: reserved ports.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedNetworkResources {

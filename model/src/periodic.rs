@@ -1,13 +1,13 @@
-//! When a periodic job last ran, and the names of its children. When it runs next is not here.
+//! Last launch of a periodic job, and the ids of its children. The next launch is computed in another crate.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{JobId, JobKey, NamespaceName, Time};
 
-/// What stands between a periodic job's id and the time in the id of its child.
+/// Separates the periodic job's id and the Unix time in the id of a child.
 const LAUNCH_INFIX: &str = "/periodic-";
 
-/// `PeriodicLaunch` of the reference's state: the last launch of a periodic job, or when it was first seen.
+/// `PeriodicLaunch` of the reference's state: time of a periodic job's last launch, or of its first registration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PeriodicLaunch {
@@ -20,17 +20,17 @@ pub struct PeriodicLaunch {
 }
 
 impl PeriodicLaunch {
-    /// The job that it is about.
+    /// The key of the periodic job.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: self.namespace.clone(), id: self.id.clone() }
     }
 
-    /// The id of the child that `parent` starts at `at`; of a time only the whole seconds count.
+    /// The id of the child that `parent` launches at `at`, in whole Unix seconds.
     pub fn child_id(parent: &str, at: Time) -> JobId {
         JobId::from(format!("{parent}{LAUNCH_INFIX}{}", at.secs()))
     }
 
-    /// When the child of this id was started by `parent`. `None`: the id is not one of its children.
+    /// Launch time of a child of `parent`. `None`: the id is not that of a child.
     pub fn launch_of(parent: &str, child: &str) -> Option<Time> {
         child.strip_prefix(parent)?.strip_prefix(LAUNCH_INFIX)?.parse().ok().map(Time::from_secs)
     }

@@ -1,4 +1,5 @@
-//! Plans: what a scheduler proposes and what of it was accepted. A plan never touches the log; its result does.
+//! Plans: changes that a scheduler proposes, and the part that was accepted. Only the result of a plan is written to
+//! the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocClientStatus, AllocId, AllocState, Allocation, Deployment, DeploymentId, DeploymentStatus, EvalId, Job, NodeId, Str};
 
-/// What one scheduler wants to change, computed on a view at `snapshot_index`.
+/// Changes that a scheduler proposes, computed on a view at `snapshot_index`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
     /// The evaluation that the plan is for.
     pub eval_id: EvalId,
-    /// 1 to 100; higher ones go first in the plan queue.
+    /// 1 to 100; the plan queue takes higher priorities first.
     pub priority: i64,
-    /// Accept everything or nothing.
+    /// Whether the plan is accepted as a whole or not at all.
     pub all_at_once: bool,
-    /// The job's version that new allocations run; absent when the job is gone.
+    /// The job version that new allocations run; absent when the job is gone.
     pub job: Option<Arc<Job>>,
     /// Allocations to stop, by node.
     pub node_update: BTreeMap<NodeId, Vec<StopAlloc>>,
-    /// Allocations to place or to update in place, by node. Their `job` may be absent: it is the plan's.
+    /// Allocations to place or to update in place, by node. An absent `job` means the plan's job.
     pub node_allocation: BTreeMap<NodeId, Vec<Arc<Allocation>>>,
-    /// Allocations that give way to others, by node.
+    /// Allocations to preempt, by node.
     pub node_preemptions: BTreeMap<NodeId, Vec<PreemptAlloc>>,
     /// A deployment to create or to replace.
     pub deployment: Option<Deployment>,
-    /// Deployments that change their status.
+    /// Deployments whose status changes.
     pub deployment_updates: Vec<DeploymentStatusUpdate>,
-    /// What a dry run shows, when it was asked for.
+    /// Annotations for a dry run; absent unless requested.
     pub annotations: Option<PlanAnnotations>,
-    /// Index of the view that the plan was computed on.
+    /// Log index of the view that the plan was computed on.
     pub snapshot_index: u64,
 }
 
@@ -45,96 +46,96 @@ impl Plan {
     }
 }
 
-/// What of a plan was applied. Nodes that did not fit the newest view are missing.
+/// Applied part of a plan. Nodes whose changes did not fit the newest view are missing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlanResult {
-    /// As in the plan.
+    /// Stopped allocations, by node.
     pub node_update: BTreeMap<NodeId, Vec<StopAlloc>>,
-    /// As in the plan.
+    /// Placed and updated allocations, by node.
     pub node_allocation: BTreeMap<NodeId, Vec<Arc<Allocation>>>,
-    /// As in the plan.
+    /// Preempted allocations, by node.
     pub node_preemptions: BTreeMap<NodeId, Vec<PreemptAlloc>>,
-    /// As in the plan.
+    /// Created or replaced deployment.
     pub deployment: Option<Deployment>,
-    /// As in the plan.
+    /// Changed statuses of deployments.
     pub deployment_updates: Vec<DeploymentStatusUpdate>,
-    /// Nodes that refused plans too often and take no more work for now.
+    /// Nodes that rejected too many plans and were made ineligible.
     pub ineligible_nodes: Vec<NodeId>,
-    /// When above 0, the plan was accepted in part only: look again at a view of at least this index.
+    /// When above 0, the plan was accepted in part only: the scheduler retries on a view of at least this index.
     pub refresh_index: u64,
-    /// Index of the entry that applied the result, 0 when nothing was.
+    /// Index of the entry that applied the result; 0 when nothing was applied.
     pub alloc_index: u64,
 }
 
-/// Stops one allocation. It keeps its own job version.
+/// Stops one allocation. The allocation keeps its own job version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StopAlloc {
-    /// Which.
+    /// The allocation to stop.
     pub id: AllocId,
-    /// Why, as people read it.
+    /// Reason, for people.
     pub desired_description: Str,
-    /// `lost` or `unknown` when the servers speak for the node; absent keeps the node's word.
+    /// `lost` or `unknown` when the servers decide in place of the node; absent keeps the node's status.
     pub client_status: Option<AllocClientStatus>,
-    /// The evaluation that will look at it again.
+    /// The evaluation that will look at the allocation again.
     pub followup_eval_id: Option<EvalId>,
-    /// What to append to the alloc's history.
+    /// State to append to the allocation's history.
     pub append_state: Option<AllocState>,
-    /// Unix nanoseconds.
+    /// Time of the change in Unix nanoseconds.
     pub modify_time: i64,
 }
 
-/// Evicts one allocation for another.
+/// Preempts one allocation in favour of another.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PreemptAlloc {
-    /// Which.
+    /// The allocation to preempt.
     pub id: AllocId,
-    /// For whom.
+    /// The allocation that takes the place.
     pub preempted_by: AllocId,
-    /// Unix nanoseconds.
+    /// Time of the change in Unix nanoseconds.
     pub modify_time: i64,
 }
 
-/// Moves a deployment to another status.
+/// Sets the status of a deployment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeploymentStatusUpdate {
-    /// Which.
+    /// The deployment.
     pub deployment_id: DeploymentId,
-    /// To what.
+    /// The new status.
     pub status: DeploymentStatus,
-    /// Why, as people read it.
+    /// Reason, for people.
     pub status_description: Str,
 }
 
-/// What a dry run of the scheduler would do.
+/// Changes that a dry run of the scheduler would make.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PlanAnnotations {
-    /// Per group.
+    /// Numbers of changes, by group.
     #[serde(rename = "DesiredTGUpdates")]
     pub desired_tg_updates: BTreeMap<Str, DesiredUpdates>,
 }
 
-/// How many allocations of a group a scheduler would leave, place, stop or change.
+/// Numbers of allocations of a group that a scheduler would leave, place, stop or change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DesiredUpdates {
-    /// Left alone.
+    /// Unchanged.
     pub ignore: u64,
-    /// New.
+    /// Newly placed.
     pub place: u64,
-    /// Moved to another node.
+    /// Migrated to another node.
     pub migrate: u64,
     /// Stopped.
     pub stop: u64,
-    /// Changed without a restart.
+    /// Updated without a restart.
     pub in_place_update: u64,
     /// Replaced.
     pub destructive_update: u64,
     /// Canaries placed.
     pub canary: u64,
-    /// Evicted for others.
+    /// Preempted in favour of others.
     pub preemptions: u64,
 }

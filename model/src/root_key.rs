@@ -1,13 +1,14 @@
-//! Root keys: what variables are encrypted and workload identities are signed with. Their material is wrapped by a key that is not here.
+//! Root keys: encrypt variables and sign workload identities. Their key material is wrapped by a key that is stored
+//! elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{RootKeyId, RootKeyState, Sealed, Str};
 
-/// The one algorithm of root keys.
+/// The only algorithm of root keys.
 pub const ROOT_KEY_ALGORITHM: &str = "aes256-gcm";
 
-/// `RootKeyMeta` of the wire. Times are Unix nanoseconds.
+/// `RootKeyMeta` of the wire: id, algorithm and state of a root key. Times are Unix nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RootKeyMeta {
@@ -24,24 +25,24 @@ pub struct RootKeyMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WrappedKey {
-    /// Which key-encryption key: the first 16 hexadecimal digits of its fingerprint.
+    /// Identifies the key-encryption key: the first 16 hexadecimal digits of its fingerprint.
     pub wrapped_by: Str,
-    /// Nonce, ciphertext, tag.
+    /// Nonce, ciphertext and tag.
     pub material: Sealed,
 }
 
-/// A root key as it is stored.
+/// A root key in its stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RootKey {
-    /// What everybody may know of it.
+    /// Public data of the key.
     pub meta: RootKeyMeta,
-    /// What only servers with the key-encryption key can read.
+    /// Key material; readable only by servers with the key-encryption key.
     pub wrapped: WrappedKey,
 }
 
 impl RootKeyMeta {
-    /// Whether new data is encrypted with it.
+    /// Whether new data is encrypted with the key.
     pub fn is_active(&self) -> bool {
         self.state == RootKeyState::Active
     }

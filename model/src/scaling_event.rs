@@ -1,4 +1,5 @@
-//! What was done to the counts of a job's groups, and what was told about it. The policies are part of the job.
+//! Scaling events: changes of the counts of a job's groups, and messages about them. Scaling policies are part of the
+//! job.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use serde_json::Value;
 
 use crate::{EvalId, JobId, JobKey, NamespaceName, Str};
 
-/// How many events a group keeps; the oldest ones go.
+/// Number of events kept per group; the oldest ones are dropped.
 pub const SCALING_EVENTS_MAX: usize = 20;
 
-/// `ScalingEvent` of the wire.
+/// `ScalingEvent` of the wire: one change of a count, or one message.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingEvent {
@@ -37,12 +38,12 @@ pub struct JobScalingEvents {
 }
 
 impl JobScalingEvents {
-    /// The job that it belongs to.
+    /// The key of the events' job.
     pub fn job_key(&self) -> JobKey {
         JobKey { namespace: self.namespace.clone(), id: self.job_id.clone() }
     }
 
-    /// Puts an event before the others of its group.
+    /// Adds an event as the newest of its group.
     pub fn add(&mut self, group: Str, event: ScalingEvent) {
         let events = self.scaling_events.entry(group).or_default();
         events.insert(0, event);

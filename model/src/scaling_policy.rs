@@ -1,13 +1,13 @@
-//! Scaling policies as rows: what one is about, and when two say the same.
+//! Scaling policies as rows: the target of a policy, and the comparison of two.
 
 use crate::{JobKey, ScalingPolicy, Str};
 
-/// What a policy is about. There is one policy of a kind for each.
+/// Target of a policy. There is one policy of each type per target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ScalingTarget {
     /// The job.
     pub job: JobKey,
-    /// Its group.
+    /// The group.
     pub group: Str,
     /// A task of the group; empty for the group itself.
     pub task: Str,
@@ -16,7 +16,7 @@ pub struct ScalingTarget {
 }
 
 impl ScalingPolicy {
-    /// What it is about, with its type.
+    /// The policy's target, with its type.
     pub fn target_key(&self) -> ScalingTarget {
         let part = |name: &str| self.target.as_ref().and_then(|target| target.get(name)).cloned().unwrap_or_default();
         ScalingTarget {
@@ -27,7 +27,7 @@ impl ScalingPolicy {
         }
     }
 
-    /// Whether both ask for the same: id and indexes do not count.
+    /// Whether both policies are equal apart from id and indexes.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let plain = |row: &Self| Self { id: Str::default(), create_index: 0, modify_index: 0, ..row.clone() };
         plain(self) == plain(other)

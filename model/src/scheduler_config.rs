@@ -1,10 +1,10 @@
-//! How the cluster schedules.
+//! Scheduler configuration of the cluster.
 
 use serde::{Deserialize, Serialize};
 
 use crate::SchedulerAlgorithm;
 
-/// `SchedulerConfiguration` of the wire.
+/// `SchedulerConfiguration` of the wire: algorithm, preemption, memory oversubscription and pauses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SchedulerConfiguration {
@@ -17,7 +17,7 @@ pub struct SchedulerConfiguration {
     pub modify_index: u64,
 }
 
-/// `PreemptionConfig` of the wire.
+/// `PreemptionConfig` of the wire: preemption by scheduler type.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PreemptionConfig {

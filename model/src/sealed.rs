@@ -1,20 +1,20 @@
-//! Ciphertext: bytes that only the log and checkpoints hold. What they were encrypted with is not here.
+//! Ciphertext, held only by the log and checkpoints. Keys and encryption are in other crates.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Encrypted bytes. `Debug` and every human-readable form show nothing of them.
+/// Encrypted bytes. `Debug` and human-readable encodings hide them.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Sealed(pub Vec<u8>);
 
 impl Sealed {
-    /// How many bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What must not be shown: a text that neither prints nor appears in JSON.
+//! Secret texts, which are neither printed nor written to JSON.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Str;
 
-/// A secret text. `Debug` and every human-readable form show nothing of it; only the log and checkpoints hold it.
+/// A secret text. `Debug` and human-readable encodings hide it; only the log and checkpoints hold it.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(Str);
@@ -17,12 +17,12 @@ impl Secret {
         Self(Str::new(text))
     }
 
-    /// The secret itself: for comparing and for handing it to its owner.
+    /// Returns the secret, to compare it or hand it to its owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Services that tasks announce, and their checks. Registrations are rows of their own, not here.
+//! Services that tasks announce, and their checks. Registrations are separate rows in `service_registration.rs`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConsulConnect, Dur, Str};
 
-/// `Service` of the wire.
+/// `Service` of the wire: name, provider, port, tags and checks of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Service {
@@ -28,7 +28,7 @@ pub struct Service {
     pub provider: Str,
 }
 
-/// `ServiceCheck` of the wire.
+/// `ServiceCheck` of the wire: a health check of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceCheck {
@@ -63,7 +63,7 @@ pub struct ServiceCheck {
     pub on_update: Str,
 }
 
-/// `CheckRestart` of the wire.
+/// `CheckRestart` of the wire: restart of a task whose check fails.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CheckRestart {

@@ -1,10 +1,11 @@
-//! Where a service of an allocation can be reached: the row that its node announces. The service as a job asks for it is not here.
+//! Service registrations: the address of a service of an allocation, announced by its node. A job's service block is
+//! in `service.rs`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{AllocId, JobId, JobKey, NamespaceName, NodeId, Str};
 
-/// `ServiceRegistration` of the wire.
+/// `ServiceRegistration` of the wire: address, port and tags of one instance of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceRegistration {
@@ -27,12 +28,12 @@ pub struct ServiceRegistration {
 }
 
 impl ServiceRegistration {
-    /// The job that it belongs to.
+    /// The key of the registration's job.
     pub fn job_key(&self) -> JobKey {
         JobKey { namespace: self.namespace.clone(), id: self.job_id.clone() }
     }
 
-    /// Whether both announce the same: indexes do not count, and tags are a set.
+    /// Whether both announce the same service: indexes are ignored, and tags are compared as a set.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let plain = |row: &Self| Self { tags: Vec::new(), create_index: 0, modify_index: 0, ..row.clone() };
         let all_in = |some: &[Str], of: &[Str]| some.iter().all(|tag| of.contains(tag));

@@ -1,8 +1,8 @@
-//! Errors as one line of text: what went wrong, and because of what. Which errors there are is everybody's own.
+//! Errors with their sources as one line of text. Each crate defines its own error types.
 
 use std::error::Error;
 
-/// What an error says, and what each of those that led to it says, with colons between.
+/// The error's text followed by those of its sources, separated by colons.
 pub fn with_sources(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", with_sources(source)),

@@ -1,6 +1,6 @@
-//! Jobs as they are submitted: scalars may be absent, and some blocks (reschedule, migrate, update, check_restart) are
-//! given once and merged downwards. [`Job::canonicalize`] fills in what is absent, [`Job::into_row`] makes the stored form.
-//! What the servers then add, and whether they accept the job, is in `job/`.
+//! Jobs as submitted: scalars may be absent, and some blocks (reschedule, migrate, update, check_restart) are given
+//! once and merged downwards. [`Job::canonicalize`] fills in absent fields, [`Job::into_row`] makes the stored form.
+//! Later additions by the servers, and the decision to accept the job, are in `job/`.
 
 mod group;
 mod resources;
@@ -18,7 +18,8 @@ pub use task::*;
 
 use crate::{Blob, Constraint, Dur, JobType, ParameterizedJobConfig, Secret, SpreadTarget, Str};
 
-/// Writes a struct of which every field may be absent, how two of them merge and which row they become.
+/// Defines a struct whose fields may all be absent, the merge of two such structs, and the conversion to the stored
+/// row.
 macro_rules! nullable {
     ($(#[$doc:meta])* $name:ident => $row:ident { $($(#[$attr:meta])* $field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -29,13 +30,13 @@ macro_rules! nullable {
         }
 
         impl $name {
-            /// Itself, with `defaults` where it says nothing.
+            /// Fills absent fields from `defaults`.
             #[must_use]
             pub fn or(self, defaults: Self) -> Self {
                 Self { $($field: self.$field.or(defaults.$field),)* }
             }
 
-            /// Its stored form: zero where it says nothing.
+            /// The stored form; absent fields are zero.
             pub fn into_row(self) -> $crate::$row {
                 $crate::$row { $($field: self.$field.unwrap_or_default(),)* }
             }
@@ -44,12 +45,12 @@ macro_rules! nullable {
 }
 pub(crate) use nullable;
 
-/// The region of a job that names none.
+/// The region of a job without one.
 pub const DEFAULT_REGION: &str = "global";
-/// The priority of a job that names none, or names 0.
+/// The priority of a job without one, or with priority 0.
 pub const DEFAULT_PRIORITY: i64 = 50;
 
-/// `Job` as submitted.
+/// `Job` as submitted; its stored form is [`crate::Job`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Job {
@@ -75,7 +76,7 @@ pub struct Job {
     pub reschedule: Option<ReschedulePolicy>,
     pub migrate: Option<MigrateStrategy>,
     pub meta: Option<BTreeMap<Str, Str>>,
-    // A parsed job file is answered with the tokens that are in it.
+    // Kept here, because the response to a parse request repeats the tokens of the job file.
     #[serde(serialize_with = "revealed")]
     pub consul_token: Option<Secret>,
     #[serde(serialize_with = "revealed")]
@@ -153,12 +154,12 @@ pub struct Spread {
 }
 
 impl Job {
-    /// Which scheduler it is for, before and after the default is filled in.
+    /// The scheduler type, with the default for an absent one.
     pub fn job_type(&self) -> JobType {
         self.kind.as_deref().map_or(JobType::Service, JobType::from)
     }
 
-    /// Fills in what is absent. Doing it twice is doing it once.
+    /// Fills in absent fields. Idempotent.
     pub fn canonicalize(&mut self) {
         let id = self.id.get_or_insert_default().clone();
         self.name.get_or_insert(id);
@@ -209,7 +210,7 @@ impl Job {
         }
     }
 
-    /// Its stored form. What only servers may set is dropped: status, version, times, indexes, parent, owner.
+    /// The stored form. Fields that only servers may set are dropped: status, version, times, indexes, parent, owner.
     pub fn into_row(self) -> crate::Job {
         let kind = self.job_type();
         let vault_namespace = self.vault_namespace.unwrap_or_default();
@@ -228,7 +229,7 @@ impl Job {
             affinities: affinity_rows(self.affinities),
             spreads: spread_rows(self.spreads),
             task_groups: rows(self.task_groups, |group| group.into_row(&vault_namespace)),
-            // The rest of the strategy went into the groups.
+            // The rest of the strategy was merged into the groups.
             update: self
                 .update
                 .filter(|update| update.max_parallel.is_some_and(|max| max > 0))
@@ -251,7 +252,7 @@ impl Job {
     }
 }
 
-/// What a group and its tasks take from their job.
+/// Values that a group and its tasks take from their job.
 pub(crate) struct Surroundings {
     pub(crate) job_name: Str,
     pub(crate) kind: JobType,
@@ -304,7 +305,7 @@ impl Multiregion {
     }
 }
 
-/// The weight of affinities and spreads that name none.
+/// The weight of affinities and spreads without one.
 const DEFAULT_WEIGHT: i8 = 50;
 
 pub(crate) fn canonicalize_affinities(affinities: &mut Option<Vec<Affinity>>) {
@@ -336,17 +337,17 @@ pub(crate) fn spread_rows(spreads: Option<Vec<Spread>>) -> Option<Vec<crate::Spr
     })
 }
 
-/// The rows of a list; an empty list is stored as none.
+/// The stored rows of a list; an empty list becomes `None`.
 pub(crate) fn rows<T, R>(list: Option<Vec<T>>, row: impl FnMut(T) -> R) -> Option<Vec<R>> {
     non_empty(list).map(|list| list.into_iter().map(row).collect())
 }
 
-/// The list, if anything is in it.
+/// The list; `None` if it is empty.
 pub(crate) fn non_empty<T>(list: Option<Vec<T>>) -> Option<Vec<T>> {
     list.filter(|list| !list.is_empty())
 }
 
-/// The map, if anything is in it.
+/// The map; `None` if it is empty.
 pub(crate) fn non_empty_map<K, V>(map: Option<BTreeMap<K, V>>) -> Option<BTreeMap<K, V>> {
     map.filter(|map| !map.is_empty())
 }
@@ -355,7 +356,7 @@ fn revealed<S: Serializer>(secret: &Option<Secret>, s: S) -> Result<S::Ok, S::Er
     secret.as_ref().map(Secret::reveal).serialize(s)
 }
 
-/// A span as the wire counts it, for defaults.
+/// A duration of `n` seconds, for defaults.
 pub(crate) const fn secs(n: i64) -> Option<Dur> {
     Some(Dur::from_secs(n))
 }

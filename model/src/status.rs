@@ -1,4 +1,4 @@
-//! What objects can be in: every status of the wire as an enum with exactly the wire's words.
+//! Statuses and other closed sets of words: each is an enum with exactly the wire's words.
 
 use std::fmt;
 
@@ -20,15 +20,15 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them, in the order of their definition.
+            /// All variants, in the order of their definition.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// The wire's word.
+            /// The word as the wire spells it.
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word),* }
             }
 
-            /// The status of a word of the wire.
+            /// The variant of a word of the wire; `None` for an unknown word.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some($name::$variant),)* _ => None }
             }
@@ -43,37 +43,37 @@ macro_rules! words {
 }
 
 words!(
-    /// A job's status; derived from its allocations and evaluations.
+    /// Status of a job, derived from its allocations and evaluations.
     JobStatus { #[default] Pending = "pending", Running = "running", Dead = "dead" }
 );
 words!(
-    /// A node's status.
+    /// Status of a node.
     NodeStatus { #[default] Initializing = "initializing", Ready = "ready", Down = "down", Disconnected = "disconnected" }
 );
 words!(
-    /// Whether a node may receive new allocations.
+    /// Whether new allocations may be placed on a node.
     Eligibility { #[default] Eligible = "eligible", Ineligible = "ineligible" }
 );
 words!(
-    /// How a drain stands or ended.
+    /// Status of a drain.
     DrainStatus { #[default] Draining = "draining", Complete = "complete", Canceled = "canceled" }
 );
 words!(
-    /// What the servers want of an allocation.
+    /// Desired status of an allocation, set by the servers.
     AllocDesiredStatus { #[default] Run = "run", Stop = "stop", Evict = "evict" }
 );
 words!(
-    /// What the node last said of an allocation, or the servers for it (`lost`, `unknown`).
+    /// Client status of an allocation: the node's last report, or the servers' word in its place (`lost`, `unknown`).
     AllocClientStatus {
         #[default] Pending = "pending", Running = "running", Complete = "complete", Failed = "failed", Lost = "lost", Unknown = "unknown",
     }
 );
 words!(
-    /// An evaluation's status.
+    /// Status of an evaluation.
     EvalStatus { Blocked = "blocked", #[default] Pending = "pending", Complete = "complete", Failed = "failed", Canceled = "canceled" }
 );
 words!(
-    /// Why an evaluation was made. The empty word is an evaluation that nobody gave a reason.
+    /// Reason why an evaluation was created. The empty word is an evaluation without a reason.
     EvalTrigger {
         #[default] None = "", JobRegister = "job-register", JobDeregister = "job-deregister", PeriodicJob = "periodic-job", NodeDrain = "node-drain",
         NodeUpdate = "node-update", AllocStop = "alloc-stop", Scheduled = "scheduled", RollingUpdate = "rolling-update",
@@ -83,26 +83,27 @@ words!(
     }
 );
 words!(
-    /// A deployment's status.
+    /// Status of a deployment.
     DeploymentStatus {
         #[default] Running = "running", Paused = "paused", Failed = "failed", Successful = "successful", Cancelled = "cancelled",
         Initializing = "initializing", Pending = "pending", Blocked = "blocked", Unblocking = "unblocking",
     }
 );
 words!(
-    /// Where a task is in its life.
+    /// Life cycle state of a task.
     TaskRunState { #[default] Pending = "pending", Running = "running", Dead = "dead" }
 );
 words!(
-    /// How nodes are ranked: full ones first, or empty ones first.
+    /// Ranking of nodes: the fullest first, or the emptiest first.
     SchedulerAlgorithm { #[default] Binpack = "binpack", Spread = "spread" }
 );
 words!(
-    /// Where a root key is in its life. `deprecated` is an old word for inactive.
+    /// Life cycle state of a root key. `deprecated` is an old word for inactive.
     RootKeyState { #[default] Inactive = "inactive", Active = "active", Rekeying = "rekeying", Deprecated = "deprecated" }
 );
 words!(
-    /// What is done to a variable; the `cas` ones only when it has the modify index that the caller knows.
+    /// Operation on a variable. The `cas` operations check that the variable still has the modify index that the
+    /// caller gives.
     VariableOp { #[default] Set = "set", Cas = "cas", Delete = "delete", DeleteCas = "delete-cas" }
 );
 
@@ -114,21 +115,21 @@ impl NodeStatus {
 }
 
 impl AllocClientStatus {
-    /// Whether the allocation is over as far as its node is concerned. `unknown` is not: the node may come back.
+    /// Whether the allocation is over for its node. `unknown` is not terminal: the node may come back.
     pub const fn is_terminal(self) -> bool {
         matches!(self, AllocClientStatus::Complete | AllocClientStatus::Failed | AllocClientStatus::Lost)
     }
 }
 
 impl EvalStatus {
-    /// Whether nothing more will come of the evaluation.
+    /// Whether the status is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Canceled)
     }
 }
 
 impl DeploymentStatus {
-    /// Whether the deployment still goes on; the others are final.
+    /// Whether the deployment is still in progress; the other statuses are final.
     pub const fn is_active(self) -> bool {
         match self {
             DeploymentStatus::Running
@@ -142,24 +143,24 @@ impl DeploymentStatus {
     }
 }
 
-/// Which scheduler a job is for. Other words are kept, because a refusal names them.
+/// Scheduler type of a job. Unknown words are kept, because the refusal names them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum JobType {
-    /// Long-lived, replaced when it ends.
+    /// Long-lived; a finished allocation is replaced.
     #[default]
     Service,
     /// Runs to completion.
     Batch,
-    /// One on every node.
+    /// One allocation on every node.
     System,
     /// Runs to completion once on every node.
     SysBatch,
-    /// A word that names no scheduler; validation refuses it.
+    /// A word that is no scheduler type; validation refuses it.
     Other(Str),
 }
 
 impl JobType {
-    /// The wire's word.
+    /// The word as the wire spells it.
     pub fn as_str(&self) -> &str {
         match self {
             JobType::Service => "service",
@@ -201,11 +202,11 @@ impl<'de> Deserialize<'de> for JobType {
     }
 }
 
-/// Which field of an allocation an [`crate::AllocState`] records; a number on the wire.
+/// Field of an allocation that an [`crate::AllocState`] records; a number on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
 pub enum AllocStateField {
-    /// 0, the client status: the only one there is.
+    /// 0, the client status: the only field.
     #[default]
     ClientStatus,
 }

@@ -1,4 +1,4 @@
-//! Points in time and spans, as the wire counts them. There is no clock here.
+//! Points in time and durations, as the wire counts them. This module reads no clock.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::form;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(i64);
 
-/// A span of time in nanoseconds; negative ones exist on the wire (a drain forced at once).
+/// A duration in nanoseconds; the wire has negative ones (a drain forced at once).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Dur(pub i64);
@@ -37,18 +37,18 @@ impl Time {
         self.0.div_euclid(1_000_000_000)
     }
 
-    /// The time `span` later, at most the last one that can be written.
+    /// The time `span` later; saturates at the last representable time.
     #[must_use]
     pub const fn plus(self, span: Dur) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// The span from `earlier` to this time.
+    /// The duration from `earlier` to this time.
     pub const fn since(self, earlier: Time) -> Dur {
         Dur(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time of an RFC 3339 text.
+    /// Parses an RFC 3339 text.
     pub fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok()?.timestamp_nanos_opt().map(Self)
     }
@@ -90,40 +90,40 @@ impl<'de> Deserialize<'de> for Time {
 }
 
 impl Dur {
-    /// No time at all.
+    /// The empty duration.
     pub const ZERO: Dur = Dur(0);
 
-    /// A span of `n` milliseconds.
+    /// A duration of `n` milliseconds.
     pub const fn from_millis(n: i64) -> Self {
         Self(n * 1_000_000)
     }
 
-    /// A span of `n` seconds.
+    /// A duration of `n` seconds.
     pub const fn from_secs(n: i64) -> Self {
         Self(n * 1_000_000_000)
     }
 
-    /// A span of `n` minutes.
+    /// A duration of `n` minutes.
     pub const fn from_mins(n: i64) -> Self {
         Self::from_secs(n * 60)
     }
 
-    /// A span of `n` hours.
+    /// A duration of `n` hours.
     pub const fn from_hours(n: i64) -> Self {
         Self::from_mins(n * 60)
     }
 
-    /// Nanoseconds.
+    /// Length in nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// Seconds, with their fraction.
+    /// Length in seconds, with fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The same as an unsigned span: negative ones become zero.
+    /// The duration as an unsigned one; negative durations become zero.
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(if self.0 < 0 { 0 } else { self.0 as u64 })
     }
@@ -136,7 +136,7 @@ impl From<std::time::Duration> for Dur {
 }
 
 impl fmt::Display for Dur {
-    /// As Go prints a duration: `1h30m0s`, `1.5s`, `250ms`, `0s`.
+    /// Formats as Go prints a duration: `1h30m0s`, `1.5s`, `250ms`, `0s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         if self.0 < 0 {

@@ -1,10 +1,12 @@
-//! Variables: small secret maps that people and tasks read by path. Encrypting them is not here: rows hold ciphertext only.
+//! Variables: small secret maps that people and tasks read by path. Rows hold ciphertext only; encryption is in
+//! another crate.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{NamespaceName, RootKeyId, Sealed, Str};
 
-/// `VariableMetadata` of the wire: all that a variable shows without being decrypted. Times are Unix nanoseconds.
+/// `VariableMetadata` of the wire: the fields of a variable that are readable without decryption. Times are Unix
+/// nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariableMetadata {
@@ -20,14 +22,14 @@ pub struct VariableMetadata {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariableData {
-    /// Nonce, ciphertext, tag.
+    /// Nonce, ciphertext and tag.
     pub data: Sealed,
-    /// The root key that they were encrypted with.
+    /// The root key that encrypted the items.
     #[serde(rename = "KeyID")]
     pub key_id: RootKeyId,
 }
 
-/// A variable as it is stored, `VariableEncrypted` of the wire.
+/// A variable in its stored form, `VariableEncrypted` of the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Variable {
@@ -37,23 +39,23 @@ pub struct Variable {
     pub encrypted: VariableData,
 }
 
-/// `VariablesQuota` of the wire: how much a namespace's variables take.
+/// `VariablesQuota` of the wire: total size of a namespace's variables.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariablesQuota {
     pub namespace: NamespaceName,
-    /// Bytes of encrypted data.
+    /// Size of the encrypted data in bytes.
     pub size: i64,
     pub create_index: u64,
     pub modify_index: u64,
 }
 
-/// Names a variable: paths are unique within their namespace only.
+/// Full key of a variable: paths are unique only within a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct VariableKey {
-    /// Its namespace.
+    /// The variable's namespace.
     pub namespace: NamespaceName,
-    /// Its path.
+    /// The variable's path.
     pub path: Str,
 }
 
@@ -65,36 +67,36 @@ impl VariableKey {
 }
 
 impl Variable {
-    /// The key of its row.
+    /// The key of the variable's row.
     pub fn key(&self) -> VariableKey {
         VariableKey { namespace: self.meta.namespace.clone(), path: self.meta.path.clone() }
     }
 
-    /// What stands for a variable that is not there: all zero but its name.
+    /// Metadata of a variable that does not exist: all zero except namespace and path.
     pub fn absent(key: &VariableKey) -> Self {
         let meta = VariableMetadata { namespace: key.namespace.clone(), path: key.path.clone(), ..VariableMetadata::default() };
         Self { meta, encrypted: VariableData::default() }
     }
 }
 
-/// Why a path is none that a variable may have. The texts are the wire's.
+/// Reason why a path is invalid for a variable. The texts are the wire's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
-    /// No path at all.
+    /// The path is empty.
     #[error("variable requires path")]
     Empty,
-    /// Too long, or with other characters.
+    /// The path is too long, or has other characters.
     #[error("invalid path {0:?}")]
     Characters(String),
-    /// The reserved directory itself.
+    /// The path is the reserved directory itself.
     #[error(
         "\"nomad\" is a reserved top-level directory path, but you may write variables to \"nomad/jobs\", \"nomad/job-templates\", or below"
     )]
     Reserved,
-    /// Below the reserved directory only some places may be written.
+    /// The path is below the reserved directory, outside the places that may be written.
     #[error("only paths at \"nomad/jobs\" or \"nomad/job-templates\" and below are valid paths under the top-level \"nomad\" directory")]
     ReservedBelow,
-    /// Templates of jobs have one level.
+    /// The path is more than one level below the directory of job templates.
     #[error(
         "\"nomad/job-templates\" is a reserved directory path, but you may write variables at the level below it, for example, \"nomad/job-templates/template-name\""
     )]
@@ -104,7 +106,7 @@ pub enum InvalidPath {
 /// Longest path, in bytes.
 const PATH_BYTES_MAX: usize = 128;
 
-/// Whether a variable may be written at this path.
+/// Checks whether a variable may be written at this path.
 pub fn check_variable_path(path: &str) -> Result<(), InvalidPath> {
     if path.is_empty() {
         return Err(InvalidPath::Empty);

@@ -1,4 +1,4 @@
-//! ACL objects: who may do what, and what must hold between them. Reading the language of policies and checking callers is not here.
+//! ACL objects and the rules between them. Policy parsing and the check of callers are in other crates.
 
 mod auth_method;
 mod binding_rule;
@@ -26,21 +26,22 @@ pub(crate) use role::{delete as delete_roles, upsert as upsert_roles};
 pub use token::{AclBootstrap, EXPIRED_TOKENS_MAX};
 pub(crate) use token::{bootstrap, delete as delete_tokens, upsert as upsert_tokens};
 
-/// Secondary indexes of the ACL tables. All are sets of pairs, so that two rows which change places within an entry do not lose one.
+/// Secondary indexes of the ACL tables. All are sets of pairs, so that two rows that swap values within one entry do
+/// not lose an index entry.
 #[derive(Clone, Default)]
 pub(crate) struct Indexes {
-    /// Policies that workloads have without a token; an empty job id means every job of the namespace.
+    /// Policies that workloads have without a token; an empty job id stands for every job of the namespace.
     pub(crate) policies_by_job: OrdSet<(NamespaceName, JobId, Str)>,
     pub(crate) tokens_by_secret: OrdSet<(SecretId, AccessorId)>,
     pub(crate) tokens_by_create: OrdSet<(u64, AccessorId)>,
-    /// Only those that end: whether they are global, and when.
+    /// Tokens that expire: whether the token is global, its expiration time, its accessor.
     pub(crate) tokens_by_expiry: OrdSet<(bool, Time, AccessorId)>,
     pub(crate) one_time_by_secret: OrdSet<(SecretId, AccessorId)>,
     pub(crate) roles_by_name: OrdSet<(Str, RoleId)>,
     pub(crate) rules_by_method: OrdSet<(Str, BindingRuleId)>,
 }
 
-/// Refuses a row that lacks what only its proposer could fill in.
+/// Refuses a row without a field that only its proposer could fill in.
 fn present(noun: &'static str, field: &'static str, is_there: bool) -> Result<(), Rejected> {
     if is_there { Ok(()) } else { Err(Rejected::AclIncomplete { noun, field }) }
 }

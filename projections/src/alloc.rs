@@ -1,4 +1,5 @@
-//! Allocations: what their nodes say of them and what the servers want of them. Placing and stopping them is in `plan`.
+//! Allocations: client updates from nodes, and desired transitions set by the servers. Placing and stopping is in
+//! `plan`.
 
 mod away;
 
@@ -21,7 +22,8 @@ use crate::table::{Rules, Table, tables};
 use crate::tx::Tx;
 use crate::{csi, deployment, eval, node};
 
-/// How much of a job lives: kept, because a job's status is asked at every write of its allocs and evals.
+/// Numbers of a job's allocs and evals, total and live. Maintained, because every write of an alloc or eval derives
+/// its job's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) allocs: u64,
@@ -30,7 +32,7 @@ pub(crate) struct Counts {
     pub(crate) evals_live: u64,
 }
 
-/// At how many other allocs of its job a new one looks for resources to share.
+/// Number of other allocs of its job that a new alloc is compared with, to share equal resources.
 const SIBLINGS_MAX: usize = 4;
 
 impl Rules<AllocId, Allocation> for tables::Allocs {
@@ -38,7 +40,8 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         row.id
     }
 
-    /// The job counts by reference: its version has a row of its own, and hashing it again for each alloc would cost more than all the rest.
+    /// The digest includes the job by reference: the job version has a row of its own, and hashing it for each alloc
+    /// would cost more than all the rest.
     fn encode(row: &Allocation, out: &mut Vec<u8>) {
         #[derive(Serialize)]
         struct JobRef<'a>(&'a str, &'a str, u64, u64, u64);
@@ -63,7 +66,8 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         Ok(Arc::new(Allocation { job, ..rmp_serde::from_slice(stored)? }))
     }
 
-    /// The allocs of a group mostly get the same resources, which take more room than all the rest of their rows.
+    /// Shares equal resources: the allocs of a group mostly have the same ones, which take more memory than the rest
+    /// of the row.
     fn share(state: &State, mut row: Arc<Allocation>) -> Arc<Allocation> {
         let Some(resources) = &row.allocated_resources else { return row };
         let siblings = state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
@@ -108,12 +112,12 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
     }
 }
 
-/// The row without the job, which is stored and hashed by reference.
+/// The row without its job, which is stored and hashed by reference.
 pub(crate) fn without_job(row: &Allocation) -> Allocation {
     Allocation { job: None, ..row.clone() }
 }
 
-/// Moves a row of a nested index.
+/// Moves a row within a nested index.
 fn nest<K: Ord + Clone>(
     map: &mut OrdMap<K, OrdMap<AllocId, Arc<Allocation>>>,
     before: Option<(K, AllocId)>,
@@ -166,7 +170,7 @@ impl State {
         self.by.allocs_by_node.get(&id).into_iter().flat_map(|rows| rows.values())
     }
 
-    /// How many allocations a node has.
+    /// Number of allocations of a node.
     pub fn allocs_of_node_len(&self, id: NodeId) -> usize {
         self.by.allocs_by_node.get(&id).map_or(0, |rows| rows.len())
     }
@@ -181,7 +185,7 @@ impl State {
         self.by.allocs_by_deployment.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))
     }
 
-    /// The allocations whose id begins so, by id.
+    /// The allocations whose id has this prefix, by id.
     pub fn allocs_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Allocation>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.allocs.range(AllocId::from_bytes(low)..=AllocId::from_bytes(high))
@@ -191,8 +195,9 @@ impl State {
 const FIRST: AllocId = AllocId::NIL;
 const LAST: AllocId = AllocId::from_bytes([0xff; 16]);
 
-/// Takes over what nodes say of their allocs. Updates for unknown allocs, or for those of another node, are dropped; and so is all that a
-/// node says while the servers count it as away: it has to show up first. Whoever sent it sees by the node's row that it was not taken.
+/// Applies nodes' reports of their allocs. Reports for unknown allocs, or for those of another node, are dropped; so
+/// are all reports of a node that is `down` or `disconnected`, which has to send a heartbeat first. The sender sees
+/// from the node's row that its reports were not applied.
 pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) -> Result<(), Rejected> {
     let away: BTreeSet<NodeId> = cmd.allocs.iter().map(|update| update.node_id).filter(|id| is_away(tx, *id)).collect();
     let heard: Vec<&ClientAlloc> = cmd.allocs.iter().filter(|update| !away.contains(&update.node_id)).collect();
@@ -244,7 +249,8 @@ fn merge_client(stored: &Allocation, update: &ClientAlloc, index: u64) -> Alloca
     row
 }
 
-/// Writes an alloc with all that follows from it at once: its deployment's counters, its job's summary, its CSI plugin. The job's status does not.
+/// Writes an alloc and all that depends on it: its deployment's counters, its job's summary, its CSI plugin. The
+/// caller refreshes the job's status.
 pub(crate) fn write(tx: &mut Tx<'_>, mut alloc: Allocation, before: Option<&Allocation>) -> Result<(), Rejected> {
     deployment::count_alloc(tx, &mut alloc, before);
     summary::count_alloc(tx, &alloc, before)?;
@@ -259,12 +265,12 @@ pub(crate) fn set_transitions(tx: &mut Tx<'_>, cmd: &SetDesiredTransitions) -> R
         set_transition(tx, *id, transition);
     }
     tx.bump(Table::Allocs);
-    // Without the jobs' statuses, as clients know it: the evals lead to plans, and those set them.
+    // Does not refresh the jobs' statuses, as in the reference: the evals lead to plans, which do.
     eval::upsert_rows(tx, &cmd.evals);
     Ok(())
 }
 
-/// The same for all allocs of the job as it is registered now.
+/// Sets the transition on all allocs of the currently registered job, not on those of a purged job of the same id.
 pub(crate) fn set_transition_of_job(tx: &mut Tx<'_>, key: &JobKey, transition: &DesiredTransition) {
     let create_index = tx.job_by_key(key).map(|job| job.create_index);
     let ids: Vec<AllocId> = tx
@@ -289,7 +295,7 @@ fn set_transition(tx: &mut Tx<'_>, id: AllocId, transition: &DesiredTransition) 
     tx.put::<tables::Allocs>(row);
 }
 
-/// Sets an alloc's health as somebody outside its node judged it.
+/// Sets an alloc's health as judged by an operator or the leader, not by its node.
 pub(crate) fn set_health(tx: &mut Tx<'_>, stored: &Allocation, healthy: bool, at: Time) -> Result<(), Rejected> {
     let canary = stored.is_canary();
     let status = AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(at), canary, modify_index: tx.index() };

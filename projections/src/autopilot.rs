@@ -1,4 +1,4 @@
-//! How the servers look after themselves: one row of configuration.
+//! Autopilot configuration of the servers, a single row.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ impl Rules<(), AutopilotConfig> for tables::AutopilotConfig {
 }
 
 impl State {
-    /// How the servers look after themselves. `None`: nobody has said, so the initial configuration counts.
+    /// The autopilot configuration. `None`: never set, so the initial configuration applies.
     pub fn autopilot_config(&self) -> Option<&Arc<AutopilotConfig>> {
         self.tables.autopilot_config.get(&())
     }
 }
 
-/// A compare-and-set never succeeds on a missing row.
+/// Replaces the configuration. A compare-and-set on a missing row always fails.
 pub(crate) fn set(tx: &mut Tx<'_>, cmd: &SetAutopilotConfig) -> Result<Outcome, Rejected> {
     let stored = tx.autopilot_config().map(|row| (row.create_index, row.modify_index));
     if let Some(wanted) = cmd.cas

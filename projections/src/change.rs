@@ -1,4 +1,5 @@
-//! What an entry changed: one change per written row. Blocking queries, events and the leader's reactors live on these and nothing else.
+//! Changes of an entry: one per written row. Blocking queries, events and the leader's reactors are driven by changes
+//! only.
 
 use std::sync::Arc;
 
@@ -18,20 +19,21 @@ use crate::work::Work;
 
 macro_rules! changes {
     ($($(#[$doc:meta])* $table:ident, $change:ident, $field:ident, $name:literal, $key:ty => $row:ty;)*) => {
-        /// One row's change by one entry: as it was before the entry and as it is after. Rows made and dropped by the same entry have none.
+        /// Change of one row by one entry: the row before and after the entry. Rows that the same entry creates and
+        /// deletes have no change.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Change {
             $($(#[$doc])* $change {
-                /// Absent when the entry made the row.
+                /// The row before the entry; absent if the entry created it.
                 before: Option<Arc<$row>>,
-                /// Absent when the entry dropped the row.
+                /// The row after the entry; absent if the entry deleted it.
                 after: Option<Arc<$row>>,
             },)*
-            /// The whole state was replaced by an archive's: every row may be another one.
+            /// The whole state was replaced by that of an archive: any row may differ.
             Restored,
         }
 
-        /// Names a row among all rows.
+        /// Key of a row among the rows of all tables.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum RowKey {
             $($change($key),)*
@@ -46,12 +48,12 @@ macro_rules! changes {
                 }
             }
 
-            /// Whether the entry dropped the row.
+            /// Whether the entry deleted the row.
             pub fn is_gone(&self) -> bool {
                 matches!(self, $(Change::$change { after: None, .. })|*)
             }
 
-            /// The row alone: as it is after the entry, or as it was before when it is gone, as a change that made it.
+            /// The row as a creating change: the row after the entry, or the row before it if the entry deleted it.
             pub fn image(&self) -> Change {
                 match self {
                     $(Change::$change { before, after } => {
@@ -61,7 +63,7 @@ macro_rules! changes {
                 }
             }
 
-            /// Whether the row was neither there before nor is there after.
+            /// Whether the row exists neither before nor after.
             pub(crate) fn is_void(&self) -> bool {
                 matches!(self, $(Change::$change { before: None, after: None })|*)
             }
@@ -80,7 +82,7 @@ macro_rules! changes {
 }
 with_tables!(changes);
 
-/// What is done with a change whatever its table.
+/// Operation on a change, generic over its table.
 pub(crate) trait Visitor {
     fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>);
 }

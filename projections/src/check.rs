@@ -1,4 +1,4 @@
-//! For tests: what must hold in every state, counted from the rows alone.
+//! For tests: the invariants of every state, recomputed from the rows alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,9 @@
-//! Checkpoints: a state as bytes, self-contained and checked on every way in.
+//! Checkpoints: a state as self-contained bytes, verified whenever they are read.
 //!
-//! Frames follow one another: kind (1 byte), length (4 bytes, little endian), payload, and 16 bytes of BLAKE3 of all that. First a header,
-//! then every distinct job once, then the rows of each table in blocks, last the digests. Rows pass through `songline-migrations` when
-//! read. Blocks of jobs and rows are compressed, each for itself, so that a reader holds one of them. The archive around it is the caller's.
+//! A checkpoint is a sequence of frames: kind (1 byte), length (4 bytes, little endian), payload, and 16 bytes of
+//! BLAKE3 over these. First a header, then every distinct job once, then the rows of each table in blocks, last the
+//! digests. Rows pass through `songline-migrations` when read. Blocks of jobs and rows are compressed one by one, so
+//! that a reader holds a single block. The caller provides the archive format around the checkpoint.
 
 mod ahead;
 
@@ -21,24 +22,25 @@ pub use ahead::{Ahead, Done, Piece};
 use ahead::{EncodedRows, InTurn};
 
 const MAGIC: &[u8; 16] = b"songline state 1";
-/// When a block is full. Bounds what a reader holds beside the state.
+/// Size in bytes at which a block is written. Bounds the memory that a reader needs besides the state.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// A block may be larger by one row, and no row comes near this.
+/// Largest accepted frame in bytes. A block may exceed `BLOCK_BYTES` by one row, and rows are far smaller than this.
 const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
-/// Says of a row that it has no job.
+/// Job number of a row without a job.
 const NO_JOB: u32 = u32::MAX;
 
 const HEADER: u8 = 1;
 const JOBS: u8 = 2;
 const ROWS: u8 = 3;
 const END: u8 = 4;
-/// Added to the kind of a frame whose payload is compressed: its length as it was (4 bytes, little endian), then an LZ4 block.
+/// Flag in the kind of a compressed frame. Its payload is the uncompressed length (4 bytes, little endian) and an LZ4
+/// block.
 const COMPRESSED: u8 = 0x80;
 
-/// Why a checkpoint could not be written or read.
+/// Reason why a checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// The medium failed while writing.
+    /// Writing failed.
     #[error("writing the checkpoint at index {index}")]
     Write {
         /// Applied index of the state.
@@ -46,33 +48,33 @@ pub enum CheckpointError {
         #[source]
         source: io::Error,
     },
-    /// The medium failed, or the bytes end too early.
+    /// Reading failed, or the bytes end too early.
     #[error("reading the checkpoint")]
     Read(#[source] io::Error),
-    /// The bytes are something else.
+    /// The bytes are not a checkpoint.
     #[error("this is not a state that Songline wrote")]
     NotACheckpoint,
-    /// A newer version wrote it.
+    /// A newer version wrote the checkpoint.
     #[error("the state has schema {schema}, this version knows up to {SCHEMA}: upgrade first")]
     Newer {
-        /// What it says.
+        /// Schema of the checkpoint.
         schema: u16,
     },
-    /// A frame is not as it was written.
+    /// The hash of a frame does not match.
     #[error("frame {frame} of the checkpoint is damaged")]
     Damaged {
-        /// Counted from 0.
+        /// Number of the frame, from 0.
         frame: u64,
     },
-    /// A frame cannot be what this version writes.
+    /// A frame has a valid hash but is not one that this version writes.
     #[error("frame {frame} of the checkpoint makes no sense: {what}")]
     Malformed {
-        /// Counted from 0.
+        /// Number of the frame, from 0.
         frame: u64,
-        /// What is wrong.
+        /// Description of the defect.
         what: String,
     },
-    /// A row is not one of its table.
+    /// A row does not decode as one of its table.
     #[error("reading a row of `{table}` from the checkpoint")]
     Row {
         /// Name of the table.
@@ -80,25 +82,25 @@ pub enum CheckpointError {
         #[source]
         source: rmp_serde::decode::Error,
     },
-    /// A row of an older version cannot be brought up to date.
+    /// A row of an older version could not be migrated.
     #[error("migrating a row of the checkpoint")]
     Migration(#[from] MigrationError),
-    /// The rows are not those that were written.
+    /// The digest of a table does not match its rows.
     #[error("table `{table}` has digest {found} after reading, the checkpoint says {written}")]
     Digest {
         /// Name of the table.
         table: &'static str,
-        /// What the checkpoint says.
+        /// Digest that the checkpoint states.
         written: Digest,
-        /// What was read.
+        /// Digest of the rows read.
         found: Digest,
     },
 }
 
-/// What was written.
+/// Summary of a written checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointSummary {
-    /// Index of the state, as users see it.
+    /// Applied index of the state, as users see it.
     pub applied_index: u64,
     /// Bytes written.
     pub bytes: u64,
@@ -131,7 +133,7 @@ struct TableEnd {
 }
 
 impl State {
-    /// Writes the state. It is a view, so whatever is applied meanwhile does not show.
+    /// Writes the state. The state is an immutable view, so entries applied meanwhile are not included.
     pub fn write_checkpoint(&self, out: &mut dyn io::Write) -> Result<CheckpointSummary, CheckpointError> {
         let mut writer = Writer {
             state: self,
@@ -148,12 +150,13 @@ impl State {
         Ok(CheckpointSummary { applied_index: self.applied_index(), bytes: writer.bytes, rows, digest: self.digest() })
     }
 
-    /// Reads a state back. What follows the checkpoint is left unread.
+    /// Reads a state. Bytes after the checkpoint are left unread.
     pub fn read_checkpoint(input: &mut dyn io::Read) -> Result<State, CheckpointError> {
         Self::read_checkpoint_with(input, &mut InTurn::default())
     }
 
-    /// The same; `ahead` says when and where blocks of rows are decoded while those before them are put in.
+    /// Same as [`State::read_checkpoint`]; `ahead` decides on which threads blocks of rows are decoded while earlier
+    /// blocks are inserted.
     pub fn read_checkpoint_with(input: &mut dyn io::Read, ahead: &mut dyn Ahead) -> Result<State, CheckpointError> {
         Reader {
             input,
@@ -170,7 +173,7 @@ impl State {
     }
 }
 
-/// The number of every distinct job: by address first, because most rows share one copy, then by content.
+/// Numbers of the distinct jobs: looked up by address first, because most rows share one copy, then by content.
 #[derive(Default)]
 struct JobIds {
     by_address: BTreeMap<*const Job, u32>,
@@ -242,7 +245,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Appends the row buffer to the block, with its length before it.
+    /// Appends the row buffer to the block, after its length.
     fn push_row(&mut self) -> io::Result<()> {
         let length = u32::try_from(self.row.len()).map_err(io::Error::other)?;
         self.block.extend_from_slice(&length.to_le_bytes());
@@ -365,7 +368,7 @@ impl Reader<'_> {
         CheckpointError::Malformed { frame: self.frame - 1, what: what.to_string() }
     }
 
-    /// Reads the next frame into the block and answers its kind.
+    /// Reads the next frame into the block and returns its kind.
     fn next(&mut self) -> Result<u8, CheckpointError> {
         let mut head = [0; 5];
         self.input.read_exact(&mut head).map_err(CheckpointError::Read)?;
@@ -392,7 +395,7 @@ impl Reader<'_> {
         Ok(kind & !COMPRESSED)
     }
 
-    /// Makes the block what it was before it was compressed.
+    /// Decompresses the block.
     fn unpack(&mut self) -> Result<(), CheckpointError> {
         let malformed = |what: &str| CheckpointError::Malformed { frame: self.frame, what: what.to_owned() };
         let (length, packed) = self.block.split_first_chunk().ok_or_else(|| malformed("it has no length"))?;
@@ -446,7 +449,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Gives the block away to be decoded, and puts the rows of those in that are.
+    /// Hands the block over for decoding, and inserts the rows of blocks that are decoded.
     fn row_block(&mut self) -> Result<(), CheckpointError> {
         self.has_rows = true;
         let rows = EncodedRows {
@@ -460,7 +463,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Puts the rows of the next block in. False: none is left.
+    /// Inserts the rows of the next decoded block. Returns false if there is none.
     fn put_next(&mut self) -> Result<bool, CheckpointError> {
         let Some(Done(put)) = self.ahead.take() else { return Ok(false) };
         put?(&mut self.state)?;
@@ -479,7 +482,7 @@ impl Reader<'_> {
                 return Err(self.malformed(format!("rows of table {name:?} are missing")));
             }
             let (written, found) = (Digest::from_bytes(written.digest), self.state.digests[table as usize]);
-            // Rows that were migrated have another digest, as they have on every server of this version.
+            // Migrated rows have another digest, the one they have on every server of this version.
             if self.schema == SCHEMA && written != found {
                 return Err(CheckpointError::Digest { table: table.name(), written, found });
             }
@@ -488,7 +491,7 @@ impl Reader<'_> {
     }
 }
 
-/// The rows of a block, each with its length before it. `None`: cut off.
+/// The rows of a block, each stored after its length. `None`: the block ends inside a row.
 fn rows(mut block: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
         if block.is_empty() {

@@ -1,6 +1,5 @@
-//! CSI volumes: who may hold them, and what giving them back takes. What is derived of their plugins is in `plugin`, what readers see of
-//! a volume beyond its row in `read`.
-//! Talking to storage is not here: whoever does that writes here what came of it.
+//! CSI volumes: registration, claims, and their release. Values derived from plugins are in `plugin`, the view of a
+//! volume for readers is in `read`. Nodes and the leader talk to the storage and record the results through commands.
 
 #[cfg(test)]
 pub(crate) mod check;
@@ -31,12 +30,12 @@ impl Rules<CsiVolumeKey, CsiVolume> for tables::CsiVolumes {
 }
 
 impl State {
-    /// The volume of this name.
+    /// The volume of this namespace and id.
     pub fn csi_volume(&self, namespace: &str, id: &str) -> Option<&Arc<CsiVolume>> {
         self.tables.csi_volumes.get(&CsiVolumeKey::new(namespace, id))
     }
 
-    /// The same by key.
+    /// The volume of this key.
     pub fn csi_volume_by_key(&self, key: &CsiVolumeKey) -> Option<&Arc<CsiVolume>> {
         self.tables.csi_volumes.get(key)
     }
@@ -48,7 +47,7 @@ impl State {
 
     /// The volumes of a namespace, by id.
     pub fn csi_volumes_in(&self, namespace: &str) -> impl DoubleEndedIterator<Item = &Arc<CsiVolume>> {
-        // Nothing sorts between a name and the same name with a NUL.
+        // In key order, nothing lies between a name and the same name followed by NUL.
         let start = CsiVolumeKey { namespace: NamespaceName::from(namespace), id: CsiVolumeId::default() };
         let end = CsiVolumeKey { namespace: NamespaceName::from(format!("{namespace}\0")), id: CsiVolumeId::default() };
         self.tables.csi_volumes.range(start..end)
@@ -66,8 +65,8 @@ impl State {
     }
 }
 
-/// Makes volumes, or changes them. What a request may change is decided here and not only before proposing, so that a claim that was
-/// taken meanwhile is neither lost nor passed over.
+/// Creates or updates volumes. The allowed changes are checked here and not only before proposing: a claim taken in
+/// between must be neither lost nor ignored.
 pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterCsiVolumes) -> Result<(), Rejected> {
     for request in &cmd.volumes {
         if tx.namespace(&request.namespace).is_none() {
@@ -94,7 +93,7 @@ pub(crate) fn deregister(tx: &mut Tx<'_>, cmd: &DeregisterCsiVolumes) -> Result<
     for id in &cmd.ids {
         let key = CsiVolumeKey { namespace: cmd.namespace.clone(), id: id.clone() };
         let stored = tx.csi_volume_by_key(&key).ok_or_else(|| Rejected::CsiVolumeNotFound(id.clone()))?;
-        // Force is for claims whose plugin can no longer detach, so only allocs that are over may lose theirs.
+        // Force is for claims whose plugin can no longer detach, so only claims of terminal allocs may be dropped.
         let droppable = cmd.force && tx.denormalize(stored).all_over();
         if stored.in_use() && !droppable {
             return Err(Rejected::CsiVolumeInUse(id.clone()));
@@ -104,7 +103,8 @@ pub(crate) fn deregister(tx: &mut Tx<'_>, cmd: &DeregisterCsiVolumes) -> Result<
     Ok(())
 }
 
-/// What readers see is what is written back: an alloc that is over has a past claim from the next write on.
+/// Applies a claim. The denormalized volume is written back, so every gone or terminal alloc gets its past claim with
+/// this write.
 pub(crate) fn claim(tx: &mut Tx<'_>, cmd: &ClaimCsiVolume) -> Result<(), Rejected> {
     let stored = tx.csi_volume_by_key(&cmd.volume).ok_or_else(|| Rejected::CsiVolumeNotFound(cmd.volume.id.clone()))?;
     let DenormalizedVolume { mut volume, health, .. } = tx.denormalize(stored);

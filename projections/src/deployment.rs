@@ -1,4 +1,5 @@
-//! Deployments: their rows, what their allocs add to their counters, and how they end. When one has to end is the leader's watcher's.
+//! Deployments: their rows, their counters of allocs, and their end. The leader's deployment watcher decides when to
+//! end one.
 
 mod promote;
 
@@ -67,14 +68,15 @@ impl State {
         self.deployments_of_job(namespace, id).next_back()
     }
 
-    /// The deployments whose id begins so, by id.
+    /// The deployments whose id has this prefix, by id.
     pub fn deployments_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Deployment>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.deployment.range(DeploymentId::from_bytes(low)..=DeploymentId::from_bytes(high))
     }
 }
 
-/// Makes or replaces a deployment. One that succeeded makes its version stable: a later one may go back to it.
+/// Creates or replaces a deployment. A successful deployment marks its job version stable, as a target for later
+/// rollbacks.
 pub(crate) fn upsert(tx: &mut Tx<'_>, mut row: Deployment) -> Result<(), Rejected> {
     row.create_index = tx.deployment(row.id).map_or(tx.index(), |stored| stored.create_index);
     row.modify_index = tx.index();
@@ -86,7 +88,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut row: Deployment) -> Result<(), Rejecte
     Ok(())
 }
 
-/// Moves a deployment that has not ended.
+/// Sets the status of a deployment that is not terminal.
 pub(crate) fn set_status(tx: &mut Tx<'_>, update: &DeploymentStatusUpdate) -> Result<(), Rejected> {
     let stored = active(tx, update.deployment_id)?;
     let (status, status_description) = (update.status, update.status_description.clone());
@@ -103,7 +105,7 @@ pub(crate) fn update_status(tx: &mut Tx<'_>, cmd: &UpdateDeploymentStatus) -> Re
     follow_up(tx, cmd.job.as_deref(), cmd.eval.as_ref(), cmd.versions_max)
 }
 
-/// Going back is going on: the old version becomes a new one.
+/// Registers the job to roll back to as a new version, and writes the evaluation.
 fn follow_up(tx: &mut Tx<'_>, job: Option<&Job>, eval: Option<&Evaluation>, versions_max: u64) -> Result<(), Rejected> {
     if let Some(job) = job {
         job::upsert(tx, job.clone(), &job::Upsert { submission: None, versions_max })?;
@@ -141,7 +143,7 @@ pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteDeployments) -> Result<(), Rej
     Ok(())
 }
 
-/// What one write of an alloc adds to its group's counters.
+/// Change of a group's counters by one write of an alloc.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Step {
     placed: i64,
@@ -163,7 +165,8 @@ impl Step {
     }
 }
 
-/// Counts an alloc that is about to be written in its deployment. Marks the alloc when its health counted.
+/// Updates the counters of the alloc's deployment; call it before the alloc is written. Sets the modify index of the
+/// alloc's deployment status if its health was counted.
 pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &mut Allocation, before: Option<&Allocation>) {
     let Some(stored) = alloc.deployment_id.and_then(|id| tx.deployment(id)) else {
         return;
@@ -203,7 +206,7 @@ fn count_step(group: &mut DeploymentState, alloc: &Allocation, step: &Step) {
     } else if step.healthy != 0
         && let Some(at) = alloc.deployment_status.as_ref().and_then(|status| status.timestamp)
     {
-        // The node's clock decides how long the next one may take.
+        // The deadline for the next progress counts from the node's timestamp, so it depends on the node's clock.
         let by = at.plus(group.progress_deadline);
         group.require_progress_by = Some(group.require_progress_by.map_or(by, |known| known.max(by)));
     }

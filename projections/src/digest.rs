@@ -1,7 +1,7 @@
-//! The rolling digest: what tells that two servers hold the same rows, without reading them.
+//! Rolling digest: shows whether two servers hold the same rows, without reading the rows.
 //!
-//! A table's digest is the sum modulo 2^128 of its rows' hashes, so that a written row costs one hash, and order does not matter. It guards
-//! against divergence and damage, not against somebody who picks rows.
+//! A table's digest is the sum modulo 2^128 of its rows' hashes, so a write costs one hash, and the order of rows does
+//! not matter. The digest detects divergence and damage; it does not resist an attacker who chooses rows.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use songline_model::{
     RoleId, RootKeyId, Str, VariableKey,
 };
 
-/// 16 bytes that stand for a row, a table or the whole state.
+/// Digest of a row, a table or the whole state, 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Digest([u8; 16]);
 
 impl Digest {
-    /// The digest of nothing.
+    /// The digest of no rows.
     pub const ZERO: Digest = Digest([0; 16]);
 
     /// The digest with these bytes.
@@ -25,7 +25,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// The 16 bytes of the digest.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -37,7 +37,7 @@ impl Digest {
         Self(*first)
     }
 
-    /// The digest of both together.
+    /// The digest of both sets of rows together.
     #[must_use]
     pub fn plus(self, other: Digest) -> Digest {
         Self(u128::from_le_bytes(self.0).wrapping_add(u128::from_le_bytes(other.0)).to_le_bytes())
@@ -60,7 +60,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The bytes of a key in the digest.
+/// The bytes of a key that are hashed.
 pub(crate) trait KeyBytes {
     fn write(&self, out: &mut Vec<u8>);
 }
@@ -134,12 +134,12 @@ impl KeyBytes for (JobKey, u64) {
     }
 }
 
-/// Appends the log's named msgpack of `row`.
+/// Appends `row` as msgpack with named fields, as the log encodes it.
 pub(crate) fn encode<R: Serialize>(row: &R, out: &mut Vec<u8>) {
     row.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map()).expect("rows have only texts as keys, so they encode");
 }
 
-/// The hash of one row; `scratch` is emptied and filled.
+/// The hash of one row; `scratch` is cleared and reused.
 pub(crate) fn row<T: crate::table::TableType>(key: &T::Key, row: &T::Row, scratch: &mut Vec<u8>) -> Digest {
     scratch.clear();
     scratch.extend_from_slice(T::TABLE.name().as_bytes());

@@ -1,4 +1,4 @@
-//! Evaluations: made, moved on, swept away. Which of them a scheduler works on is the leader's broker, not here.
+//! Evaluations: written, deleted, indexed. The leader's eval broker decides which of them schedulers work on.
 
 mod delete;
 mod leave;
@@ -72,8 +72,8 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
     }
 }
 
-/// Builds the indexes in the order of creation from all rows that a checkpoint had: its rows come in another order, and each of them would
-/// rebuild a run.
+/// Builds the indexes in create order after a checkpoint was read: its rows come in another order, and inserting them
+/// one by one would rebuild a run each time.
 pub(crate) fn index_loaded(state: &mut State) {
     let mut created = std::mem::take(&mut state.by.evals_loaded);
     created.sort_unstable_by_key(|(key, _)| *key);
@@ -84,7 +84,7 @@ pub(crate) fn index_loaded(state: &mut State) {
     state.by.evals_by_create = Runs::from_sorted(&created);
 }
 
-/// The indexes of an evaluation but those in the order of creation.
+/// Updates the indexes of an evaluation, except those in create order.
 fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
     let of_node = |row: &Arc<Evaluation>| Some((row.node_id?, row.id));
     crate::index::move_in_sets(&mut by.evals_by_node, before.and_then(of_node), after.and_then(of_node));
@@ -121,7 +121,7 @@ fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Opti
 
 type ByJob = OrdMap<Arc<JobKey>, KeySet<(u64, EvalId)>>;
 
-/// Takes evaluations, in the order of their creation, from those of their job.
+/// Removes evaluations from the set of their job; `keys` are in create order.
 fn leave_job(by_job: &mut ByJob, job: &JobKey, keys: &[(u64, EvalId)]) {
     if let Some(evals) = by_job.get_mut(job) {
         evals.remove_sorted(keys);
@@ -148,18 +148,19 @@ impl State {
         self.packed_eval(id).map(|packed| packed.row(&id))
     }
 
-    /// The evaluation with this id, packed.
+    /// The evaluation with this id in packed form.
     pub(crate) fn packed_eval(&self, id: EvalId) -> Option<&PackedEval> {
         let place = self.tables.evals.get(&id)?;
         self.by.evals_by_create.get(&(place.create_index(), id))
     }
 
-    /// Whether there is an evaluation with this id.
+    /// Whether the evaluation with this id exists.
     pub fn has_eval(&self, id: EvalId) -> bool {
         self.tables.evals.get(&id).is_some()
     }
 
-    /// Of how many evaluations in these namespaces an expression is true. One that it fails on does not count.
+    /// Number of evaluations in these namespaces that match the filter. An evaluation on which the filter fails is not
+    /// counted.
     pub fn count_evals(&self, filter: Option<&Filter>, in_namespace: impl Fn(&str) -> bool) -> usize {
         let passes = |((_, id), packed): &&((u64, EvalId), PackedEval)| {
             in_namespace(&packed.job().namespace)
@@ -184,14 +185,14 @@ impl State {
         of_job.into_iter().flat_map(|evals| evals.iter()).filter_map(|(_, id)| self.eval(*id))
     }
 
-    /// The evaluations of a job that wait for room, by id.
+    /// The blocked evaluations of a job, by id.
     pub fn blocked_evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         let key = JobKey::new(namespace, id);
         let range = (key.clone(), EvalId::NIL)..=(key, EvalId::from_bytes([0xff; 16]));
         self.by.blocked_evals.range(range).filter_map(|(_, id)| self.eval(*id))
     }
 
-    /// The evaluations whose id begins so, by id.
+    /// The evaluations whose id has this prefix, by id.
     pub fn evals_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(self, id))
@@ -202,7 +203,7 @@ pub(crate) fn update(tx: &mut Tx<'_>, cmd: &UpdateEvals) -> Result<(), Rejected>
     upsert_all(tx, &cmd.evals)
 }
 
-/// Writes evaluations and the statuses of their jobs.
+/// Writes evaluations and refreshes the statuses of their jobs.
 pub(crate) fn upsert_all(tx: &mut Tx<'_>, evals: &[Evaluation]) -> Result<(), Rejected> {
     upsert_rows(tx, evals);
     let jobs: BTreeSet<JobKey> = evals.iter().map(job_key).collect();
@@ -210,7 +211,7 @@ pub(crate) fn upsert_all(tx: &mut Tx<'_>, evals: &[Evaluation]) -> Result<(), Re
     Ok(())
 }
 
-/// Writes evaluations and leaves their jobs' statuses alone.
+/// Writes evaluations without refreshing their jobs' statuses.
 pub(crate) fn upsert_rows(tx: &mut Tx<'_>, evals: &[Evaluation]) {
     for eval in evals {
         upsert(tx, eval);
@@ -219,7 +220,7 @@ pub(crate) fn upsert_rows(tx: &mut Tx<'_>, evals: &[Evaluation]) {
 
 fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
     let key = job_key(eval);
-    // A token has no place in the tables: whatever came with one is stored without.
+    // Tokens are not stored in the tables, so the row is stored without one.
     let mut row = Evaluation { modify_index: tx.index(), leader_acl: Secret::default(), ..eval.clone() };
     row.create_index = tx.tables.evals.get(&eval.id).map_or(tx.index(), EvalPlace::create_index);
     if let Some(queued) = &row.queued_allocations {
@@ -232,7 +233,7 @@ fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
     tx.put::<tables::Evals>(row);
 }
 
-/// Nothing of the job waits for room any more once one evaluation placed all of it.
+/// Cancels the job's other blocked evaluations once one evaluation placed everything.
 fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
     let blocked: Vec<Arc<Evaluation>> = tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).collect();
     for row in blocked {
@@ -246,14 +247,16 @@ fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
     }
 }
 
-/// Notes that the plan of an evaluation was applied: whoever takes it up again must look at a view that has the result.
+/// Sets the modify index of an evaluation whose plan was applied: a worker that dequeues it again must use a view that
+/// includes the result.
 pub(crate) fn touch(tx: &mut Tx<'_>, id: EvalId) -> Result<(), Rejected> {
     let row = Evaluation { modify_index: tx.index(), ..Evaluation::clone(&*tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
     tx.put::<tables::Evals>(row);
     Ok(())
 }
 
-/// Drops evaluations and allocations by id. By hand only while the broker is paused: it must not hold what is gone.
+/// Deletes evaluations and allocations by id. On a user's request only while the broker is paused, which could hold a
+/// deleted evaluation.
 pub(crate) fn reap(tx: &mut Tx<'_>, cmd: &ReapEvals) -> Result<(), Rejected> {
     if cmd.user_initiated && !is_paused(tx) {
         return Err(Rejected::EvalBrokerRunning);

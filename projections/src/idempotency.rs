@@ -1,4 +1,4 @@
-//! Keys of callers that want a write to run once, however often they send it.
+//! Idempotency keys: a write that a client sends several times runs once.
 
 use std::sync::Arc;
 
@@ -12,50 +12,52 @@ use crate::table::{Rules, tables};
 use crate::tx::Tx;
 use crate::{Applied, Outcome};
 
-/// How long a caller's key is remembered.
+/// Time for which a client's key is remembered.
 const KEPT_FOR: Dur = Dur::from_hours(24);
-/// How many keys of callers are remembered; beyond, the oldest ones go.
+/// Largest number of clients' keys; the oldest ones are dropped.
 const KEYS_MAX: usize = 100_000;
-/// How long the key of a server that passed a write on is remembered. It retries for seconds.
+/// Time for which a server's key for a forwarded write is remembered. The server retries for seconds.
 const FORWARDED_KEPT_FOR: Dur = Dur::from_mins(2);
-/// How many keys of servers are remembered, beside those of callers: some seconds of writes at full speed.
+/// Largest number of servers' keys, in addition to clients' keys: some seconds of writes at full speed.
 const FORWARDED_KEYS_MAX: usize = 65_536;
-/// How many outlived keys one entry drops. More than one, so that the table shrinks again after a burst.
+/// Largest number of expired or surplus keys that one entry drops. More than one, so that the table shrinks again after
+/// a burst.
 const DROPPED_PER_ENTRY_MAX: usize = 4;
 
-/// One write that ran or was refused.
+/// Record of one write that ran or was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Remembered {
-    /// As the caller sent it.
+    /// The key as the client sent it.
     pub key: Str,
-    /// What the caller sent with it.
+    /// Hash of the request body that the client sent.
     #[serde(with = "serde_bytes")]
     pub body_hash: [u8; 16],
     /// Index of the entry that ran or was refused.
     pub index: u64,
     /// Time of that entry.
     pub ran_at: Time,
-    /// What a compare-and-set answered.
+    /// Result of a compare-and-set.
     pub cas: Option<bool>,
-    /// What a written variable showed.
+    /// Metadata of a written variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<Box<VariableMetadata>>,
-    /// The variable that was not as the caller knew it, without what it held; all zero but its name when there was none.
+    /// Metadata of the variable that conflicted, without its items; all zero except namespace and path when there was
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflict: Option<Box<VariableMetadata>>,
     /// The refusal of a refused write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Box<Refused>>,
-    /// The kept answer of a request that wrote nothing else.
+    /// The kept response to a request that wrote nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Box<KeepAnswer>>,
-    /// Whether the key is that of a server that passed the write on.
+    /// Whether the key is a server's, for a forwarded write.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
 }
 
-/// A refusal that is given again. Only its text and kind are stored, so that a variant of [`Rejected`] may be renamed or dropped.
+/// A refusal to repeat. Only text and kind are stored, so that a variant of [`Rejected`] may be renamed or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Refused {
@@ -81,8 +83,9 @@ impl Remembered {
     }
 }
 
-/// A conflict stays one, whatever has become of the variable since. What is stored now is shown, which is a conflict, too: no index comes twice.
-/// One that has gone is shown as it was met, as the caller may have expected none.
+/// The variable to show for a repeated conflict. A conflict stays a conflict, whatever happened to the variable since.
+/// The stored variable conflicts as well, since its modify index differs from the expected one; a deleted variable is
+/// shown as it was met, since the client may have expected that there is none.
 fn stored_or(state: &State, met: &VariableMetadata) -> Arc<Variable> {
     let as_met = || Arc::new(Variable { meta: met.clone(), encrypted: VariableData::default() });
     state.variable(&as_met().key()).cloned().unwrap_or_else(as_met)
@@ -102,15 +105,15 @@ impl Rules<Str, Remembered> for tables::Idempotency {
 }
 
 impl State {
-    /// The write that ran under this key, if it is still remembered at `at`.
+    /// The write that ran under this key, unless the key has expired at `at`.
     pub fn remembered(&self, key: &str, at: Time) -> Option<&Arc<Remembered>> {
         let kept_for = |row: &Remembered| if row.forwarded { FORWARDED_KEPT_FOR } else { KEPT_FOR };
         self.tables.idempotency.get(&Str::new(key)).filter(|row| at.since(row.ran_at) < kept_for(row))
     }
 }
 
-/// The result of a write whose key is known: its first answer, or a refusal when the key belongs to another write. `None`: the key is not
-/// known.
+/// The result of a repeated write: its first result, or a refusal when the key belongs to another write. `None`: the
+/// key is unknown or expired.
 pub(crate) fn ran_before(tx: &Tx<'_>, sent: &Idempotency) -> Option<Applied> {
     let row = tx.remembered(&sent.key, tx.at())?;
     Some(if row.body_hash == sent.body_hash {
@@ -121,7 +124,8 @@ pub(crate) fn ran_before(tx: &Tx<'_>, sent: &Idempotency) -> Option<Applied> {
     })
 }
 
-/// Remembers the result of a write, also a refusal: a late copy must not write after its caller was told that nothing was written.
+/// Remembers the result of a write. Refusals are remembered too: a late copy must not write after the client was told
+/// that nothing was written.
 pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, result: &Result<Outcome, Rejected>) {
     let (index, ran_at) = (tx.index(), tx.at());
     let Idempotency { key, body_hash, forwarded } = sent.clone();

@@ -1,4 +1,4 @@
-//! Small moves that every secondary index makes.
+//! Updates that secondary indexes have in common.
 
 use imbl::{OrdMap, OrdSet};
 use songline_model::JobKey;
@@ -7,7 +7,7 @@ use crate::alloc::Counts;
 use crate::key_set::KeySet;
 use crate::runs::Runs;
 
-/// Moves one key of a set.
+/// Moves one key within a set.
 pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, after: Option<K>) {
     if before == after {
         return;
@@ -20,7 +20,7 @@ pub(crate) fn move_key<K: Ord + Clone>(set: &mut OrdSet<K>, before: Option<K>, a
     }
 }
 
-/// The same in a set that is kept in runs.
+/// Moves one key within a set that is stored in runs.
 pub(crate) fn move_in_runs<K: Ord + Copy>(set: &mut Runs<K>, before: Option<K>, after: Option<K>) {
     if before == after {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn move_in_runs<K: Ord + Copy>(set: &mut Runs<K>, before: Option<K>, 
     }
 }
 
-/// Moves one key between the sets of a map; sets without keys go.
+/// Moves one key between the sets of a map; empty sets are removed.
 pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(map: &mut OrdMap<K, KeySet<T>>, before: Option<(K, T)>, after: Option<(K, T)>) {
     if before == after {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(map: &mut OrdMap<K, Ke
     }
 }
 
-/// Moves one of what is counted below a key; keys with nothing below them go.
+/// Decrements the count of one key and increments that of another; zero counts are removed.
 pub(crate) fn move_count<K: Ord + Clone>(map: &mut OrdMap<K, u64>, before: Option<K>, after: Option<K>) {
     if before == after {
         return;
@@ -74,7 +74,7 @@ pub(crate) fn move_count<K: Ord + Clone>(map: &mut OrdMap<K, u64>, before: Optio
     }
 }
 
-/// Changes what is counted of a job; a job of which nothing is left goes.
+/// Changes the counts of a job; a job whose counts are all zero is removed.
 pub(crate) fn count(map: &mut OrdMap<JobKey, Counts>, key: &JobKey, change: impl FnOnce(&mut Counts)) {
     if let Some(counts) = map.get_mut(key) {
         change(counts);

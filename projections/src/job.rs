@@ -1,5 +1,5 @@
-//! Jobs: registering, stopping, purging, and which version is stable. Admission (defaults, validation, whether anything changed) comes
-//! before; starting the children of periodic jobs is the leader's.
+//! Jobs: registering, stopping, purging, and the stable version. Admission (defaults, validation, detection of
+//! changes) comes before; the leader launches the children of periodic jobs.
 
 pub(crate) mod status;
 pub(crate) mod submission;
@@ -41,7 +41,7 @@ impl State {
         self.tables.jobs.get(&JobKey::new(namespace, id))
     }
 
-    /// The same by key.
+    /// The current version of the job with this key.
     pub fn job_by_key(&self, key: &JobKey) -> Option<&Arc<Job>> {
         self.tables.jobs.get(key)
     }
@@ -56,29 +56,29 @@ impl State {
         self.tables.jobs.range(namespace_range(namespace))
     }
 
-    /// The jobs of a namespace whose id begins so, by id.
+    /// The jobs of a namespace whose id has this prefix, by id.
     pub fn jobs_with_prefix<'a>(&'a self, namespace: &str, prefix: &'a str) -> impl Iterator<Item = &'a Arc<Job>> {
         let end = JobKey::new(format!("{namespace}\0"), "");
         self.tables.jobs.range(JobKey::new(namespace, prefix)..end).take_while(move |job| job.id.starts_with(prefix))
     }
 }
 
-/// The keys of one namespace: nothing sorts between a name and the same name with a NUL.
+/// The key range of one namespace: in key order, nothing lies between a name and the same name followed by NUL.
 pub(crate) fn namespace_range(namespace: &str) -> std::ops::Range<JobKey> {
     let start = JobKey { namespace: NamespaceName::from(namespace), id: JobId::default() };
     start..JobKey { namespace: NamespaceName::from(format!("{namespace}\0")), id: JobId::default() }
 }
 
-/// A row that is nothing but its job came without one.
+/// Error for a stored row that consists of its job but has none.
 pub(crate) fn no_job() -> rmp_serde::decode::Error {
     serde::de::Error::custom("the row names no job")
 }
 
-/// How an upsert treats what is stored.
+/// Options of an upsert.
 pub(crate) struct Upsert<'a> {
-    /// What the job was written as, if the caller has it.
+    /// Source text of the job, if the caller has it.
     pub(crate) submission: Option<&'a JobSubmission>,
-    /// The highest number of versions to keep.
+    /// Number of job versions to keep.
     pub(crate) versions_max: u64,
 }
 
@@ -109,7 +109,8 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
     Ok(())
 }
 
-/// Checked here and not only before proposing, because two callers may have looked at the same version.
+/// Checks the expected job modify index. Done here and not only before proposing, because two callers may have read
+/// the same version.
 fn enforce_index(stored: Option<&Job>, wanted: u64) -> Result<(), Rejected> {
     match stored {
         Some(_) if wanted == 0 => Err(Rejected::JobExists),
@@ -127,7 +128,7 @@ fn preserve_counts(job: &mut Job, stored: &Job) {
     }
 }
 
-/// A deployment that comes with the registration ends the one before it.
+/// Creates the deployment that comes with a registration; it cancels the job's active one.
 fn replace_deployment(tx: &mut Tx<'_>, job: &Job, deployment: &Deployment) -> Result<(), Rejected> {
     let latest = tx.latest_deployment(&job.namespace, &job.id).filter(|latest| latest.is_active()).cloned();
     if let Some(latest) = latest {
@@ -150,7 +151,7 @@ fn replace_deployment(tx: &mut Tx<'_>, job: &Job, deployment: &Deployment) -> Re
     )
 }
 
-/// Makes the job, or its next version. Answers the row.
+/// Creates the job, or its next version. Returns the row.
 pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<Arc<Job>, Rejected> {
     let index = tx.index();
     let key = job.key();
@@ -184,7 +185,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
     Ok(job)
 }
 
-/// The evaluation is written even when the job is gone: what still runs of it has to be stopped.
+/// Stops or purges a job. The evaluation is written even when the job is gone, to stop the allocs that still run.
 pub(crate) fn deregister(tx: &mut Tx<'_>, cmd: &DeregisterJob) -> Result<(), Rejected> {
     let evals: Vec<Evaluation> = cmd.eval.iter().map(|eval| Evaluation { job_modify_index: tx.index(), ..eval.clone() }).collect();
     if tx.job_by_key(&cmd.job).is_none() {
@@ -226,7 +227,8 @@ fn stop_or_purge(tx: &mut Tx<'_>, key: &JobKey, purge_row: bool, submit_time: i6
     upsert(tx, job, &Upsert { submission: None, versions_max }).map(|_| ())
 }
 
-/// Drops the job and what belongs to the row. Its allocs, evals and deployments stay until they are collected.
+/// Deletes the job with its versions, summary and submissions. Its allocs, evals and deployments stay until they are
+/// collected.
 fn purge(tx: &mut Tx<'_>, job: &Job) {
     let key = job.key();
     summary::child_purged(tx, job);
@@ -239,8 +241,8 @@ fn purge(tx: &mut Tx<'_>, job: &Job) {
     scaling::drop_all(tx, &key);
 }
 
-/// Marks one version. The current row changes only when it is that version: an old one must not come back through this. A version that is
-/// written again has the status of its job from then on.
+/// Marks one version stable or unstable. The current row changes only when it is that version, so that an old version
+/// does not become current. The rewritten version takes over its job's current status.
 pub(crate) fn set_stability(tx: &mut Tx<'_>, cmd: &SetJobStability) -> Result<(), Rejected> {
     mark_stable(tx, &cmd.job, cmd.version, cmd.stable);
     Ok(())

@@ -1,29 +1,30 @@
-//! A persistent ordered set that is one allocation of just the right size while it is small. A tree's first leaf has room for sixteen keys,
-//! which is too much where there are a million sets of one; and where keys come in order, a tree's leaves stay half empty.
+//! A persistent ordered set that is a single allocation of exact size while it is small. The first leaf of a tree has
+//! room for sixteen keys, too much for a million sets of one key; and where keys come in order, the leaves of a tree
+//! stay half empty.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::runs::Runs;
 
-/// Up to so many keys stand side by side: all of them are copied with every write, which costs less than a walk down a tree.
+/// Largest number of keys in one allocation. Every write copies all of them, which costs less than a walk down a tree.
 const FEW_MAX: usize = 256;
 
-/// An ordered set whose clones are cheap.
+/// An ordered set with cheap clones.
 #[derive(Debug, Clone)]
 pub(crate) enum KeySet<T: Ord + Copy> {
-    /// In order.
+    /// The keys in order.
     Few(Arc<[T]>),
     Many(Runs<T>),
 }
 
 impl<T: Ord + Copy> KeySet<T> {
-    /// The set of one key.
+    /// A set of one key.
     pub(crate) fn unit(key: T) -> Self {
         KeySet::Few(Arc::new([key]))
     }
 
-    /// Adds a key; one that is there stays.
+    /// Adds a key, unless it is present.
     pub(crate) fn insert(&mut self, key: T) {
         match self {
             KeySet::Few(keys) => match keys.binary_search(&key) {
@@ -41,12 +42,12 @@ impl<T: Ord + Copy> KeySet<T> {
         }
     }
 
-    /// Takes a key out, if it is there.
+    /// Removes a key, if it is present.
     pub(crate) fn remove(&mut self, key: &T) {
         match self {
             KeySet::Few(keys) => {
                 if let Ok(at) = keys.binary_search(key) {
-                    // Two copies of whole pieces: a chain of iterators goes from key to key.
+                    // Copies two slices, which is faster than a chain of iterators that goes key by key.
                     *keys = [&keys[..at], &keys[at + 1..]].concat().into();
                 }
             }
@@ -57,7 +58,7 @@ impl<T: Ord + Copy> KeySet<T> {
         }
     }
 
-    /// Takes out those of the keys that are there. They come in order.
+    /// Removes the keys that are present; `gone` must be in order.
     pub(crate) fn remove_sorted(&mut self, gone: &[T]) {
         match (self, gone) {
             (set, [key]) => set.remove(key),
@@ -71,7 +72,7 @@ impl<T: Ord + Copy> KeySet<T> {
         }
     }
 
-    /// A large set that has shrunk well below the bound becomes a small one.
+    /// Converts a tree that has shrunk well below the bound into a single allocation.
     fn settle(&mut self) {
         if let KeySet::Many(keys) = self
             && keys.len() <= FEW_MAX / 2
@@ -121,7 +122,7 @@ mod tests {
         for round in 0..4000 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let key = (number >> 40) % 512;
-            // Grows for a while, then shrinks, and again.
+            // The set grows for a while, then shrinks, and again.
             if round / 500 % 2 == 0 {
                 set.insert(key);
                 model.insert(key);

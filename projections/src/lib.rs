@@ -1,7 +1,8 @@
-//! The tables, and the one function that changes them.
+//! The tables, and `apply`, the only function that changes them.
 //!
-//! `apply` is total and a function of the log alone: the same entries give the same rows, changes and digests on every server and in every
-//! replay. There is no clock, no randomness and no IO here; a checkpoint is written to and read from whatever the caller hands over.
+//! `apply` is total and depends on the log alone: the same entries give the same rows, changes and digests on every
+//! server and in every replay. This crate uses no clock, no randomness and no IO; the caller provides the reader or
+//! writer of a checkpoint.
 
 mod acl;
 mod alloc;
@@ -69,56 +70,57 @@ pub use work::{Ended, STOPPED_BY, Work, WorkTask};
 
 use tx::Tx;
 
-/// What a command answered that was not refused.
+/// Result of a command that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The command was applied.
     Done,
-    /// A compare-and-set: whether it set.
+    /// Result of a compare-and-set: whether the value was set.
     Cas(bool),
-    /// A variable was written; this is what it shows.
+    /// A variable was written; its new metadata.
     VariableWritten(VariableMetadata),
-    /// A variable is not as the caller knew it; this is what is stored, all zero when there is none.
+    /// The variable conflicts with the caller's modify index; the stored variable, all zero when there is none.
     VariableConflict(Arc<Variable>),
-    /// The answer of a request was kept, or is given again.
+    /// The response to a request was kept, or is returned again.
     Answered(KeepAnswer),
-    /// The state was replaced.
+    /// The state was replaced by that of an archive.
     Restored {
-        /// Applied index of the archive, as its users saw it.
+        /// Applied index of the archive, as users of its cluster saw it.
         archive_index: u64,
     },
-    /// The state is the leader's.
+    /// The state equals the leader's.
     DigestMatches,
-    /// The state is not the leader's: this server must not go on.
+    /// The state differs from the leader's: this server must stop.
     DigestDiffers {
-        /// Up to which index.
+        /// Index that was compared.
         index: u64,
-        /// Of this server.
+        /// Digest of this server.
         ours: Digest,
-        /// Of the leader.
+        /// Digest of the leader.
         theirs: Digest,
     },
-    /// Another schema, or an index too long ago.
+    /// The digests were not compared: another schema, or an index too long ago.
     DigestNotCompared,
 }
 
-/// What applying one entry gave.
+/// Result of applying one entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// Index of the answer, as users see it: the entry's own, or that of the first run for a repeated write.
+    /// Index of the result, as users see it: the entry's own, or that of the first run for a repeated write.
     pub index: u64,
-    /// The answer.
+    /// The outcome or the refusal.
     pub result: Result<Outcome, Rejected>,
-    /// What changed, in the order of the last write of each row.
+    /// Changed rows, in the order of the last write of each row.
     pub changes: Vec<Change>,
-    /// Whether the write ran or was refused before, and its first answer is given again.
+    /// Whether the write ran or was refused before, and its first result is returned again.
     pub repeated: bool,
 }
 
-/// Applies one committed entry. Total: a refused command changes no row but that of its idempotency key, and still counts as applied.
+/// Applies one committed entry. Total: a refused command changes no row except that of its idempotency key, and still
+/// counts as applied.
 ///
 /// # Panics
-/// When `raft_index` is not above that of the last entry: entries apply in order, once.
+/// If `raft_index` is not above that of the last entry: entries are applied in order, once.
 pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied {
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
@@ -131,11 +133,11 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
     applied
 }
 
-/// Applies the entry that restores an archive whose state was read before: whoever calls this has seen that its content has the digest that
-/// the entry names.
+/// Applies the entry that restores an archive whose state was already read. The caller has verified that the archive
+/// has the digest that the entry names.
 ///
 /// # Panics
-/// When the entry restores nothing, and as [`apply`] does.
+/// If the entry is not a restore, and as [`apply`] does.
 pub fn apply_restore(state: &mut State, raft_index: u64, envelope: &Envelope, restored: State) -> Applied {
     assert!(matches!(envelope.command, Command::Restore(_)), "only an archive replaces the state");
     let stamp = state.next_stamp(raft_index, envelope);
@@ -160,10 +162,10 @@ fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applie
     Applied { index: tx.index(), result, changes: tx.commit(), repeated: false }
 }
 
-/// Counts an entry that holds no command, as consensus writes them for itself.
+/// Counts an entry without a command, such as Raft writes for itself.
 ///
 /// # Panics
-/// When `raft_index` is not above that of the last entry. Index 0 of a fresh log passes.
+/// If `raft_index` is not above that of the last entry. Index 0 of a fresh log is accepted.
 pub fn pass(state: &mut State, raft_index: u64) {
     assert!(raft_index > state.raft_index() || raft_index == 0 && state.raft_index() == 0, "entries apply in order, once");
     let at = state.applied_at();

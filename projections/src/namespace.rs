@@ -40,7 +40,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertNamespaces) -> Result<(), Reje
     Ok(())
 }
 
-/// An unknown namespace is no error: it is gone, as was wanted, and clients rely on that answer.
+/// Deletes namespaces. An unknown namespace counts as deleted, and clients rely on that response.
 pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteNamespaces) -> Result<(), Rejected> {
     for name in &cmd.names {
         if *name == DEFAULT_NAMESPACE {

@@ -1,5 +1,5 @@
-//! Nodes: what they say of themselves, and what the servers make of it.
-//! Who watches heartbeats and drains is not here: the leader's loops propose what follows from the time alone.
+//! Nodes: registration, status, drains and eligibility. The leader's loops watch heartbeats and drains, and propose
+//! the commands that follow from the passing of time.
 
 pub(crate) mod evals;
 pub(crate) mod standing;
@@ -23,7 +23,7 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// How many events a node keeps; the oldest ones go.
+/// Largest number of events of a node; the oldest ones are dropped.
 const NODE_EVENTS_MAX: usize = 10;
 
 const REJECTED_PLANS: &str = "Node marked as ineligible for scheduling due to multiple plan rejections, refer to https://www.nomadproject.io/s/port-plan-failure for more information";
@@ -56,7 +56,7 @@ impl State {
         self.tables.nodes.iter()
     }
 
-    /// The node whose secret this is.
+    /// The node with this secret.
     pub fn node_by_secret(&self, secret: &str) -> Option<NodeId> {
         let start = (Str::from(secret), NodeId::NIL);
         let found = self.by.nodes_by_secret.range(start..).next().filter(|(known, _)| known == secret && !secret.is_empty());
@@ -73,15 +73,15 @@ impl State {
         Box::new(self.by.nodes_by_pool.range(range).filter_map(|(_, id)| self.node(*id)))
     }
 
-    /// The nodes whose id begins so, by id.
+    /// The nodes whose id has this prefix, by id.
     pub fn nodes_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Node>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.nodes.range(NodeId::from_bytes(low)..=NodeId::from_bytes(high))
     }
 }
 
-/// A node speaks for itself: everything is taken over but what the servers decide. A known node keeps its status, so that a restarted
-/// agent does not skip the order of reconnecting.
+/// Registers a node: every field is the node's own except those that the servers decide. A known node keeps its
+/// status, so that a restarted agent can not skip the steps of reconnecting.
 pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterNode) -> Result<(), Rejected> {
     let mut node = cmd.node.clone();
     if node.node_pool.is_empty() {
@@ -105,7 +105,7 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterNode) -> Result<(), Reject
             node.last_alloc_update_index = node.last_alloc_update_index.max(stored.last_alloc_update_index);
         }
         None => {
-            // The index of this very first event stays 0: clients know it so.
+            // The index of the first event is 0, as in the reference.
             node.events = Some(vec![NodeEvent {
                 message: "Node registered".into(),
                 subsystem: "Cluster".into(),
@@ -150,8 +150,9 @@ fn delete_all(tx: &mut Tx<'_>, ids: &[NodeId]) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// The two indexes decide later whether a returning node has spoken of its allocs since it was missed. Which status it gets is decided
-/// here, however it stood when somebody asked for one.
+/// Sets a node's status. The two indexes later decide whether a reconnected node has reported its allocs since its
+/// missed heartbeat. The status is derived from the current row, which may have changed since the command was
+/// proposed.
 pub(crate) fn update_status(tx: &mut Tx<'_>, cmd: &UpdateNodeStatus) -> Result<(), Rejected> {
     let mut node = changed(tx, cmd.node_id, cmd.updated_at, cmd.event.as_ref())?;
     let status = standing::next_node_status(tx, &node, cmd.status);
@@ -175,10 +176,11 @@ pub(crate) fn update_drain(tx: &mut Tx<'_>, cmd: &UpdateNodeDrain) -> Result<(),
     Ok(())
 }
 
-/// A finished drain leaves its node ineligible: somebody wanted the machine empty.
+/// Ends complete drains. The node stays ineligible, since the operator wanted the machine empty.
 pub(crate) fn finish_drains(tx: &mut Tx<'_>, cmd: &FinishNodeDrains) -> Result<(), Rejected> {
     for id in &cmd.node_ids {
-        // The end may be written twice: its first writer did not hear of it. And somebody may have called the drain off meanwhile.
+        // The drain may have ended already: the proposer may not have learned of its first success and proposed again,
+        // or an operator may have cancelled the drain in between.
         if tx.node(*id).is_some_and(|node| node.drain_strategy.is_none()) {
             continue;
         }
@@ -200,7 +202,7 @@ pub(crate) fn update_eligibility(tx: &mut Tx<'_>, cmd: &UpdateNodeEligibility) -
     Ok(())
 }
 
-/// Events alone leave the modify index: nobody who waits for the node to change wants to be woken by them.
+/// Adds events to nodes. The modify index stays, so that blocking queries on the node do not wake.
 pub(crate) fn add_events(tx: &mut Tx<'_>, cmd: &AddNodeEvents) -> Result<(), Rejected> {
     for (id, events) in &cmd.events {
         let mut node = Node::clone(tx.node(*id).ok_or(Rejected::NodeNotFound(*id))?);
@@ -212,7 +214,7 @@ pub(crate) fn add_events(tx: &mut Tx<'_>, cmd: &AddNodeEvents) -> Result<(), Rej
     Ok(())
 }
 
-/// Takes a node out of scheduling because plans for it keep failing. `at` is when the plan's result was made.
+/// Makes a node ineligible because plans for it keep failing. `at` is the time of the plan's result.
 pub(crate) fn refuse_work(tx: &mut Tx<'_>, id: NodeId, at: Time) -> Result<(), Rejected> {
     let event = NodeEvent { message: REJECTED_PLANS.into(), subsystem: "Scheduler".into(), timestamp: Some(at), ..NodeEvent::default() };
     let mut node = changed(tx, id, at.secs(), Some(&event))?;
@@ -221,7 +223,7 @@ pub(crate) fn refuse_work(tx: &mut Tx<'_>, id: NodeId, at: Time) -> Result<(), R
     Ok(())
 }
 
-/// Notes that the node told of its allocs. Its modify index stays.
+/// Records the index at which the node reported its allocs. The modify index stays.
 pub(crate) fn told_of_allocs(tx: &mut Tx<'_>, id: NodeId) {
     if let Some(stored) = tx.node(id) {
         let mut node = Node::clone(stored);
@@ -230,7 +232,7 @@ pub(crate) fn told_of_allocs(tx: &mut Tx<'_>, id: NodeId) {
     }
 }
 
-/// A copy of the stored row with what every change of a node's standing sets.
+/// A copy of the stored row with the fields that every change of status, drain or eligibility sets.
 fn changed(tx: &Tx<'_>, id: NodeId, updated_at: i64, event: Option<&NodeEvent>) -> Result<Node, Rejected> {
     let mut node = Node::clone(tx.node(id).ok_or(Rejected::NodeNotFound(id))?);
     node.status_updated_at = updated_at;
@@ -254,7 +256,8 @@ struct DrainEnd {
     mark_eligible: bool,
 }
 
-/// Starts, changes or ends a drain and keeps the record of the last one. `note` holds the caller's accessor and words, if any.
+/// Starts, changes or ends a drain, and updates the record of the last drain. `note` holds the caller's accessor and
+/// metadata, if any.
 fn set_drain(node: &mut Node, strategy: Option<&DrainStrategy>, ended: &DrainEnd, note: DrainMetadata, updated_at: i64) {
     let before = node.drain_strategy.take();
     let now = Some(Time::from_secs(updated_at));

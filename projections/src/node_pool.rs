@@ -1,4 +1,4 @@
-//! Node pools. Whether a pool is still in use in some region is asked before a deletion is proposed, not here.
+//! Node pools. Whether another region still uses a pool is checked before a deletion is proposed.
 
 use std::sync::Arc;
 

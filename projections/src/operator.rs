@@ -1,4 +1,4 @@
-//! The cluster as a whole: how it schedules, its id, its digest.
+//! Cluster-wide rows: scheduler configuration and cluster id; and the check of the state's digest.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// Who the cluster is.
+/// Identity of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ClusterMetadata {
-    /// A UUID.
+    /// The id, a UUID.
     #[serde(rename = "ClusterID")]
     pub cluster_id: Str,
-    /// Unix nanoseconds.
+    /// Time of creation in Unix nanoseconds.
     pub create_time: i64,
 }
 
@@ -34,18 +34,18 @@ impl Rules<(), ClusterMetadata> for tables::ClusterMeta {
 }
 
 impl State {
-    /// How the cluster schedules. `None`: nobody has said, so the agents' defaults count.
+    /// The scheduler configuration. `None`: never set, so the agents' defaults apply.
     pub fn scheduler_config(&self) -> Option<&Arc<SchedulerConfiguration>> {
         self.tables.scheduler_config.get(&())
     }
 
-    /// The cluster's id, once it has one.
+    /// The cluster's id; `None` until it is set.
     pub fn cluster_metadata(&self) -> Option<&Arc<ClusterMetadata>> {
         self.tables.cluster_meta.get(&())
     }
 }
 
-/// A compare-and-set never succeeds on a missing row.
+/// Replaces the configuration. A compare-and-set on a missing row always fails.
 pub(crate) fn set_scheduler_config(tx: &mut Tx<'_>, cmd: &SetSchedulerConfig) -> Result<Outcome, Rejected> {
     let stored = tx.scheduler_config().cloned();
     if let Some(wanted) = cmd.cas
@@ -69,7 +69,7 @@ pub(crate) fn set_cluster_metadata(tx: &mut Tx<'_>, cmd: &SetClusterMetadata) ->
     Ok(())
 }
 
-/// Compares the state as it was at the command's index. What to do about a difference is the server's own affair.
+/// Compares the digest at the command's index with the leader's. The server decides how to react to a difference.
 pub(crate) fn check_digest(tx: &Tx<'_>, cmd: &CheckDigest) -> Outcome {
     let Ok(theirs) = <[u8; 16]>::try_from(cmd.total.0.as_slice()).map(Digest::from_bytes) else {
         return Outcome::DigestNotCompared;

@@ -1,5 +1,5 @@
-//! A table's rows piece by piece, each piece with a handle on where the next one begins: for readers that pause between pieces and may
-//! not hold an iterator meanwhile. Which rows a reader wants to see is not decided here.
+//! Pages of a table's rows, each with the position of the next page: for readers that pause between pages and can not
+//! hold an iterator meanwhile. The caller filters the rows.
 
 use std::convert::Infallible;
 use std::ops::Bound;
@@ -11,8 +11,8 @@ use crate::state::State;
 use crate::table::{EachTable, Kept as _, Table, TableType};
 
 impl State {
-    /// At most `rows_max` rows of a table in the order of their keys, each as a change that made it. With the last one of a piece as
-    /// `after` the next piece follows.
+    /// At most `rows_max` rows of a table in key order, each as a creating change. The last change of a page, passed
+    /// as `after`, gives the next page.
     pub fn page(&self, table: Table, after: Option<&Change>, rows_max: usize) -> Vec<Change> {
         let mut pager = Pager { state: self, rows_max, found: Vec::new() };
         match after {

@@ -1,4 +1,5 @@
-//! Launches of periodic jobs: when each last ran, or was first seen. When one runs next, and starting it, is the leader's.
+//! Launches of periodic jobs: the time of the last launch, or of the first registration. The leader schedules and
+//! starts launches.
 
 use std::sync::Arc;
 
@@ -27,8 +28,8 @@ impl State {
     }
 }
 
-/// Notes when a periodic job is first seen, so that a leader to come does not think that it missed every launch since 1970; and that a
-/// parent has launched, when its child is registered.
+/// Records the first registration of a periodic job, so that a new leader does not take every launch since 1970 as
+/// missed; and the launch of a parent, when its child is registered.
 pub(crate) fn registered(tx: &mut Tx<'_>, job: &Job) -> Result<(), Rejected> {
     if job.is_periodic_active() && tx.periodic_launch(&job.namespace, &job.id).is_none() {
         launched(tx, &job.key(), tx.at());
@@ -49,7 +50,8 @@ fn launched(tx: &mut Tx<'_>, key: &JobKey, launch: Time) {
     tx.put::<tables::PeriodicLaunch>(row);
 }
 
-/// Drops the row of a job that is gone. It may have been periodic in an earlier version only, so it is always looked for.
+/// Deletes the row of a purged job. The job may have been periodic in an earlier version only, so the row is always
+/// looked up.
 pub(crate) fn purged(tx: &mut Tx<'_>, key: &JobKey) {
     tx.delete::<tables::PeriodicLaunch>(key);
 }

@@ -1,5 +1,5 @@
-//! Plan results: allocs placed, stopped and preempted at once, with the deployment they belong to.
-//! Whether they fit is checked before the entry is proposed; here they simply are.
+//! Plan results: allocs placed, stopped and preempted in one entry, with their deployment. The plan applier checks
+//! before proposing that the allocs fit; apply does not check again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
         deployment::upsert(tx, row.clone())?;
     }
     for update in &cmd.deployment_updates {
-        // Somebody else may have ended it since the plan was made: that is final, and no reason to refuse the plan.
+        // Another entry may have ended the deployment since the plan was made. Its status is final, and the plan is
+        // applied anyway.
         if tx.deployment(update.deployment_id).is_some_and(|row| row.is_active()) {
             deployment::set_status(tx, update)?;
         }
@@ -51,7 +52,8 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// Does to a fork what the entry would do at the next index. The fork's applied index stays, and its digests mean nothing any more.
+/// Applies to a fork what the entry would do at the next index. The fork's applied index stays, and its digests become
+/// invalid.
 pub fn apply_optimistically(state: &mut State, plan: &ApplyPlan, at: Time) -> Result<(), Rejected> {
     let stamp =
         Stamp { raft_index: state.raft_index() + 1, index: state.applied_index() + 1, at, actor: songline_commands::Actor::Anonymous };
@@ -73,14 +75,14 @@ fn stop_alloc(tx: &mut Tx<'_>, stop: &StopAlloc) -> Result<JobKey, Rejected> {
     let mut row = Allocation::clone(&stored);
     row.desired_status = AllocDesiredStatus::Stop;
     row.desired_description = stop.desired_description.clone();
-    // Only where the servers speak for a lost node; the rest is the node's to say.
+    // Only where the servers decide for a lost or disconnected node; otherwise the node reports the client status.
     if let Some(spoken @ (AllocClientStatus::Lost | AllocClientStatus::Unknown)) = stop.client_status {
         row.client_status = spoken;
     }
     if stop.followup_eval_id.is_some() {
         row.followup_eval_id = stop.followup_eval_id;
     }
-    // An empty word would end a return that nobody has dealt with.
+    // An empty value would end a reconnect that was not processed yet.
     if let Some(state) = stop.append_state.as_ref().filter(|state| !state.value.is_empty()) {
         row.alloc_states.get_or_insert_default().push(state.clone());
     }
@@ -110,7 +112,7 @@ fn rewrite(tx: &mut Tx<'_>, mut row: Allocation, stored: &Allocation) -> Result<
     Ok(key)
 }
 
-/// The version that the plan places, as its own row has it, so that all allocs share one copy.
+/// The plan's job version as stored in its own row, so that all allocs share one copy.
 struct SharedJob<'a> {
     plan: Option<&'a Arc<Job>>,
     known: Option<Arc<Job>>,
@@ -161,7 +163,7 @@ fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedJob<'_>
     Ok(key)
 }
 
-/// The scheduler's copy is older than the row: what the node and other entries wrote meanwhile stays.
+/// Keeps what nodes and other entries wrote since the scheduler copied the row.
 fn keep_what_others_own(row: &mut Allocation, stored: &Allocation) {
     row.create_index = stored.create_index;
     row.task_states.clone_from(&stored.task_states);
@@ -175,12 +177,12 @@ fn keep_what_others_own(row: &mut Allocation, stored: &Allocation) {
     if row.next_allocation.is_none() {
         row.next_allocation = stored.next_allocation;
     }
-    // History only grows: a copy that does not go on from what is stored knew less, and adds nothing.
+    // The history only grows: a copy that does not extend the stored history is outdated, and adds nothing.
     let known = stored.alloc_states.as_deref().unwrap_or_default();
     if !row.alloc_states.as_deref().unwrap_or_default().starts_with(known) {
         row.alloc_states.clone_from(&stored.alloc_states);
     }
-    // Health is of one deployment: with another one it starts anew.
+    // Health belongs to one deployment, so it is reset with another one.
     if row.deployment_id == stored.deployment_id
         && let Some(known) = stored.deployment_status.as_ref().filter(|known| known.healthy.is_some())
     {

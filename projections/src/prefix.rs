@@ -1,6 +1,6 @@
-//! Beginnings of ids, as people type them.
+//! Prefixes of ids, as people type them.
 
-/// The first digits of an id: any number of them, odd ones too.
+/// The first digits of an id: any number of them, even or odd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdPrefix {
     low: [u8; 16],
@@ -8,13 +8,13 @@ pub struct IdPrefix {
     digits: usize,
 }
 
-/// Why a text is not the beginning of an id.
+/// A text that is not the prefix of an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid id prefix {0:?}")]
 pub struct InvalidPrefix(pub String);
 
 impl IdPrefix {
-    /// Reads hexadecimal digits, with dashes at the places where ids have them.
+    /// Parses hexadecimal digits, with dashes at the places where ids have them.
     pub fn parse(text: &str) -> Result<Self, InvalidPrefix> {
         let invalid = || InvalidPrefix(text.to_owned());
         let mut prefix = Self { low: [0; 16], high: [0xff; 16], digits: 0 };
@@ -37,17 +37,17 @@ impl IdPrefix {
         Ok(prefix)
     }
 
-    /// How many digits it has: 32 is a whole id.
+    /// Number of digits; 32 is a whole id.
     pub fn digits(&self) -> usize {
         self.digits
     }
 
-    /// The first and the last id that begin so.
+    /// The first and the last id with this prefix.
     pub fn bounds(&self) -> ([u8; 16], [u8; 16]) {
         (self.low, self.high)
     }
 
-    /// Whether an id begins so.
+    /// Whether an id has this prefix.
     pub fn matches(&self, id: &[u8; 16]) -> bool {
         (self.low..=self.high).contains(id)
     }

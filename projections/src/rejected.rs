@@ -1,4 +1,4 @@
-//! Why a command was refused: typed, with the texts that clients see. Which HTTP status that is, is not here.
+//! Refusals of commands: typed, with the texts that clients see. The HTTP status is chosen in `api`.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
@@ -8,26 +8,27 @@ use songline_model::{
 
 use crate::idempotency::Refused;
 
-/// Kind of a refusal: all that callers can tell apart without reading its text.
+/// Kind of a refusal: the distinctions that callers make without reading the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Refusal {
     /// Any other refusal.
     #[default]
     Failed,
-    /// The request can never be right.
+    /// The request can never succeed.
     Invalid,
-    /// The caller may not do it.
+    /// The caller has no permission.
     Forbidden,
-    /// The object is not there.
+    /// The object does not exist.
     NotFound,
     /// The request contradicts an earlier one.
     Conflict,
 }
 
-/// A refusal. Equal on every server. It changes no row but that of the idempotency key; `job::deregister` names the one exception.
+/// A refusal, equal on every server. A refused command changes no row except that of its idempotency key; the one
+/// exception is `job::deregister`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// No such node.
+    /// The node does not exist.
     #[error("node not found")]
     NodeNotFound(NodeId),
     /// One of several nodes does not exist.
@@ -36,38 +37,38 @@ pub enum Rejected {
     /// A list of nodes was empty.
     #[error("node ids missing")]
     NodeIdsMissing,
-    /// Somebody else registers under a node's id.
+    /// A node registers with the id of another node.
     #[error("node secret ID does not match. Not registering node.")]
     NodeSecretMismatch(NodeId),
-    /// The pool that holds every node is nobody's own.
+    /// A node registers in the built-in pool of all nodes.
     #[error("node is not allowed to register in node pool \"all\"")]
     NodeInAllPool,
-    /// A draining node takes no work.
+    /// A draining node can not be made eligible.
     #[error("can not set node's scheduling eligibility to eligible while it is draining")]
     NodeDraining(NodeId),
 
-    /// The built-in pools are as they are.
+    /// A built-in node pool can not be changed.
     #[error("modifying node pool {0:?} is not allowed")]
     NodePoolBuiltIn(NodePoolName),
-    /// The built-in pools stay.
+    /// A built-in node pool can not be deleted.
     #[error("deleting node pool {0:?} is not allowed")]
     NodePoolDeleteBuiltIn(NodePoolName),
-    /// No such pool.
+    /// The node pool does not exist.
     #[error("node pool {0} not found")]
     NodePoolNotFound(NodePoolName),
 
-    /// Quotas are not built yet, so every quota is unknown.
+    /// Quotas are not supported, so every quota is unknown.
     #[error("namespace {namespace:?} using non-existent quota {quota:?}")]
     NamespaceQuotaUnknown {
-        /// The namespace that asks for it.
+        /// The namespace with the quota.
         namespace: NamespaceName,
-        /// What it asks for.
+        /// The name of the quota.
         quota: Str,
     },
-    /// The default namespace stays.
+    /// The default namespace can not be deleted.
     #[error("default namespace can not be deleted")]
     NamespaceDefault,
-    /// Some job in it still lives.
+    /// A job in the namespace is not dead.
     #[error(
         "namespace {namespace:?} contains at least one non-terminal job {job:?}. All jobs must be terminal in namespace before it can be deleted"
     )]
@@ -77,42 +78,42 @@ pub enum Rejected {
         /// The first such job.
         job: JobId,
     },
-    /// Some variable is in it. Which one is not for everybody to know.
+    /// The namespace contains a variable. Its path is not shown, since the caller may not be permitted to read it.
     #[error("namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted")]
     NamespaceHasVariable(NamespaceName),
 
-    /// More than can be counted.
+    /// The total size of the namespace's variables would overflow.
     #[error("variables can store a maximum of {} bytes of encrypted data per namespace", i64::MAX)]
     VariablesTooLarge,
-    /// Nothing can be encrypted or signed with a key that is not there.
+    /// Data encrypted or signed with a root key that does not exist.
     #[error("no such key {:?} in keyring", .0.to_string())]
     RootKeyUnknown(RootKeyId),
-    /// No such key.
+    /// The root key does not exist.
     #[error("root key metadata not found")]
     RootKeyNotFound,
-    /// A key has an id.
+    /// A root key without an id.
     #[error("root key UUID is required")]
     RootKeyWithoutId,
-    /// A key has an algorithm.
+    /// A root key without an algorithm.
     #[error("root key algorithm is required")]
     RootKeyWithoutAlgorithm,
-    /// A new key brings its material.
+    /// A new root key without its material.
     #[error("root key material is required")]
     RootKeyWithoutMaterial,
-    /// What was encrypted could not be read any more.
+    /// The algorithm of a root key can not change: data encrypted with it would become unreadable.
     #[error("root key algorithm cannot be changed after a key is created")]
     RootKeyAlgorithmChanged,
-    /// Only a key that becomes active can take over from the others.
+    /// Rekeying requires a key that becomes active.
     #[error("cannot rekey without setting the new key active")]
     RekeyWithoutRotation,
-    /// There has to be an active key.
+    /// The active root key can not be deleted.
     #[error("active root key cannot be deleted - call rotate first")]
     RootKeyActive,
-    /// Variables or identities still need the key.
+    /// Variables or identities still use the root key.
     #[error("root key {} is in use", .0)]
     RootKeyInUse(RootKeyId),
 
-    /// Some CSI volume is still in it.
+    /// The namespace contains a CSI volume.
     #[error(
         "namespace {namespace:?} contains at least one CSI volume {volume:?}. All CSI volumes in namespace must be deleted before it can be deleted"
     )]
@@ -128,22 +129,22 @@ pub enum Rejected {
     CsiVolumeNamespaceUnknown {
         /// The volume.
         volume: CsiVolumeId,
-        /// Its namespace.
+        /// The volume's namespace.
         namespace: NamespaceName,
     },
-    /// A request changes what stays.
+    /// A request changes a fixed field of a volume.
     #[error(transparent)]
     CsiVolumeUpdate(#[from] CsiVolumeUpdateRefused),
-    /// No such volume.
+    /// The volume does not exist.
     #[error("volume not found: {0}")]
     CsiVolumeNotFound(CsiVolumeId),
-    /// Somebody holds it.
+    /// The volume has claims.
     #[error("volume in use: {0}")]
     CsiVolumeInUse(CsiVolumeId),
     /// A claim can not be taken.
     #[error(transparent)]
     CsiVolumeClaim(#[from] CsiClaimError),
-    /// Instances run, or a job is to run some.
+    /// The plugin has instances, or a job is to run some.
     #[error("plugin in use")]
     CsiPluginInUse,
 
@@ -152,7 +153,7 @@ pub enum Rejected {
     JobNamespaceUnknown {
         /// The job.
         job: JobId,
-        /// Its namespace.
+        /// The job's namespace.
         namespace: NamespaceName,
     },
     /// The job's node pool does not exist.
@@ -160,161 +161,161 @@ pub enum Rejected {
     JobNodePoolUnknown {
         /// The job.
         job: JobId,
-        /// Its pool.
+        /// The job's node pool.
         node_pool: NodePoolName,
     },
-    /// The caller wanted to be the first.
+    /// The caller expected that the job does not exist.
     #[error("Enforcing job modify index 0: job already exists")]
     JobExists,
-    /// The caller knew another version.
+    /// The caller expected another job modify index.
     #[error("Enforcing job modify index {wanted}: job exists with conflicting job modify index: {stored}")]
     JobModifyIndexConflict {
-        /// What the caller knew.
+        /// Index that the caller expected.
         wanted: u64,
-        /// What there is.
+        /// Index of the stored job.
         stored: u64,
     },
-    /// The caller knew a job that is gone.
+    /// The caller expected a job that does not exist; its expected index.
     #[error("Enforcing job modify index {0}: job does not exist")]
     JobGone(u64),
-    /// Nothing to stop.
+    /// The job to stop does not exist.
     #[error("job {job:?} in namespace {namespace:?} doesn't exist to be deregistered")]
     JobNotDeregisterable {
         /// The job.
         job: JobId,
-        /// Its namespace.
+        /// The job's namespace.
         namespace: NamespaceName,
     },
-    /// Nothing to purge.
+    /// The job to purge does not exist.
     #[error("job not found")]
     JobNotFound,
 
-    /// The evaluation of a plan is gone.
+    /// The evaluation of a plan does not exist.
     #[error("unable to find eval id {:?}", .0.to_string())]
     EvalNotFound(EvalId),
-    /// Evaluations may only be deleted by hand while none is worked on.
+    /// Evaluations may be deleted on a user's request only while the broker is paused.
     #[error("eval broker is enabled; eval broker must be paused to delete evals")]
     EvalBrokerRunning,
-    /// An expression that cannot be read chooses nothing.
+    /// The filter expression does not parse.
     #[error("{0}")]
     EvalFilterInvalid(String),
-    /// No such piece of long work, or one that ended.
+    /// The piece of long work does not exist or has ended.
     #[error("work {0} is not under way")]
     WorkNotUnderWay(u64),
 
-    /// A plan stops an allocation that is gone.
+    /// A plan stops or preempts an allocation that does not exist.
     #[error("alloc {0} doesn't exist")]
     AllocNotFound(AllocId),
-    /// A new allocation says not what it runs: its row was collected while the plan was made.
+    /// A new allocation without a job: the stored row that would provide one was collected while the plan was made.
     #[error("attempting to upsert allocation {:?} without a job", .0.to_string())]
     AllocWithoutJob(AllocId),
-    /// A job has lost its counts.
+    /// A job without a summary.
     #[error("job summary for job {job:?} in namespace {namespace:?} is not present")]
     JobSummaryMissing {
         /// The job.
         job: JobId,
-        /// Its namespace.
+        /// The job's namespace.
         namespace: NamespaceName,
     },
-    /// An allocation is of a group that its job never had.
+    /// An allocation of a group that its job's summary does not have.
     #[error("unable to find task group in the job summary: {0}")]
     JobSummaryGroupMissing(Str),
 
-    /// No such deployment.
+    /// The deployment does not exist.
     #[error("Deployment ID {:?} couldn't be updated as it does not exist", .0.to_string())]
     DeploymentNotFound(DeploymentId),
-    /// The deployment has ended.
+    /// The deployment is terminal.
     #[error("Deployment {:?} has terminal status {:?}:", .id.to_string(), .status.as_str())]
     DeploymentTerminal {
-        /// Which.
+        /// The deployment.
         id: DeploymentId,
-        /// How it ended.
+        /// Its final status.
         status: DeploymentStatus,
     },
-    /// No such allocation.
+    /// The allocation does not exist.
     #[error("unknown alloc {:?}", .0.to_string())]
     DeploymentAllocUnknown(AllocId),
-    /// An allocation of something else.
+    /// The allocation is not part of the deployment.
     #[error("alloc {:?} is not part of deployment {:?}", .alloc.to_string(), .deployment.to_string())]
     DeploymentAllocForeign {
-        /// Which.
+        /// The allocation.
         alloc: AllocId,
-        /// What it is not part of.
+        /// The deployment.
         deployment: DeploymentId,
     },
-    /// Too few canaries are well: by group how many are, and how many have to be.
+    /// Too few canaries are healthy: group, number of healthy canaries, number required.
     #[error("{}", canaries_text(.0))]
     DeploymentCanariesUnhealthy(Vec<(Str, i64, i64)>),
 
-    /// No such registration.
+    /// The service registration does not exist.
     #[error("service registration not found")]
     ServiceRegistrationNotFound,
 
-    /// A cluster keeps its id.
+    /// The cluster already has another id.
     #[error("set cluster metadata failed: refusing to set new cluster id, previous: {previous}, new: {new}")]
     ClusterIdTaken {
-        /// What it is.
+        /// The stored id.
         previous: Str,
-        /// What it was to be.
+        /// The proposed id.
         new: Str,
     },
-    /// The bytes of an archive are not those that were proposed, or are no state.
+    /// The archive does not have the proposed digest, or does not contain a state.
     #[error("restoring the archive: {0}")]
     ArchiveUnreadable(String),
 
-    /// A row without something that only its proposer could fill in.
+    /// A row without a field that only its proposer could fill in.
     #[error("ACL {noun} without {field}")]
     AclIncomplete {
-        /// What kind of row.
+        /// Type of the row.
         noun: &'static str,
-        /// What it lacks.
+        /// The missing field.
         field: &'static str,
     },
-    /// Two tokens can not have one secret.
+    /// Another token has this secret.
     #[error("secret ID of ACL token is taken")]
     AclTokenSecretTaken,
-    /// The first token is there already.
+    /// The bootstrap was already done.
     #[error("ACL bootstrap already done")]
     AclBootstrapDone,
-    /// The caller names another bootstrap than the last.
+    /// The reset index is not that of the last bootstrap.
     #[error("Invalid reset index for ACL bootstrap")]
     AclBootstrapResetIndex,
-    /// Every one-time token ends.
+    /// A one-time token without an expiry.
     #[error("one-time token must have an ExpiresAt time")]
     OneTimeTokenEndless,
-    /// Somebody else has exchanged it.
+    /// The one-time token was already exchanged.
     #[error("one-time token was exchanged or replaced")]
     OneTimeTokenGone,
-    /// A role names a policy that is not there.
+    /// A role names a policy that does not exist.
     #[error("ACL policy not found")]
     AclPolicyNotFound,
-    /// Names of roles are unique.
+    /// Another role has this name.
     #[error("ACL role with name {0} already exists")]
     AclRoleNameTaken(Str),
-    /// No such role.
+    /// The role does not exist.
     #[error("ACL role not found")]
     AclRoleNotFound,
-    /// There is one default at most.
+    /// Another auth method is the default.
     #[error("default ACL auth method already exists: {0}")]
     AclAuthMethodDefaultTaken(Str),
-    /// No such auth method.
+    /// The auth method does not exist.
     #[error("ACL auth method not found")]
     AclAuthMethodNotFound,
-    /// A binding rule names an auth method that is not there.
+    /// A binding rule names an auth method that does not exist.
     #[error("ACL binding rule insert failed: ACL auth method not found")]
     AclBindingRuleMethodMissing,
-    /// No such binding rule.
+    /// The binding rule does not exist.
     #[error("ACL binding rule not found")]
     AclBindingRuleNotFound,
 
-    /// A child of a periodic job whose id does not say when it was launched.
+    /// The id of a periodic job's child does not contain its launch time.
     #[error("failed to parse the launch time of periodic child {0:?}")]
     PeriodicChildId(JobId),
 
-    /// A key that belongs to another write.
+    /// The idempotency key belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
-    /// A repeated write that was refused the first time; the refusal is the same.
+    /// A repeated write that was refused the first time, with the same refusal.
     #[error("{}", .0.text)]
     Repeated(Refused),
 }
@@ -324,10 +325,10 @@ impl Rejected {
     pub fn kind(&self) -> Refusal {
         match self {
             Rejected::NodePoolBuiltIn(_) => Refusal::Invalid,
-            // One key for two different writes: a mistake of the caller that the reference does not know.
+            // One key for two different writes is a client error that the reference does not have.
             Rejected::IdempotencyKeyReused(_) => Refusal::Conflict,
             Rejected::WorkNotUnderWay(_) => Refusal::NotFound,
-            // The second exchange of a one-time secret is answered like that of an unknown secret.
+            // A second exchange of a one-time secret is answered like one of an unknown secret.
             Rejected::OneTimeTokenGone => Refusal::Forbidden,
             Rejected::Repeated(first) => first.kind,
             Rejected::NodeNotFound(_)
@@ -398,7 +399,7 @@ impl Rejected {
     }
 }
 
-/// One line a group, in the form that clients know.
+/// One line per group, in the format that clients know.
 fn canaries_text(groups: &[(Str, i64, i64)]) -> String {
     let count = match groups.len() {
         1 => "1 error occurred:".to_owned(),

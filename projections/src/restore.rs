@@ -1,4 +1,4 @@
-//! Restoring an archive: the whole state at once, under indexes that never go back.
+//! Restore of an archive: replaces the whole state, with indexes that never go back.
 
 use songline_commands::{Idempotency, RestoreArchive};
 use songline_model::{Deployment, DeploymentStatus, with_sources};
@@ -10,7 +10,8 @@ use crate::table::{TABLES, tables};
 use crate::tx::{Stamp, Tx};
 use crate::{Applied, Outcome, acl, idempotency};
 
-/// Replaces the state, or refuses and leaves it. Streams end here: what a caller knew of rows before is worth nothing after.
+/// Replaces the state, or refuses and leaves it unchanged. Event streams end here: rows that subscribers know may all
+/// have changed.
 pub(crate) fn apply(
     state: &mut State,
     stamp: &Stamp,
@@ -43,13 +44,13 @@ pub(crate) fn apply(
         idempotency::remember(&mut tx, sent, &result);
         tx.commit();
     }
-    // Every table may be another one, so whoever waits for a change has waited long enough.
+    // Any table may have changed, so every waiting blocking query has to wake.
     restored.table_index = [stamp.index; TABLES];
     *state = restored;
     Applied { index: stamp.index, result, changes: vec![Change::Restored], repeated: false }
 }
 
-/// The state of an archive.
+/// Reads the state of an archive and verifies its digest.
 pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     let digest = blake3::hash(&cmd.archive.0).to_hex();
     if digest.as_str() != cmd.digest {
@@ -58,7 +59,8 @@ pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     State::read_checkpoint(&mut cmd.archive.0.as_slice()).map_err(|error| Rejected::ArchiveUnreadable(with_sources(&error)))
 }
 
-/// An archive may be from the moment between a job's purge and the end of its deployment; nobody would end it any more.
+/// Cancels active deployments without a job. An archive may be from between a job's purge and the end of its
+/// deployment, and no other code would end it.
 fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
     let mut tx = Tx::new(restored, stamp.clone());
     let orphaned: Vec<_> =
@@ -74,7 +76,7 @@ fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
     tx.commit();
 }
 
-/// A secret that was exchanged since must not come back with the archive.
+/// Drops all one-time tokens: a secret that was exchanged since the archive was made must not become valid again.
 fn drop_one_time_tokens(restored: &mut State, stamp: &Stamp) {
     let mut tx = Tx::new(restored, stamp.clone());
     acl::drop_one_time_tokens(&mut tx);

@@ -1,4 +1,4 @@
-//! Root keys: which one is active, which ones are on their way out, and what still needs them. Their material stays wrapped here.
+//! Root keys: the active key, keys being phased out, and their remaining uses. Key material stays wrapped here.
 
 use std::sync::Arc;
 
@@ -22,28 +22,29 @@ impl State {
         self.tables.root_keys.get(&id)
     }
 
-    /// All root keys, by id. There are few.
+    /// All root keys, by id.
     pub fn root_keys(&self) -> impl DoubleEndedIterator<Item = &Arc<RootKey>> {
         self.tables.root_keys.iter()
     }
 
-    /// The key that new data is encrypted and new identities are signed with. `None`: a new cluster whose leader has not made one yet.
+    /// The key that encrypts new data and signs new identities. `None`: a new cluster whose leader has not created one
+    /// yet.
     pub fn active_root_key(&self) -> Option<&Arc<RootKey>> {
         self.root_keys().find(|row| row.meta.is_active())
     }
 
-    /// How many allocations have identities by this key that may still be used.
+    /// Number of allocations whose identities, signed with this key, may still be used.
     pub fn allocs_of_signing_key_len(&self, id: RootKeyId) -> u64 {
         self.by.allocs_by_signing_key.get(&id).copied().unwrap_or(0)
     }
 
-    /// Whether something could not be read or verified any more without this key.
+    /// Whether variables or identities still need this key.
     pub fn root_key_in_use(&self, id: RootKeyId) -> bool {
         self.allocs_of_signing_key_len(id) > 0 || self.variables_of_root_key(id).next().is_some()
     }
 }
 
-/// A key that becomes active replaces the one that was, in the same entry.
+/// Adds or updates a root key. A key that becomes active replaces the active one in the same entry.
 pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertRootKey) -> Result<(), Rejected> {
     let id = cmd.meta.key_id;
     if id.is_nil() {
@@ -82,7 +83,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertRootKey) -> Result<(), Rejecte
     Ok(())
 }
 
-/// What becomes of a key when another one becomes active. `None`: it stays as it is.
+/// New state of a key when another one becomes active. `None`: the state stays.
 fn state_after_rotation(state: RootKeyState, rekey: bool) -> Option<RootKeyState> {
     match state {
         RootKeyState::Active | RootKeyState::Inactive if rekey => Some(RootKeyState::Rekeying),

@@ -1,5 +1,4 @@
-//! What a table asks of the map that its rows are in. Which map a table has is said where the tables are listed; what a row means is in the
-//! noun's file.
+//! Interface of the map that holds a table's rows. The list of tables chooses the map of each table.
 
 use std::ops::RangeBounds;
 
@@ -7,21 +6,21 @@ use imbl::OrdMap;
 
 use crate::runs::Runs;
 
-/// A persistent ordered map: a clone is cheap and never changes.
+/// A persistent ordered map: cloning is cheap, and a clone never changes.
 pub(crate) trait RowMap<K, V>: Clone + Default {
-    /// What is at a key.
+    /// The value of a key.
     fn get(&self, key: &K) -> Option<&V>;
 
-    /// The same, to be changed.
+    /// The value of a key, for changing it.
     fn get_mut(&mut self, key: &K) -> Option<&mut V>;
 
-    /// Adds an entry, or replaces that of its key. Answers what was there.
+    /// Adds or replaces an entry. Returns the previous value.
     fn insert(&mut self, key: K, value: V) -> Option<V>;
 
-    /// Takes an entry out. Answers what was there.
+    /// Removes an entry. Returns its value.
     fn remove(&mut self, key: &K) -> Option<V>;
 
-    /// Takes out those of the keys that are there, and hands each to `gone`. The keys come in order.
+    /// Removes the entries of those keys that are present, and passes each to `gone`. The keys must be in order.
     fn remove_sorted(&mut self, keys: &[K], gone: impl FnMut(&K, V));
 
     /// All entries in order.

@@ -1,18 +1,19 @@
-//! A persistent ordered map for very many small entries whose keys mostly come in order: entries stand side by side in runs, and a tree finds
-//! the run. A tree of single entries keeps its leaves half empty when keys come in order, and reading on in it is a walk.
+//! A persistent ordered map for many small entries whose keys mostly come in order: entries are stored in sorted runs,
+//! and a tree finds the run. A tree of single entries keeps its leaves half empty when keys come in order, and
+//! iterates more slowly.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-/// A write copies a run that a view shares, so runs are short.
+/// Largest number of entries in a run. Runs are short because a write copies the run that a view shares.
 const RUN_MAX: usize = 64;
 
-/// An ordered map whose clones are cheap.
+/// An ordered map with cheap clones.
 #[derive(Debug, Clone)]
 pub(crate) struct Runs<K: Ord + Copy, V: Clone = ()> {
-    /// Below which key no entry of a run is, and from which key on none of the run before it.
+    /// Maps each run's smallest possible key to the run. Runs are disjoint and in key order.
     runs: OrdMap<K, Arc<Vec<(K, V)>>>,
     len: usize,
 }
@@ -24,7 +25,7 @@ impl<K: Ord + Copy, V: Clone> Default for Runs<K, V> {
 }
 
 impl<K: Ord + Copy, V: Clone> Runs<K, V> {
-    /// The map of entries that are in order, each key once.
+    /// Builds the map from sorted entries without duplicate keys.
     pub(crate) fn from_sorted(entries: &[(K, V)]) -> Self {
         let runs = entries.chunks(RUN_MAX).map(|run| (run[0].0, Arc::new(run.to_vec())));
         Self { runs: runs.collect(), len: entries.len() }
@@ -34,7 +35,7 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         self.len
     }
 
-    /// Adds an entry, or replaces that of its key. Answers what was there.
+    /// Adds or replaces an entry. Returns the previous value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let Some((_, run)) = self.runs.get_prev_mut(&key) else {
             self.insert_first(key, value);
@@ -56,7 +57,8 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
                     run.shrink_to_fit();
                 }
             }
-            // Just as long as it must be: most runs of keys that come in no order get one entry a write, and room to grow would stay empty.
+            // Allocates exactly the needed length: most runs of unordered keys get one entry per write, and spare
+            // capacity would stay unused.
             None => {
                 let mut grown = Vec::with_capacity(run.len() + 1);
                 grown.extend_from_slice(&run[..at]);
@@ -68,19 +70,20 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         None
     }
 
-    /// Adds an entry to a run that is full, where it would be at `at`.
+    /// Adds an entry to a full run; `at` is its position there.
     fn insert_full(&mut self, at: usize, entry: (K, V)) {
         let (floor, _) = self.runs.get_prev(&entry.0).expect("the full run was found by this key");
         let floor = *floor;
         let next = self.runs.range((Bound::Excluded(floor), Bound::Unbounded)).next().map(|(floor, run)| (*floor, run.len()));
         if at == RUN_MAX && next.is_none() {
-            // Keys that come in order leave full runs behind.
+            // A key beyond the last one starts a new run, so that keys in order leave full runs behind.
             self.runs.insert(entry.0, Arc::new(vec![entry]));
             return;
         }
         let mut run = Arc::unwrap_or_clone(self.runs.remove(&floor).expect("it was found"));
         run.insert(at, entry);
-        // So do those that nearly do: a run is halved only between full ones.
+        // For keys almost in order, entries are first moved to a neighbour with room. A run is halved only between
+        // full neighbours.
         if let Some((_, before)) = self.runs.get_prev_mut(&floor)
             && before.len() < RUN_MAX
         {
@@ -101,7 +104,7 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         self.runs.insert(run[0].0, Arc::new(run));
     }
 
-    /// A key below all there are.
+    /// Adds a key smaller than all others.
     fn insert_first(&mut self, key: K, value: V) {
         self.len += 1;
         let first = self.runs.get_min().filter(|(_, run)| run.len() < RUN_MAX).map(|(floor, _)| *floor);
@@ -110,21 +113,21 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         self.runs.insert(key, run);
     }
 
-    /// What is at a key.
+    /// The value of a key.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let (_, run) = self.runs.get_prev(key)?;
         let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
         Some(&run[at].1)
     }
 
-    /// The same, to be changed.
+    /// The value of a key, for changing it.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let (_, run) = self.runs.get_prev_mut(key)?;
         let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
         Some(&mut Arc::make_mut(run)[at].1)
     }
 
-    /// Takes an entry out, if it is there. Answers what it was.
+    /// Removes an entry, if it is present. Returns its value.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let (floor, run) = self.runs.get_prev_mut(key)?;
         let at = run.binary_search_by_key(key, |(key, _)| *key).ok()?;
@@ -146,12 +149,12 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
         Some(gone)
     }
 
-    /// Takes out those of the keys that are there, and shows each entry to `gone`. The keys come in order, so that each run is found once, and
-    /// only what stays in it is copied.
+    /// Removes the entries of those keys that are present, and passes each to `gone`. The keys must be in order, so
+    /// that each run is found once, and only its remaining entries are copied.
     pub(crate) fn remove_sorted(&mut self, keys: &[K], mut gone: impl FnMut(&(K, V))) {
         let mut left = keys;
         while let Some(first) = left.first() {
-            // Keys before all there are, and between two runs, are not there.
+            // A key before the first run, or between two runs, is not in the map.
             let Some((floor, run)) = self.runs.get_prev_mut(first) else {
                 left = &left[1..];
                 continue;
@@ -197,7 +200,7 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
             Bound::Excluded(end) => *key < end,
             Bound::Unbounded => true,
         };
-        // The run that the range begins in has a floor at or below its beginning.
+        // The first run of the range has a floor at or below the start of the range.
         let floor = match &start {
             Bound::Included(start) | Bound::Excluded(start) => self.runs.get_prev(start).map(|(floor, _)| *floor),
             Bound::Unbounded => None,
@@ -256,7 +259,7 @@ mod tests {
         let mut view = runs.clone();
         for round in 0..6000 {
             let key = next();
-            // Grows for a while, then shrinks, and again; sometimes in order.
+            // The map grows for a while, then shrinks, and again; sometimes in key order.
             match round / 500 % 3 {
                 0 => {
                     runs.insert(key, round);
@@ -276,7 +279,7 @@ mod tests {
                 }
             }
             if round % 131 == 0 {
-                // Every third key of a range, and keys that are not there.
+                // Every third key of a range, including keys that are absent.
                 let from = next();
                 let keys: Vec<u64> = (from..from + 300).step_by(3).collect();
                 let expected: Vec<_> = keys.iter().filter_map(|key| model.remove_entry(key)).collect();

@@ -1,4 +1,4 @@
-//! Scaling policies as rows of their own, derived from the groups of jobs, and what happened to the counts of groups.
+//! Scaling policies as rows derived from the groups of jobs, and scaling events of groups.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl State {
         self.tables.scaling_policy.iter()
     }
 
-    /// The scaling policies whose id begins so, by id.
+    /// The scaling policies whose id has this prefix, by id.
     pub fn scaling_policies_with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Arc<ScalingPolicy>> {
         self.tables.scaling_policy.range(Str::new(prefix)..).take_while(move |row| row.id.starts_with(prefix))
     }
@@ -61,7 +61,7 @@ impl State {
         of_job.filter_map(|(_, id)| self.scaling_policy(id))
     }
 
-    /// What happened to the counts of a job's groups.
+    /// The scaling events of a job's groups.
     pub fn scaling_events(&self, namespace: &str, id: &str) -> Option<&Arc<JobScalingEvents>> {
         self.tables.scaling_event.get(&JobKey::new(namespace, id))
     }
@@ -72,15 +72,15 @@ impl State {
     }
 }
 
-/// Brings the rows in line with a job that is about to be written, and its policies' ids and indexes in line with the rows. A policy that
-/// asks for the same as its row leaves the row alone.
+/// Updates the rows to match a job that is about to be written, and the ids and indexes of its policies to match the
+/// rows. A row whose policy is unchanged is not written.
 pub(crate) fn follow_job(tx: &mut Tx<'_>, job: &mut Job) {
     let key = job.key();
     let mut kept = Vec::new();
     for group in job.task_groups.iter_mut().flatten() {
         let Some(policy) = &mut group.scaling else { continue };
         let target = policy.target_key();
-        // A dispatched child has the policies of its parent, which stay the parent's; and without an id nobody could ask for the row.
+        // A dispatched child has the policies of its parent, whose rows stay the parent's.
         if target.job != key {
             continue;
         }
@@ -105,7 +105,7 @@ pub(crate) fn follow_job(tx: &mut Tx<'_>, job: &mut Job) {
     drop_policies(tx, &key, |target| !kept.contains(target));
 }
 
-/// Drops what belongs to a job that is purged.
+/// Deletes the policies and events of a purged job.
 pub(crate) fn drop_all(tx: &mut Tx<'_>, key: &JobKey) {
     drop_policies(tx, key, |_| true);
     tx.delete::<tables::ScalingEvent>(key);
@@ -119,7 +119,7 @@ fn drop_policies(tx: &mut Tx<'_>, key: &JobKey, gone: impl Fn(&ScalingTarget) ->
     }
 }
 
-/// The job may be gone by now: then there is nobody whose events these are.
+/// Records a scaling event. Refused if the job no longer exists.
 pub(crate) fn add_event(tx: &mut Tx<'_>, cmd: &AddScalingEvent) -> Result<(), Rejected> {
     if tx.job_by_key(&cmd.job).is_none() {
         return Err(Rejected::JobNotFound);

@@ -1,4 +1,4 @@
-//! Service registrations: what nodes announce, and what takes it back. Choosing ids and looking at checks is the nodes'.
+//! Service registrations of nodes. Nodes choose the ids and run the checks.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// Names a registration: ids are unique within their namespace.
+/// Key of a registration: ids are unique within their namespace.
 pub(crate) type ServiceKey = (NamespaceName, Str);
 
 impl Rules<ServiceKey, ServiceRegistration> for tables::ServiceRegistrations {
@@ -72,7 +72,7 @@ impl State {
         below(&self.by.services_by_node, id).filter_map(|(namespace, id)| self.service_registration(namespace, id))
     }
 
-    /// The nodes that have announced something, by id, each as often as it has.
+    /// The nodes with registrations, by id, once per registration.
     pub fn nodes_with_services(&self) -> impl Iterator<Item = NodeId> {
         self.by.services_by_node.iter().map(|(node, _)| *node)
     }
@@ -82,7 +82,7 @@ fn below<K: Ord + Copy>(set: &OrdSet<(K, ServiceKey)>, key: K) -> impl Iterator<
     set.range((key, ServiceKey::default())..).take_while(move |(found, _)| *found == key).map(|(_, row)| row)
 }
 
-/// What is announced already, just so, is not written again: nobody wakes, and no event tells of it.
+/// Writes registrations. An unchanged one is skipped, so that it wakes no blocking query and produces no event.
 pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertServiceRegistrations) -> Result<(), Rejected> {
     for service in &cmd.services {
         let stored = tx.service_registration(&service.namespace, &service.id);

@@ -1,6 +1,6 @@
-//! The state at one index: rows, indexes, digests. Cloning it is O(1), and a clone never changes: it is a view.
+//! The state at one index: rows, indexes, digests. Cloning is O(1), and a clone never changes: it is a view.
 //!
-//! Reading a noun is in the noun's file; changing anything is `Tx`.
+//! The reads of each table are in the noun's file; every change goes through `Tx`.
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 
-/// The index of the rows that are there before any entry.
+/// The index of the rows that exist before any entry.
 pub const BUILT_IN_INDEX: u64 = 1;
 
-/// How many past totals are remembered, so that a digest that was taken some entries ago can be compared.
+/// Number of past totals that are remembered, to compare a digest taken some entries ago.
 const HISTORY_MAX: usize = 4096;
 
 /// All tables at one index.
@@ -34,26 +34,26 @@ pub struct State {
     pub(crate) at: Time,
     pub(crate) table_index: [u64; TABLES],
     pub(crate) digests: [Digest; TABLES],
-    /// User index and total of the last entries, oldest first.
+    /// Index (as users see it) and digest total after each of the last entries, oldest first.
     pub(crate) history: Vector<(u64, Digest)>,
     pub(crate) tables: Tables,
     pub(crate) by: Indexes,
 }
 
-/// Secondary indexes. The nested maps hold rows because readers walk many rows of one key.
+/// Secondary indexes. The nested maps hold rows, because readers walk many rows of one key.
 #[derive(Clone, Default)]
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
-    /// In the secret's own letters.
+    /// Keyed by the secret as spelled.
     pub(crate) nodes_by_secret: OrdSet<(Str, NodeId)>,
-    /// With the rows: lists walk over very many of them in this order.
+    /// Holds the packed rows, because lists walk many of them in this order.
     pub(crate) evals_by_create: Runs<(u64, EvalId), PackedEval>,
-    /// Those of a checkpoint that is being read: put in order when all have come.
+    /// Evaluations of a checkpoint that is being read; sorted into the indexes when all are read.
     pub(crate) evals_loaded: Vec<((u64, EvalId), PackedEval)>,
     pub(crate) evals_by_status: [Runs<(u64, EvalId)>; EvalStatus::ALL.len()],
-    /// By id: the few of a node are put in order by who wants them so.
+    /// In id order; callers sort the few evaluations of a node as they need.
     pub(crate) evals_by_node: OrdMap<NodeId, KeySet<EvalId>>,
-    /// Its keys are what the packed evaluations share.
+    /// Its keys are shared with the packed evaluations.
     pub(crate) evals_by_job: OrdMap<std::sync::Arc<JobKey>, KeySet<(u64, EvalId)>>,
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: Runs<(u64, AllocId)>,
@@ -66,7 +66,7 @@ pub(crate) struct Indexes {
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,
     pub(crate) acl: crate::acl::Indexes,
     pub(crate) csi_volumes_by_plugin: OrdSet<(CsiPluginId, CsiVolumeKey)>,
-    /// How many allocations may still use identities of a key: kept as a count, because nobody asks which ones.
+    /// Number of allocations that may still use identities signed with a key. Only the number is needed.
     pub(crate) allocs_by_signing_key: OrdMap<RootKeyId, u64>,
     pub(crate) variables_by_path: OrdSet<(Str, NamespaceName)>,
     pub(crate) variables_by_root_key: OrdSet<(RootKeyId, VariableKey)>,
@@ -77,7 +77,7 @@ pub(crate) struct Indexes {
     pub(crate) services_by_node: OrdSet<(NodeId, ServiceKey)>,
     pub(crate) services_by_alloc: OrdSet<(AllocId, ServiceKey)>,
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
-    /// The same of servers that passed writes on.
+    /// Keys of servers for forwarded writes, by index.
     pub(crate) forwarded_by_index: OrdSet<(u64, Str)>,
 }
 
@@ -103,7 +103,7 @@ impl State {
         state
     }
 
-    /// A state without any row.
+    /// A state without rows.
     pub(crate) fn empty() -> Self {
         Self {
             raft_index: 0,
@@ -122,17 +122,17 @@ impl State {
         self.raft_index + self.base
     }
 
-    /// Index of the last applied entry in the log of consensus.
+    /// Index of the last applied entry in the Raft log.
     pub fn raft_index(&self) -> u64 {
         self.raft_index
     }
 
-    /// What is added to an index of the log to get the index that users see. It rises when an archive is restored.
+    /// Number added to a Raft index to get the index that users see. Rises when an archive is restored.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// When the last applied entry was proposed. Never earlier than that of the entry before.
+    /// Time at which the last applied entry was proposed. Never earlier than that of the entry before.
     pub fn applied_at(&self) -> Time {
         self.at
     }
@@ -147,7 +147,7 @@ impl State {
         self.table_index.iter().copied().max().unwrap_or(0)
     }
 
-    /// How many rows the table has.
+    /// Number of rows of the table.
     pub fn table_len(&self, table: Table) -> usize {
         self.tables.len(table)
     }
@@ -162,19 +162,19 @@ impl State {
         Table::ALL.iter().map(|&table| (table, self.digests[table as usize])).collect()
     }
 
-    /// The total as it was after the entry at `index` (as users see it), if that is not long ago.
+    /// The total digest after the entry at `index` (as users see it); `None` if it is no longer remembered.
     pub(crate) fn digest_at(&self, index: u64) -> Option<Digest> {
         let at = self.history.binary_search_by_key(&index, |(index, _)| *index).ok()?;
         self.history.get(at).map(|(_, digest)| *digest)
     }
 
-    /// Where and when the entry at `raft_index` applies.
+    /// Index and time at which the entry at `raft_index` is applied.
     pub(crate) fn next_stamp(&self, raft_index: u64, envelope: &Envelope) -> Stamp {
         assert!(raft_index > self.raft_index, "entries apply in order, once");
         Stamp { raft_index, index: raft_index + self.base, at: envelope.at.max(self.at), actor: envelope.actor.clone() }
     }
 
-    /// Counts the entry at `raft_index` as applied.
+    /// Marks the entry at `raft_index` as applied.
     pub(crate) fn passed(&mut self, raft_index: u64, at: Time) {
         self.raft_index = raft_index;
         self.at = at;

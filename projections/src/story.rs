@@ -1,7 +1,8 @@
-//! Stories for tests: one command a line, by short names; printed are the answers, the changes and the rows that a story asks to see.
+//! Stories for tests: one command per line, with short names. The output has results, changes, and the rows that the
+//! story shows.
 //!
-//! Names of nodes, allocs, evals and deployments are their ids' bytes, so that they can be read back. Every line is one entry, one second
-//! after the one before, unless it is a `show`.
+//! The name of a node, alloc, eval or deployment is the bytes of its id, so that output is readable. Every line except
+//! a `show` is one entry, one second after the previous one.
 
 mod csi;
 mod secrets;
@@ -24,14 +25,14 @@ pub(crate) use show::show_change;
 use show::{show_alloc, show_deployment, show_job, show_node};
 use summary::{nonzero, show_summary};
 
-/// Runs a story on a fresh state and compares what it tells.
+/// Runs a story on a fresh state and compares its output.
 pub(crate) fn check(story: &str, expected: expect_test::Expect) {
     let teller = Teller::tells(story);
     crate::check::consistent(&teller.state);
     expected.assert_eq(&teller.told);
 }
 
-/// The state after a story.
+/// The state at the end of a story.
 pub(crate) fn state_after(story: &str) -> State {
     Teller::tells(story).state
 }
@@ -60,7 +61,7 @@ struct Teller {
     key: Option<Idempotency>,
 }
 
-/// The words of a line: plain ones in order, and `name=value` ones.
+/// The words of a line: plain words in order, and `name=value` pairs.
 struct Words<'a> {
     plain: Vec<&'a str>,
     named: BTreeMap<&'a str, &'a str>,
@@ -108,7 +109,7 @@ impl Teller {
         self.key = words.get("key").or(words.get("passed")).map(|key| Idempotency { key: key.into(), body_hash, forwarded });
         let command = command(&words);
         let raft_index = self.state.raft_index() + 1;
-        // The first entry has index 2, so that built-in rows can be told from it.
+        // The first entry has index 2, to distinguish its rows from built-in rows.
         let raft_index = raft_index.max(2);
         let at = Time::from_secs(words.number("at").unwrap_or(raft_index).cast_signed());
         let mut envelope = Envelope::new(at, Actor::Anonymous, command);
@@ -458,10 +459,10 @@ fn deployment_update(name_of: &str, status: &str) -> DeploymentStatusUpdate {
     }
 }
 
-/// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first for the second.
+/// `status=blocked` selects the evaluations with that status, `evals=e1,e2` those with these ids.
 fn eval_choice(words: &Words<'_>) -> EvalChoice {
     match words.get("status") {
-        // The value of a filter has spaces in it, which a story's line cannot have.
+        // Words of a story contain no spaces, so the filter is built from the status.
         Some(status) => EvalChoice::Filter(format!("Status == {status:?}").into()),
         None => EvalChoice::Ids(words.list("evals").map(|name| EvalId::from_bytes(id(name))).collect()),
     }
@@ -472,6 +473,8 @@ fn slice(words: &Words<'_>) -> Slice {
     Slice { looks_max: words.number("looks").map_or(of_rows.looks_max, |looks| looks as u32), ..of_rows }
 }
 
+/// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first
+/// for the second.
 fn plan(words: &Words<'_>) -> ApplyPlan {
     let key = job_key(words.get("job").unwrap_or_default());
     let place = |text: &str| {
@@ -527,7 +530,7 @@ fn plan(words: &Words<'_>) -> ApplyPlan {
     }
 }
 
-/// `client a1@n1 running`: what node n1 says of alloc a1.
+/// `client a1@n1 running`: report of node n1 on alloc a1.
 fn client(words: &Words<'_>, place: &str) -> UpdateAllocsFromClient {
     let (alloc, node) = place.split_once('@').expect("alloc@node");
     let healthy = if words.has("healthy") { Some(true) } else { words.has("unhealthy").then_some(false) };

@@ -1,6 +1,7 @@
-//! The list of tables, and one table's storage: an ordered map of shared rows, each with the hash it adds to the table's digest.
+//! The list of tables, and the storage of one table: an ordered map of shared rows, each with the hash that it adds to
+//! the table's digest.
 //!
-//! What a row means, which indexes it has and how its key is made is in the noun's own file. Nobody but `Tx` changes a table.
+//! The noun's own file has the key, the indexes and the meaning of a row. Only `Tx` changes a table.
 
 use std::sync::Arc;
 
@@ -24,47 +25,48 @@ use crate::row_map::RowMap;
 use crate::state::State;
 use crate::work::Work;
 
-/// How a table keeps its rows: shared as they are, unless there are so many that they are packed and stand elsewhere.
+/// Form in which a table keeps its rows: shared rows, or a place where the packed row is found, for tables with very
+/// many rows.
 macro_rules! kept {
     (Evals, $row:ty) => { crate::eval::EvalPlace };
     ($table:ident, $row:ty) => { Arc<$row> };
 }
 
-/// The map that a table's rows are in: a tree, unless they are so many and so small that they stand in runs.
+/// Map that holds a table's rows: a tree, or runs for very many small rows.
 macro_rules! row_map {
     (Evals, $key:ty) => { crate::runs::Runs<$key, Entry<crate::eval::EvalPlace>> };
     ($table:ident, $key:ty) => { OrdMap<$key, Entry<<tables::$table as TableType>::Kept>> };
 }
 
-/// Hands the list of tables to a macro: documentation, table, change, field, name, key and row of each.
+/// Passes the list of tables to a macro: documentation, table, change, field, name, key and row of each.
 macro_rules! with_tables {
     ($then:ident) => {
         $then! {
             /// Machines that run allocations.
             Nodes, Node, nodes, "nodes", NodeId => Node;
-            /// Groups of nodes.
+            /// Named groups of nodes.
             NodePools, NodePool, node_pools, "node_pools", NodePoolName => NodePool;
             /// The current version of every job.
             Jobs, Job, jobs, "jobs", JobKey => Job;
-            /// Counts of a job's allocations.
+            /// Numbers of a job's allocations.
             JobSummary, JobSummary, job_summary, "job_summary", JobKey => JobSummary;
             /// The last versions of every job.
             JobVersion, JobVersion, job_version, "job_version", (JobKey, u64) => Job;
-            /// What versions were written as.
+            /// Source texts of job versions.
             JobSubmission, JobSubmission, job_submission, "job_submission", (JobKey, u64) => JobSubmission;
-            /// Ways from one version to the next.
+            /// Deployments: roll-outs of job versions.
             Deployment, Deployment, deployment, "deployment", DeploymentId => Deployment;
             /// Evaluations.
             Evals, Eval, evals, "evals", EvalId => Evaluation;
             /// Allocations.
             Allocs, Alloc, allocs, "allocs", AllocId => Allocation;
-            /// How far groups may be scaled.
+            /// Bounds of the counts of groups, for autoscalers.
             ScalingPolicy, ScalingPolicy, scaling_policy, "scaling_policy", Str => ScalingPolicy;
-            /// What happened to the counts of groups.
+            /// Changes of the counts of groups.
             ScalingEvent, ScalingEvent, scaling_event, "scaling_event", JobKey => JobScalingEvents;
-            /// Where services can be reached.
+            /// Addresses of services.
             ServiceRegistrations, ServiceRegistration, service_registrations, "service_registrations", (NamespaceName, Str) => ServiceRegistration;
-            /// How the cluster schedules: one row or none.
+            /// Scheduler configuration: one row or none.
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.
             ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
@@ -74,33 +76,33 @@ macro_rules! with_tables {
             CsiPlugins, CsiPlugin, csi_plugins, "csi_plugins", CsiPluginId => CsiPlugin;
             /// Namespaces.
             Namespaces, Namespace, namespaces, "namespaces", NamespaceName => Namespace;
-            /// What tokens, roles and workloads may.
+            /// ACL policies of tokens, roles and workloads.
             AclPolicy, AclPolicy, acl_policy, "acl_policy", Str => AclPolicy;
-            /// Who calls.
+            /// ACL tokens of callers.
             AclToken, AclToken, acl_token, "acl_token", AccessorId => AclToken;
-            /// When the first token was made: one row or none.
+            /// Index of the ACL bootstrap: one row or none.
             AclTokenBootstrap, AclTokenBootstrap, acl_token_bootstrap, "acl_token_bootstrap", () => AclBootstrap;
-            /// Secrets that are exchanged once for a token.
+            /// Secrets that can be exchanged once for a token.
             OneTimeToken, OneTimeToken, one_time_token, "one_time_token", AccessorId => OneTimeToken;
-            /// Several policies under one name.
+            /// ACL roles: several policies under one name.
             AclRoles, AclRole, acl_roles, "acl_roles", RoleId => AclRole;
-            /// Who outside is believed when somebody logs in.
+            /// External identity providers for logins.
             AclAuthMethods, AclAuthMethod, acl_auth_methods, "acl_auth_methods", Str => AclAuthMethod;
-            /// What logins may.
+            /// Roles and policies that logins receive.
             AclBindingRules, AclBindingRule, acl_binding_rules, "acl_binding_rules", BindingRuleId => AclBindingRule;
-            /// How the servers look after themselves: one row or none.
+            /// Autopilot configuration of the servers: one row or none.
             AutopilotConfig, AutopilotConfig, autopilot_config, "autopilot-config", () => AutopilotConfig;
-            /// When each periodic job last ran.
+            /// Last launch of each periodic job.
             PeriodicLaunch, PeriodicLaunch, periodic_launch, "periodic_launch", JobKey => PeriodicLaunch;
             /// Secret maps by path, encrypted.
             Variables, Variable, variables, "variables", VariableKey => Variable;
-            /// How much the variables of a namespace take.
+            /// Total size of each namespace's variables.
             VariablesQuota, VariablesQuota, variables_quota, "variables_quota", NamespaceName => VariablesQuota;
-            /// What variables are encrypted with, wrapped.
+            /// Keys that encrypt variables and sign identities, wrapped.
             RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
-            /// Keys of writes that run once.
+            /// Idempotency keys with the results of their writes.
             Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
-            /// Long work: what is under way, and the last that ended.
+            /// Long work: pieces under way, and the last ones that ended.
             PendingWork, PendingWork, pending_work, "pending_work", WorkId => Work;
         }
     };
@@ -119,13 +121,13 @@ macro_rules! tables {
             /// Every table, in the order of checkpoints.
             pub const ALL: &'static [Table] = &[$(Table::$table),*];
 
-            /// Its name: the reference's, where it has the table.
+            /// The table's name; the reference's where it has the table.
             pub const fn name(self) -> &'static str {
                 match self { $(Table::$table => $name),* }
             }
         }
 
-        /// The tables as types.
+        /// One type per table.
         pub(crate) mod tables {
             $($(#[$doc])* #[derive(Debug)] pub(crate) struct $table;)*
         }
@@ -142,14 +144,14 @@ macro_rules! tables {
             }
         }
 
-        /// What is done with a table whatever it is.
+        /// Operation that is generic over the table.
         pub(crate) trait EachTable {
             type Error;
             fn table<T: TableType>(&mut self) -> Result<(), Self::Error>;
         }
 
         impl Table {
-            /// Hands the table to `visitor` as a type.
+            /// Calls `visitor` with the table's type.
             pub(crate) fn visit<V: EachTable>(self, visitor: &mut V) -> Result<(), V::Error> {
                 match self { $(Table::$table => visitor.table::<tables::$table>()),* }
             }
@@ -194,10 +196,10 @@ macro_rules! tables {
 }
 with_tables!(tables);
 
-/// How many tables there are.
+/// Number of tables.
 pub(crate) const TABLES: usize = Table::ALL.len();
 
-/// What the machinery asks of a table; written by the macro above.
+/// Properties of a table that the generic code needs; implemented by the macro above.
 pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
     type Key: Ord + Clone + KeyBytes + Send + 'static;
     type Row: Serialize + DeserializeOwned + Send + Sync + 'static;
@@ -213,12 +215,12 @@ pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
     fn before(change: Change) -> Option<Arc<Self::Row>>;
 }
 
-/// What a noun says of its table.
+/// Rules of a table, implemented in the noun's file.
 pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     /// The key of a row.
     fn key(row: &R) -> K;
 
-    /// Appends the bytes that count in the digest. Two rows with equal bytes are the same row.
+    /// Appends the bytes that the digest hashes. Rows with equal bytes are equal.
     fn encode(row: &R, out: &mut Vec<u8>) {
         crate::digest::encode(row, out);
     }
@@ -228,41 +230,41 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
         None
     }
 
-    /// Appends what a checkpoint holds of the row beside its job.
+    /// Appends the bytes that a checkpoint stores for the row, without its job.
     fn store(row: &R, out: &mut Vec<u8>) {
         crate::digest::encode(row, out);
     }
 
-    /// The row of what `store` wrote and of its job.
+    /// Rebuilds a row from the bytes of `store` and its job.
     fn load(stored: &[u8], _job: Option<Arc<Job>>) -> Result<Arc<R>, rmp_serde::decode::Error> {
         rmp_serde::from_slice(stored).map(Arc::new)
     }
 
-    /// The row with parts of it shared with rows that are there. It must be equal to `row`.
+    /// The row with parts of it shared with existing rows. It must be equal to `row`.
     fn share(_state: &State, row: Arc<R>) -> Arc<R> {
         row
     }
 
-    /// Brings the secondary indexes from `before` to `after`.
+    /// Updates the secondary indexes from `before` to `after`.
     fn reindex(_state: &mut State, _before: Option<&Arc<R>>, _after: Option<&Arc<R>>) {}
 
-    /// Takes rows out of the secondary indexes that are gone from the table.
+    /// Removes deleted rows from the secondary indexes.
     fn reindex_gone(state: &mut State, gone: &[Arc<R>]) {
         gone.iter().for_each(|row| Self::reindex(state, Some(row), None));
     }
 
-    /// Brings a row of a checkpoint into the indexes. What is cheaper for all rows at once is left to `index_loaded`.
+    /// Adds a row of a checkpoint to the indexes. Work that is cheaper for all rows at once is left to `index_loaded`.
     fn index_row(state: &mut State, row: &Arc<R>) {
         Self::reindex(state, None, Some(row));
     }
 }
 
-/// A row in the form that its table keeps it in.
+/// Stored form of a row in its table.
 pub(crate) trait Kept<K, R>: Clone {
-    /// The form of a row.
+    /// The stored form of a row.
     fn keep(state: &State, row: &Arc<R>) -> Self;
 
-    /// The row that is kept below `key`, as long as the indexes have it.
+    /// The row stored under `key`, while the indexes still hold it.
     fn row(&self, state: &State, key: &K) -> Arc<R>;
 }
 
@@ -276,14 +278,14 @@ impl<K, R> Kept<K, R> for Arc<R> {
     }
 }
 
-/// A row and what it adds to its table's digest.
+/// A stored row and the hash that it adds to its table's digest.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry<Kept> {
     pub(crate) kept: Kept,
     pub(crate) hash: Digest,
 }
 
-/// One table.
+/// The rows of one table.
 pub(crate) struct Rows<T: TableType>(pub(crate) T::Map);
 
 impl<T: TableType> Clone for Rows<T> {
@@ -311,7 +313,7 @@ impl<T: TableType> Rows<T> {
         self.0.range(range).map(|(_, entry)| &entry.kept)
     }
 
-    /// All rows, whatever form they are kept in.
+    /// All rows of the table, in whatever form they are stored.
     pub(crate) fn rows<'a>(state: &'a State) -> impl Iterator<Item = Arc<T::Row>>
     where
         T: 'a,

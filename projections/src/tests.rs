@@ -1,5 +1,5 @@
-//! The same entries give the same rows, changes and digests: on two states, through checkpoints in the middle, and on forks; and in
-//! every state the indexes, counts and invariants agree with the rows. Entries are random from a seed, which a failure prints.
+//! Random entries give the same rows, changes and digests on two states, through checkpoints in between, and on forks;
+//! in every state the indexes, counts and invariants agree with the rows. A failure prints the seed.
 
 mod csi;
 mod recorded;
@@ -21,7 +21,7 @@ mod acl;
 const SEEDS: u64 = 24;
 const ENTRIES: u64 = 400;
 
-/// xorshift64*: all that random tests need.
+/// Pseudo-random numbers by xorshift64*.
 struct Dice(u64);
 
 impl Dice {
@@ -147,7 +147,7 @@ impl Dice {
 
     fn placed(&mut self, state: &State, key: &JobKey) -> Arc<Allocation> {
         let id = self.alloc();
-        // An alloc stays where and whose it is.
+        // An alloc keeps its node and its job.
         if let Some(stored) = state.alloc(id) {
             let client_status = self.pick(AllocClientStatus::ALL);
             return Arc::new(Allocation {
@@ -308,7 +308,7 @@ impl Dice {
         }
     }
 
-    /// Deletes evaluations by hand, with the broker paused often enough.
+    /// Deletes evaluations on a user's request, with the broker paused often enough.
     fn work(&mut self, state: &State) -> Command {
         let slice = Slice { rows_max: 1 + self.below(3) as u32, looks_max: 1 + self.below(9) as u32 };
         match (self.below(9), state.work_under_way().next()) {
@@ -363,7 +363,7 @@ fn the_same_entries_give_the_same_state_with_checkpoints_in_between() {
             let what = format!("seed {seed}, entry {raft_index}");
             let envelope = dice.envelope(&one, raft_index);
             let before = one.clone();
-            // The second server reads what the first one wrote, as a replay does.
+            // The second state applies the encoded entries, as a replay does.
             let bytes = envelope.encode().expect("encodes");
             let replayed = Envelope::decode(&bytes).expect("decodes");
             let first = apply(&mut one, raft_index, &envelope);
@@ -398,7 +398,7 @@ fn counts_of_allocs_that_still_live_equal_a_recount() {
         let mut state = State::new();
         for raft_index in 2..2 + ENTRIES {
             let envelope = dice.envelope(&state, raft_index);
-            // A reconciliation or a collection forgets, and what is forgotten cannot be recounted.
+            // After a reconciliation or a collection, collected allocs can not be recounted.
             if !matches!(envelope.command.kind(), Kind::EvalReap | Kind::ReconcileJobSummaries) {
                 apply(&mut state, raft_index, &envelope);
             }
@@ -461,7 +461,7 @@ fn restoring_never_takes_the_index_back() {
     assert_eq!(applied.result, Ok(Outcome::Restored { archive_index: 299 }));
     assert_eq!(applied.changes, [Change::Restored]);
     assert_eq!((applied.index, young.applied_index(), young.base(), young.raft_index()), (300, 300, 297, 3));
-    // All rows but those that a restore is careful with: deployments without a job end, and one-time tokens must not come back.
+    // All rows except those that a restore changes: deployments without a job end, and one-time tokens are dropped.
     let is_lasting = |table: Table| !matches!(table, Table::Deployment | Table::OneTimeToken);
     let lasting = |state: &State| state.table_digests().into_iter().filter(|(table, _)| is_lasting(*table)).collect::<Vec<_>>();
     assert_eq!(lasting(&young), lasting(&old));
@@ -471,7 +471,7 @@ fn restoring_never_takes_the_index_back() {
     assert_eq!(apply(&mut young, 4, &namespace("next")).index, 301);
     assert_eq!(young.namespace("next").map(|row| row.modify_index), Some(301));
 
-    // Into a log that is further on than the archive.
+    // A log that is further on than the archive.
     let mut far = State::new();
     pass(&mut far, 5000);
     let applied = apply(&mut far, 5001, &restore(&old));
@@ -580,7 +580,7 @@ fn an_entry_does_not_apply_twice() {
     apply(&mut state, 2, &namespace("a"));
 }
 
-/// What a row costs beside what it shares. Names of up to 23 bytes cost nothing more.
+/// Checks the memory of a row without its shared parts. Names of up to 23 bytes need no extra memory.
 #[test]
 fn rows_stay_within_their_memory() {
     // A leaf of an ordered map holds 16 entries and is on average two thirds full.
@@ -588,7 +588,7 @@ fn rows_stay_within_their_memory() {
     let arc = 16;
     let alloc = size_of::<Allocation>() + arc + indexed(16 + 24) + 2 * indexed(16 + 8) + indexed(24) + 2 * indexed(32);
     assert!(alloc <= 1500, "an alloc costs {alloc} bytes, {} of them its row", size_of::<Allocation>());
-    // The packed row, the rest of a usual evaluation, and its place in the table and in two indexes.
+    // The packed row, the rest of a usual evaluation, and its entries in the table and in two indexes.
     let packed = crate::eval::PACKED_BYTES;
     let eval = packed + arc + 48 + indexed(16 + 24) + 2 * indexed(24);
     assert!(eval <= 350, "an eval costs {eval} bytes, {packed} of them its row");

@@ -1,5 +1,6 @@
-//! The only writer of the state. Everything an entry does goes through one `Tx`, which sees its own writes, notes one change per
-//! written row and keeps indexes, the `index` row of the table and digests in step. Given up, it leaves the state as it was.
+//! The only writer of the state. All writes of an entry go through one `Tx`, which sees its own writes, records one
+//! change per written row and keeps indexes, table indexes and digests in step. A `Tx` that is taken back leaves the
+//! state as it was.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,30 +15,30 @@ use crate::row_map::RowMap;
 use crate::state::{BUILT_IN_INDEX, State};
 use crate::table::{Entry, Kept, Table, TableType, tables};
 
-/// Where and when an entry applies.
+/// Index, time and actor of the entry being applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stamp {
-    /// Index in the log of consensus.
+    /// Index in the Raft log.
     pub raft_index: u64,
     /// Index as users see it.
     pub index: u64,
-    /// When it was proposed, never earlier than the entry before.
+    /// Time at which the entry was proposed, never earlier than that of the entry before.
     pub at: Time,
-    /// Who proposed it.
+    /// The proposer.
     pub actor: Actor,
 }
 
-/// The first state of a row that the entry wrote, and its change so far.
+/// A row's change by the entry so far, and the hash of the row before the entry.
 struct Pending {
     change: Change,
     before_hash: Digest,
 }
 
-/// One entry's writes, so far.
+/// The writes of one entry so far.
 pub(crate) struct Tx<'a> {
     state: &'a mut State,
     stamp: Stamp,
-    /// In the order of the last write; moved ones leave a hole.
+    /// In the order of the last write; a change that moved leaves a hole.
     pending: Vec<Option<Pending>>,
     positions: BTreeMap<RowKey, usize>,
     touched: [bool; crate::table::TABLES],
@@ -68,7 +69,7 @@ impl<'a> Tx<'a> {
         self.stamp.index
     }
 
-    /// Who proposed this entry.
+    /// The proposer of this entry.
     pub(crate) fn actor(&self) -> &Actor {
         &self.stamp.actor
     }
@@ -78,7 +79,7 @@ impl<'a> Tx<'a> {
         self.stamp.at
     }
 
-    /// Makes or replaces a row.
+    /// Creates or replaces a row.
     pub(crate) fn put<T: TableType>(&mut self, row: impl Into<Arc<T::Row>>) {
         let row = T::share(self.state, row.into());
         let key = T::key(&row);
@@ -87,7 +88,7 @@ impl<'a> Tx<'a> {
         self.wrote::<T>(&key, old, Some(row));
     }
 
-    /// Drops a row. Answers whether it was there.
+    /// Deletes a row. Returns whether it existed.
     pub(crate) fn delete<T: TableType>(&mut self, key: &T::Key) -> bool {
         let Some(old) = T::rows_mut(self.state).0.remove(key) else {
             return false;
@@ -96,7 +97,8 @@ impl<'a> Tx<'a> {
         true
     }
 
-    /// Drops rows that are there, each named once, as `delete` does one by one: changes come in the order of `rows`.
+    /// Deletes existing rows without duplicates, with the same effect as single calls of `delete`: changes come in the
+    /// order of `rows`.
     pub(crate) fn delete_all<T: TableType>(&mut self, rows: Vec<Arc<T::Row>>) {
         self.touched[T::TABLE as usize] |= !rows.is_empty();
         let keys: Vec<T::Key> = rows.iter().map(|row| T::key(row)).collect();
@@ -116,12 +118,12 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Counts the table as changed though none of its rows is.
+    /// Marks the table as changed although none of its rows is.
     pub(crate) fn bump(&mut self, table: Table) {
         self.touched[table as usize] = true;
     }
 
-    /// What is written stays even though the command answers with a refusal.
+    /// Keeps the writes even though the command is refused.
     pub(crate) fn keep_though_refused(&mut self) {
         self.kept_though_refused = true;
     }
@@ -140,7 +142,7 @@ impl<'a> Tx<'a> {
         self.note::<T>(key, old, old_hash, after);
     }
 
-    /// Adds the write of a row to the entry's changes: one a row, in the place of its last write.
+    /// Records the write of a row: each row has one change, at the position of its last write.
     fn note<T: TableType>(&mut self, key: &T::Key, old: Option<Arc<T::Row>>, old_hash: Digest, after: Option<Arc<T::Row>>) {
         let next = self.pending.len();
         let (before, before_hash) = match self.positions.entry(T::row_key(key)) {
@@ -157,7 +159,8 @@ impl<'a> Tx<'a> {
         self.pending.push(Some(Pending { change: T::change(before, after), before_hash }));
     }
 
-    /// Makes the writes final: hashes what was written, sets the tables' indexes, and answers the changes in the order of the last writes.
+    /// Makes the writes final: hashes the written rows, sets the tables' indexes, and returns the changes in the order
+    /// of the last writes.
     pub(crate) fn commit(self) -> Vec<Change> {
         let Tx { state, stamp, pending, positions, touched, .. } = self;
         let mut seal = Seal { state, scratch: Vec::new(), before_hash: Digest::ZERO };
@@ -175,14 +178,15 @@ impl<'a> Tx<'a> {
         changes
     }
 
-    /// Makes the writes final on a fork that nobody will ever compare: without hashes, so its digests mean nothing any more.
+    /// Makes the writes final on a fork that is never compared: skips the hashes, so the fork's digests become
+    /// invalid.
     pub(crate) fn commit_to_fork(self) {
         for (index, _) in self.state.table_index.iter_mut().zip(self.touched).filter(|(_, touched)| *touched) {
             *index = self.stamp.index;
         }
     }
 
-    /// Takes the writes so far back; others may follow.
+    /// Undoes the writes so far; more writes may follow.
     pub(crate) fn take_back(&mut self) {
         self.positions.clear();
         self.touched = [false; crate::table::TABLES];
@@ -192,7 +196,7 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// Moves digests from the rows before to the rows after.
+/// Replaces the hashes of the rows before by those of the rows after.
 struct Seal<'a> {
     state: &'a mut State,
     scratch: Vec<u8>,
@@ -215,7 +219,7 @@ impl Visitor for Seal<'_> {
     }
 }
 
-/// Puts back the rows before.
+/// Restores the rows before the entry.
 struct TakeBack<'a> {
     state: &'a mut State,
     before_hash: Digest,
@@ -243,7 +247,7 @@ const DEFAULT_NAMESPACE_HASH: [u8; 32] = [
     165, 44,
 ];
 
-/// Puts the rows in that every cluster starts with.
+/// Inserts the rows that every cluster starts with.
 pub(crate) fn built_in(state: &mut State) {
     let stamp = Stamp { raft_index: 0, index: BUILT_IN_INDEX, at: Time::default(), actor: Actor::Anonymous };
     let mut tx = Tx::new(state, stamp);

@@ -1,4 +1,5 @@
-//! Variables: who may overwrite what, and how much a namespace holds. Rows are ciphertext; decrypting them is not here.
+//! Variables: compare-and-set, and the size of a namespace's variables. Rows are ciphertext; decryption is in another
+//! crate.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl State {
         self.tables.variables.iter()
     }
 
-    /// The variables of a namespace whose path begins so, by path.
+    /// The variables of a namespace whose path has this prefix, by path.
     pub fn variables_in(&self, namespace: &str, prefix: &str) -> impl Iterator<Item = &Arc<Variable>> {
         let namespace = NamespaceName::from(namespace);
         let first = VariableKey { namespace: namespace.clone(), path: Str::new(prefix) };
@@ -50,7 +51,7 @@ impl State {
         self.tables.variables.range(first..).take_while(same)
     }
 
-    /// The variables of every namespace whose path begins so, by path and namespace.
+    /// The variables of every namespace whose path has this prefix, by path and namespace.
     pub fn variables_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Arc<Variable>> {
         let first = (Str::new(prefix), NamespaceName::default());
         let keys = self.by.variables_by_path.range(first..).take_while(move |(path, _)| path.starts_with(prefix));
@@ -64,13 +65,14 @@ impl State {
         keys.filter_map(|(_, key)| self.variable(key))
     }
 
-    /// How much the variables of a namespace take, once it has had one.
+    /// The size of the namespace's variables; `None` if it never had one.
     pub fn variables_quota(&self, namespace: &str) -> Option<&Arc<VariablesQuota>> {
         self.tables.variables_quota.get(&NamespaceName::from(namespace))
     }
 }
 
-/// A conflict is an answer, not a refusal: it shows what is stored. It writes nothing, not even the table's index.
+/// Writes or deletes a variable. A conflict is an outcome, not a refusal: it shows the stored variable, and writes
+/// nothing, not even the table's index.
 pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyVariable) -> Result<Outcome, Rejected> {
     let key = cmd.var.key();
     let stored = tx.variable(&key).cloned();
@@ -92,7 +94,7 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyVariable) -> Result<Outcome, Rej
 }
 
 fn write(tx: &mut Tx<'_>, var: &Variable, stored: Option<&Variable>) -> Result<Outcome, Rejected> {
-    // The key may have been deleted since the items were encrypted: nobody could read them again.
+    // The key may have been deleted since the items were encrypted, which would make them unreadable.
     if tx.root_key(var.encrypted.key_id).is_none() {
         return Err(Rejected::RootKeyUnknown(var.encrypted.key_id));
     }
@@ -115,7 +117,7 @@ fn length(row: &Variable) -> i64 {
     i64::try_from(row.encrypted.data.len()).unwrap_or(i64::MAX)
 }
 
-/// Adds to what the namespace's variables take.
+/// Adds to the size of the namespace's variables.
 fn count(tx: &mut Tx<'_>, namespace: &NamespaceName, change: i64) -> Result<(), Rejected> {
     if change == 0 {
         return Ok(());

@@ -1,7 +1,9 @@
-//! Long work: what one entry opens and `Continue`s carry on, so that no entry takes long to apply. What a slice does to the rows of a noun is
-//! in the noun's file; who proposes the slices, and how large they are, is the leader's `work` machine.
+//! Long work: opened by one entry and continued by `ContinueWork` entries, so that no entry takes long to apply. The
+//! noun's file has the effect of a slice on its rows; the leader's `work` machine proposes the slices and chooses
+//! their size.
 //!
-//! A row of the table is all there is of a piece of work: a restart, another leader or a restored archive go on where it stands.
+//! The row is the complete state of a piece of work: after a restart, a leader change or a restore, the work continues
+//! from the row.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::state::State;
 use crate::table::{Rules, Table, tables};
 use crate::tx::Tx;
 
-/// How many pieces of ended work are remembered, so that whoever asked for one can learn how it ended.
+/// Number of ended pieces of work that are remembered, so that callers can learn the result.
 const ENDED_MAX: usize = 64;
 
 /// One piece of long work.
@@ -26,30 +28,30 @@ pub struct Work {
     /// Index of the entry that opened it.
     #[serde(rename = "ID")]
     pub id: WorkId,
-    /// What is to be done.
+    /// The task to do.
     pub task: WorkTask,
-    /// Who wants it.
+    /// The actor that requested the work.
     pub actor: Str,
-    /// When it was opened.
+    /// Time of the opening entry.
     pub opened_at: Time,
-    /// The last row that was looked at, by create index and id. `None`: none yet.
+    /// The last row examined, by create index and id. `None`: none yet.
     pub cursor: Option<(u64, EvalId)>,
-    /// How many rows there were to look at when it was opened.
+    /// Number of rows to examine, counted when the work was opened.
     pub total: u64,
-    /// How many were looked at.
+    /// Number of rows examined.
     pub looked: u64,
-    /// How many it deleted.
+    /// Number of rows deleted.
     pub deleted: u64,
     /// Index of the last slice.
     pub modify_index: u64,
-    /// How it ended. `None`: it is under way.
+    /// Result. `None`: the work is under way.
     pub ended: Option<Ended>,
 }
 
-/// What is to be done.
+/// Task of a piece of work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkTask {
-    /// Delete evaluations. The ids go when it ends.
+    /// Delete evaluations. A list of ids is dropped when the work ends.
     DeleteEvals(Arc<EvalChoice>),
 }
 
@@ -59,15 +61,15 @@ impl Default for WorkTask {
     }
 }
 
-/// How a piece of work ended.
+/// Result of a piece of work.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Ended {
-    /// Index of its last entry.
+    /// Index of the last entry of the work.
     pub index: u64,
-    /// When.
+    /// Time of the last entry.
     pub at: Time,
-    /// Why it ended before all was done. Empty: all was done.
+    /// Reason why the work ended early. Empty: the work is complete.
     pub refused: Str,
 }
 
@@ -83,7 +85,7 @@ impl State {
         self.tables.pending_work.get(&id)
     }
 
-    /// All work, that under way and the last that ended, oldest first.
+    /// All work, under way and ended, oldest first.
     pub fn all_work(&self) -> impl DoubleEndedIterator<Item = &Arc<Work>> {
         self.tables.pending_work.iter()
     }
@@ -94,7 +96,7 @@ impl State {
     }
 }
 
-/// Opens the deletion of evaluations and does its first slice.
+/// Opens the deletion of evaluations and does its first slice. Refused while the broker runs.
 pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(), Rejected> {
     if !eval::is_paused(tx) {
         return Err(Rejected::EvalBrokerRunning);
@@ -119,7 +121,7 @@ pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(),
     Ok(())
 }
 
-/// Does the next slice. Of ended work nothing is left to do: it may have been stopped after the slice was proposed.
+/// Does the next slice. Does nothing for ended work: the work may have been stopped after the slice was proposed.
 pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejected> {
     let work = tx.work(cmd.work).ok_or(Rejected::WorkNotUnderWay(cmd.work.0))?;
     if work.ended.is_none() {
@@ -129,10 +131,10 @@ pub(crate) fn proceed(tx: &mut Tx<'_>, cmd: &ContinueWork) -> Result<(), Rejecte
     Ok(())
 }
 
-/// What precedes the actor in the text of work that was stopped.
+/// Prefix of the actor in `refused` of work that was stopped.
 pub const STOPPED_BY: &str = "stopped by ";
 
-/// Ends the work where it stands.
+/// Stops the work. Finished slices are not undone.
 pub(crate) fn stop(tx: &mut Tx<'_>, cmd: &StopWork) -> Result<(), Rejected> {
     let work = under_way(tx, cmd.work)?;
     let by = format!("{STOPPED_BY}{}", tx.actor());
@@ -147,12 +149,12 @@ fn under_way(tx: &Tx<'_>, id: WorkId) -> Result<Work, Rejected> {
 
 fn step(tx: &mut Tx<'_>, mut work: Work, slice: Slice) {
     let WorkTask::DeleteEvals(choice) = &work.task;
-    // A broker that runs again may hold what is still to be deleted.
+    // A running broker may hold evaluations that are still to be deleted.
     if !eval::is_paused(tx) {
         return end(tx, work, Rejected::EvalBrokerRunning.to_string().into());
     }
     let scan = match &**choice {
-        // What was made after the work was opened is not part of it.
+        // Evaluations created after the work was opened are not part of it.
         EvalChoice::Ids(ids) => Scan::by_ids(tx, slice, ids, work.looked, work.id.0),
         EvalChoice::Filter(text) => match parse(text) {
             Ok(filter) => Scan::by_filter(tx, slice, &filter, work.cursor, work.id.0),
@@ -179,7 +181,7 @@ fn end(tx: &mut Tx<'_>, mut work: Work, refused: Str) {
     tx.put::<tables::PendingWork>(work);
 }
 
-/// Drops the oldest of the work that ended, so that there is room for one more.
+/// Deletes the oldest ended work, to make room for one more.
 fn forget_old(tx: &mut Tx<'_>) {
     let ended: Vec<WorkId> = tx.all_work().filter(|work| work.ended.is_some()).map(|work| work.id).collect();
     for id in ended.iter().take((ended.len() + 1).saturating_sub(ENDED_MAX)) {

@@ -1,4 +1,4 @@
-//! Samples of ACL rows for the golden bytes, and what no readable form of their commands shows.
+//! Samples of ACL rows for the golden bytes, and the secrets that readable forms of their commands leave out.
 
 use songline_model::*;
 

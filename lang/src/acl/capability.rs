@@ -1,13 +1,13 @@
-//! The words of the policy language: capabilities, and what the shorthand words stand for.
+//! Words of the policy language: capabilities, and the shorthands that stand for several capabilities.
 
 use std::fmt;
 
-/// A word that is no capability.
+/// A word that is not a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown capability")]
 pub struct UnknownCapability;
 
-/// An enum of words, and sets of them. `deny` is not one of them: it is the absence of all others.
+/// Defines an enum of words and bit sets of them. `deny` is not among the words: it cancels all others.
 macro_rules! capabilities {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -17,17 +17,17 @@ macro_rules! capabilities {
         }
 
         impl $name {
-            /// All of them.
+            /// All capabilities.
             pub const ALL: &'static [Self] = &[$($name::$variant),*];
 
-            /// The word in a policy.
+            /// The word as policies spell it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
                 }
             }
 
-            /// As one bit of a set.
+            /// The capability's bit in a set.
             pub(super) const fn bit(self) -> u32 {
                 1 << self as u32
             }
@@ -53,13 +53,13 @@ macro_rules! capabilities {
 }
 
 capabilities!(
-    /// What may be done in a namespace.
+    /// Capabilities in a namespace.
     NamespaceCapability {
-        /// List jobs and see their summaries there; list CSI volumes, too.
+        /// List jobs with their summaries, and list CSI volumes.
         ListJobs = "list-jobs",
-        /// Have a job file read.
+        /// Parse a job file.
         ParseJob = "parse-job",
-        /// See jobs, and all that comes of them.
+        /// Read jobs with their allocs, evals and deployments.
         ReadJob = "read-job",
         /// Register, change and stop jobs.
         SubmitJob = "submit-job",
@@ -71,15 +71,15 @@ capabilities!(
         ReadFs = "read-fs",
         /// Run a command in a task.
         AllocExec = "alloc-exec",
-        /// The same where the driver does not isolate files.
+        /// Run a command in a task whose driver does not isolate the file system.
         AllocNodeExec = "alloc-node-exec",
         /// Stop, restart and signal allocs.
         AllocLifecycle = "alloc-lifecycle",
-        /// Register jobs that are CSI plugins.
+        /// Register jobs that run CSI plugins.
         CsiRegisterPlugin = "csi-register-plugin",
-        /// Register, make and delete CSI volumes.
+        /// Register, create and delete CSI volumes.
         CsiWriteVolume = "csi-write-volume",
-        /// See CSI volumes.
+        /// Read CSI volumes.
         CsiReadVolume = "csi-read-volume",
         /// List CSI volumes.
         CsiListVolume = "csi-list-volume",
@@ -87,51 +87,51 @@ capabilities!(
         CsiMountVolume = "csi-mount-volume",
         /// List scaling policies.
         ListScalingPolicies = "list-scaling-policies",
-        /// See a scaling policy.
+        /// Read a scaling policy.
         ReadScalingPolicy = "read-scaling-policy",
-        /// See how far a job is scaled.
+        /// Read the scaling status of a job.
         ReadJobScaling = "read-job-scaling",
         /// Scale a job.
         ScaleJob = "scale-job",
-        /// A word of an edition with more features. It allows nothing.
+        /// A word of the reference's enterprise edition. It permits nothing.
         SentinelOverride = "sentinel-override",
-        /// A word of an edition with more features. It allows nothing.
+        /// A word of the reference's enterprise edition. It permits nothing.
         SubmitRecommendation = "submit-recommendation",
     }
 );
 
 capabilities!(
-    /// What may be done with a node pool.
+    /// Capabilities for a node pool.
     NodePoolCapability {
-        /// Delete it.
+        /// Delete the pool.
         Delete = "delete",
-        /// See it.
+        /// Read the pool.
         Read = "read",
-        /// Make or change it.
+        /// Create or update the pool.
         Write = "write",
     }
 );
 
 capabilities!(
-    /// What may be done with a volume of a host.
+    /// Capabilities for a host volume.
     HostVolumeCapability {
-        /// Mount it for reading.
+        /// Mount the volume for reading.
         MountReadonly = "mount-readonly",
-        /// Mount it for writing.
+        /// Mount the volume for writing.
         MountReadwrite = "mount-readwrite",
     }
 );
 
 capabilities!(
-    /// What may be done with variables below a path.
+    /// Capabilities for variables below a path.
     VariableCapability {
-        /// See that they are there.
+        /// List the variables' paths.
         List = "list",
-        /// See what they hold.
+        /// Read the items.
         Read = "read",
-        /// Make or change them.
+        /// Create or update the variables.
         Write = "write",
-        /// Delete them.
+        /// Delete the variables.
         Destroy = "destroy",
     }
 );
@@ -169,7 +169,7 @@ impl NamespaceCapability {
     ];
     const SCALE: &'static [Self] = &[Self::ListScalingPolicies, Self::ReadScalingPolicy, Self::ReadJobScaling, Self::ScaleJob];
 
-    /// What a namespace's `policy` stands for. `deny` and words that mean nothing stand for none.
+    /// The capabilities of a namespace's `policy` shorthand. `deny` and unknown words have none.
     pub fn of_policy(word: &str) -> &'static [Self] {
         match word {
             "read" => Self::READ,
@@ -181,7 +181,7 @@ impl NamespaceCapability {
 }
 
 impl NodePoolCapability {
-    /// What a node pool's `policy` stands for.
+    /// The capabilities of a node pool's `policy` shorthand.
     pub fn of_policy(word: &str) -> &'static [Self] {
         match word {
             "read" => &[Self::Read],
@@ -192,7 +192,7 @@ impl NodePoolCapability {
 }
 
 impl HostVolumeCapability {
-    /// What a host volume's `policy` stands for.
+    /// The capabilities of a host volume's `policy` shorthand.
     pub fn of_policy(word: &str) -> &'static [Self] {
         match word {
             "read" => &[Self::MountReadonly],
@@ -202,22 +202,23 @@ impl HostVolumeCapability {
     }
 }
 
-/// How far the rule of a block goes that has no capabilities: agent, node, operator, quota, plugin. A later one includes those before it.
+/// Access level of a block without capabilities: agent, node, operator, quota, plugin. A later level includes the
+/// earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Access {
-    /// Nothing.
+    /// No access.
     #[default]
     None,
-    /// Only plugins know it.
+    /// List; used only by `plugin` blocks.
     List,
-    /// See it.
+    /// Read.
     Read,
-    /// Change it.
+    /// Read and change.
     Write,
 }
 
 impl Access {
-    /// The word in a policy.
+    /// The word as policies spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Access::None => "none",
@@ -227,7 +228,7 @@ impl Access {
         }
     }
 
-    /// What a block's `policy` stands for.
+    /// The level of a block's `policy`; `None` for unknown words.
     pub(super) fn of_policy(word: &str) -> Self {
         match word {
             "list" => Access::List,

@@ -1,18 +1,18 @@
-//! What several policies together allow: merged by label, matched by the closest label.
+//! Combined permissions of several policies: merged by label, matched by the closest label.
 
 use std::collections::BTreeMap;
 
 use super::capability::{Access, HostVolumeCapability, NamespaceCapability, NodePoolCapability, VariableCapability};
 use super::rules::Policy;
 
-/// What a caller may do.
+/// Permissions of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acl {
     management: bool,
     namespaces: Table,
     node_pools: Table,
     host_volumes: Table,
-    /// Keyed by namespace, a zero byte, and path.
+    /// Keyed by namespace, a NUL byte, and path.
     variables: Table,
     agent: Access,
     node: Access,
@@ -22,20 +22,20 @@ pub struct Acl {
     workload: Option<Workload>,
 }
 
-/// A task that asks for itself: it sees some variables without any policy.
+/// A task that calls with its workload identity: it may read some variables without any policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Its namespace.
+    /// The task's namespace.
     pub namespace: String,
-    /// Its job; of a dispatched or periodic child the parent.
+    /// The task's job; the parent for a dispatched or periodic child.
     pub job: String,
-    /// Its task group.
+    /// The task's group.
     pub group: String,
-    /// Its task.
+    /// The task's name.
     pub task: String,
 }
 
-/// What one label allows. A denied one allows nothing, whatever else is said of it.
+/// Capabilities of one label. A denied label permits nothing, whatever other policies grant it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Set {
     denied: bool,
@@ -52,7 +52,7 @@ impl Set {
     }
 }
 
-/// Labels and what they allow. Labels never mix: the closest one decides alone.
+/// Capabilities by label. Labels are not combined: the closest label alone decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Table(BTreeMap<String, Set>);
 
@@ -63,12 +63,13 @@ impl Table {
         set.bits |= bits;
     }
 
-    /// The set of exactly this label.
+    /// The set of the label that equals the name.
     fn exact(&self, name: &str) -> Option<Set> {
         self.0.get(name).filter(|_| !name.contains('*')).copied()
     }
 
-    /// The set of the closest label with a star: the one whose letters leave the least to its stars, and of several the last in order.
+    /// The set of the closest matching label with stars: the one whose stars match the fewest bytes; among equals, the
+    /// last in order.
     fn glob(&self, name: &str) -> Option<Set> {
         let globs = self.0.iter().filter(|(label, _)| label.contains('*') && glob(label, name));
         let distance = |label: &str| {
@@ -87,7 +88,7 @@ impl Table {
     }
 }
 
-/// Whether a label fits a name. A star stands for any bytes, none included; nothing else is special.
+/// Whether a label matches a name. A star matches any bytes, or none; no other character is special.
 fn glob(label: &str, name: &str) -> bool {
     let mut parts = label.split('*');
     let first = parts.next().unwrap_or_default();
@@ -108,17 +109,17 @@ fn bits<T: std::str::FromStr>(words: &[String], bit: impl Fn(T) -> u32) -> (bool
 }
 
 impl Acl {
-    /// Everything.
+    /// The permissions of a management token: everything.
     pub fn management() -> Self {
         Self { management: true, ..Self::default() }
     }
 
-    /// Nothing.
+    /// No permissions.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// What these policies allow together.
+    /// The combined permissions of these policies.
     pub fn of<'p>(policies: impl IntoIterator<Item = &'p Policy>) -> Self {
         let mut acl = Self::default();
         let mut denials = Denials::default();
@@ -129,7 +130,7 @@ impl Acl {
         acl
     }
 
-    /// The same for a task that asks: it sees its own variables.
+    /// Adds a task's permission to read and list its own variables.
     pub fn with_workload(mut self, workload: Workload) -> Self {
         self.workload = Some(workload);
         self
@@ -165,12 +166,12 @@ impl Acl {
         denials.merge(&mut self.plugin, 4, policy.plugin.as_ref());
     }
 
-    /// Whether it is everything.
+    /// Whether the caller may do everything.
     pub fn is_management(&self) -> bool {
         self.management
     }
 
-    /// Whether this may be done in a namespace. Asked about `*`, whether it may be done in any.
+    /// Whether the caller has the capability in a namespace; for `*`, whether in any namespace.
     pub fn namespace(&self, namespace: &str, capability: NamespaceCapability) -> bool {
         if self.management {
             return true;
@@ -181,7 +182,7 @@ impl Acl {
         self.namespaces.find(namespace).has(capability.bit())
     }
 
-    /// Whether anything may be done in a namespace. Asked about `*`, whether anything may be done in any.
+    /// Whether the caller has any capability in a namespace; for `*`, whether in any namespace.
     pub fn any_in_namespace(&self, namespace: &str) -> bool {
         if self.management {
             return true;
@@ -192,23 +193,23 @@ impl Acl {
         self.namespaces.find(namespace).has_any()
     }
 
-    /// Whether this may be done with a node pool.
+    /// Whether the caller has the capability for a node pool.
     pub fn node_pool(&self, pool: &str, capability: NodePoolCapability) -> bool {
         self.management || self.node_pools.find(pool).has(capability.bit())
     }
 
-    /// Whether anything is said of node pools that is not a denial.
+    /// Whether some label of node pools is not denied.
     pub fn any_node_pool(&self) -> bool {
         self.management || self.node_pools.any(|set| !set.denied)
     }
 
-    /// Whether this may be done with a volume of a host.
+    /// Whether the caller has the capability for a host volume.
     pub fn host_volume(&self, volume: &str, capability: HostVolumeCapability) -> bool {
         self.management || self.host_volumes.find(volume).has(capability.bit())
     }
 
-    /// Whether this may be done with a variable. A label without stars that is exactly the variable's decides before what a workload has
-    /// of itself, labels with stars after it.
+    /// Whether the caller has the capability for a variable. The label that equals the path is checked first, then the
+    /// workload's own variables, then labels with stars.
     pub fn variable(&self, namespace: &str, path: &str, capability: VariableCapability) -> bool {
         if self.management {
             return true;
@@ -224,32 +225,32 @@ impl Acl {
         self.variables.glob(&name).unwrap_or_default().has(capability.bit())
     }
 
-    /// Whether anything is said of variables that is not a denial.
+    /// Whether some label of variables is not denied, or the caller is a workload.
     pub fn any_variable(&self) -> bool {
         self.management || self.workload.is_some() || self.variables.any(|set| !set.denied)
     }
 
-    /// Whether an agent may be used so far.
+    /// Whether the caller has this level of access to agents.
     pub fn agent(&self, access: Access) -> bool {
         self.management || self.agent >= access
     }
 
-    /// Whether nodes may be used so far.
+    /// Whether the caller has this level of access to nodes.
     pub fn node(&self, access: Access) -> bool {
         self.management || self.node >= access
     }
 
-    /// Whether what operators have may be used so far.
+    /// Whether the caller has this level of access to operator endpoints.
     pub fn operator(&self, access: Access) -> bool {
         self.management || self.operator >= access
     }
 
-    /// Whether quotas may be used so far.
+    /// Whether the caller has this level of access to quotas.
     pub fn quota(&self, access: Access) -> bool {
         self.management || self.quota >= access
     }
 
-    /// Whether CSI plugins may be used so far.
+    /// Whether the caller has this level of access to CSI plugins.
     pub fn plugin(&self, access: Access) -> bool {
         self.management || self.plugin >= access
     }
@@ -258,7 +259,8 @@ impl Acl {
 impl Workload {
     fn owns(&self, namespace: &str, path: &str) -> bool {
         let Some(below) = path.strip_prefix("nomad/jobs").filter(|_| namespace == self.namespace) else { return false };
-        // A job's id may hold slashes, so the paths are put together, not taken apart.
+        // A job id may contain slashes, so the task's paths are built and compared instead of splitting the given
+        // path.
         let job = format!("/{}", self.job);
         let group = format!("{job}/{}", self.group);
         let task = format!("{group}/{}", self.task);
@@ -266,7 +268,7 @@ impl Workload {
     }
 }
 
-/// The blocks without labels that some policy denies: no other policy gives them back.
+/// Blocks without labels that some policy denies: no other policy can grant them.
 #[derive(Default)]
 struct Denials([bool; 5]);
 

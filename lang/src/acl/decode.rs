@@ -1,23 +1,24 @@
-//! Blocks of an HCL 1 text to the fields of a policy, with the reference's manners: keys in any letter case, a repeated block merges into
-//! the first, and what has the wrong shape is told by its path. Which words are allowed is not here.
+//! Decodes the blocks of an HCL 1 text to the fields of a policy, in the manner of the reference: keys match in any
+//! letter case, a repeated block merges into the first, and errors about shapes name the path. The words are checked
+//! in `parse`.
 
 use crate::hcl1::{self, Item, Node, NodeKind, Place};
 
 use super::written::{Named, Namespace, PathRule, Written};
 
-/// What stands where a field is read from.
+/// Source that a field is decoded from.
 #[derive(Clone)]
 enum Input {
-    /// The content of a block, or blocks whose labels are left.
+    /// The content of a block, or blocks with remaining labels.
     Items(Vec<Item>),
-    /// One of these.
+    /// A single item.
     Item(Item),
     /// A value.
     Value(Node),
 }
 
 impl Input {
-    /// As error texts name the kind.
+    /// The kind, as error texts name it.
     fn kind(&self) -> &'static str {
         match self {
             Input::Items(_) => "*ast.ObjectList",
@@ -30,7 +31,7 @@ impl Input {
         }
     }
 
-    /// Where it begins; an empty block begins nowhere.
+    /// The position of its start; an empty block has none.
     fn place(&self) -> Result<Place, String> {
         let of = |item: &Item| item.places.first().copied().unwrap_or(item.value.place);
         match self {
@@ -48,12 +49,12 @@ impl Input {
     }
 }
 
-/// What the reference's decoder says of texts that it did not foresee.
+/// Error text of the reference for a crash of its decoder.
 fn out_of_range(index: usize, length: usize) -> String {
     format!("invalid acl policy: runtime error: index out of range [{index}] with length {length}")
 }
 
-/// Reads a whole text.
+/// Decodes a whole text.
 pub(super) fn decode(text: &str) -> Result<Written, String> {
     let items = hcl1::parse_either(text).map_err(|error| error.to_string())?;
     let mut out = Written { raw: text.to_owned(), ..Written::default() };
@@ -130,12 +131,12 @@ fn capabilities(name: &str, content: &[Item]) -> Result<Option<Vec<String>>, Str
     Ok(out)
 }
 
-/// The label of a block; `field` is what it is called in it.
+/// The label of a block; `field` is the label's field in error texts.
 fn key(name: &str, field: &str, label: Option<String>, content: &[Item]) -> Result<String, String> {
     label.ok_or_else(|| Input::Items(content.to_vec()).wrong(&format!("{name}: {field} asked for 'key', impossible")))
 }
 
-/// What of a block's content belongs to a field: first all that has labels, then each without.
+/// The parts of a block's content for a field: first all items with labels together, then each one without.
 fn field(items: &[Item], name: &str) -> Vec<Input> {
     let of_name = |item: &&Item| item.keys.first().is_some_and(|key| key == name || key.to_lowercase() == name);
     let without_key = |item: &Item| Item { keys: item.keys[1..].to_vec(), places: item.places[1..].to_vec(), ..item.clone() };
@@ -148,7 +149,7 @@ fn field(items: &[Item], name: &str) -> Vec<Input> {
     labelled.into_iter().chain(plain).collect()
 }
 
-/// Reads each element of a list, or each block.
+/// Decodes each element of a list, or each block.
 fn each<T>(name: &str, input: Input, read: impl Fn(&str, Input) -> Result<T, String>) -> Result<Vec<T>, String> {
     let elements: Vec<Input> = match input {
         Input::Items(items) => items.into_iter().map(Input::Item).collect(),
@@ -159,7 +160,7 @@ fn each<T>(name: &str, input: Input, read: impl Fn(&str, Input) -> Result<T, Str
     elements.into_iter().enumerate().map(|(index, element)| read(&format!("{name}[{index}]"), element)).collect()
 }
 
-/// A block's label and its content. Two labels mean that the second names a block within.
+/// The label and content of a block. With two labels, the second one names a nested block.
 fn structure(name: &str, input: Input) -> Result<(Option<String>, Vec<Item>), String> {
     match input {
         Input::Items(items) => Ok((None, items)),
@@ -193,7 +194,8 @@ fn text_of(name: &str, input: &Input) -> Result<String, String> {
     }
 }
 
-/// A block without its label was read as if its first field were the label: takes that back, so that the label is missed.
+/// Clears the labels of unlabelled blocks: the decoder took their first field for the label, and the missing label has
+/// to be reported.
 fn unlabelled(items: &[Item], out: &mut Written) -> Result<(), String> {
     let blocks = |items: &[Item], name: &str| -> Vec<Item> {
         let of_name = |item: &&Item| item.keys.first().is_some_and(|key| key == name || key.to_lowercase() == name);

@@ -1,4 +1,5 @@
-//! A policy's text to its rules: read, checked word by word, shorthands written out. The error texts are the reference's.
+//! Parses a policy's text to rules: decodes, checks every word, expands shorthands. The error texts are the
+//! reference's.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ use super::decode::decode;
 use super::rules::Policy;
 use super::written::{Named, Namespace, PathRule, Single, Written};
 
-/// Why a policy's text was refused; displays as the reference's text.
+/// A policy's text was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(String);
@@ -18,12 +19,12 @@ pub struct PolicyError(String);
 /// Longest name in a label, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Parses a policy's text. An empty one is a policy that allows nothing.
+/// Parses a policy's text. An empty text is a policy that permits nothing.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     written(text).map(Policy::from)
 }
 
-/// Parses a policy's text for who wants to see its rules.
+/// Parses a policy's text for display of its rules.
 pub fn written(text: &str) -> Result<Written, PolicyError> {
     if text.is_empty() {
         return Ok(Written::default());
@@ -37,7 +38,7 @@ pub fn written(text: &str) -> Result<Written, PolicyError> {
 }
 
 impl Written {
-    /// Refuses words that mean nothing, and writes out what shorthands stand for.
+    /// Refuses unknown words, and expands shorthands.
     fn check(&mut self) -> Result<(), String> {
         self.namespaces.iter_mut().flatten().try_for_each(Namespace::check)?;
         for pool in self.node_pools.iter_mut().flatten() {
@@ -114,18 +115,18 @@ impl PathRule {
     }
 }
 
-/// Whether a block's `policy` may be this.
+/// Whether the word is valid as a block's `policy`.
 fn is_policy(word: &str) -> bool {
     matches!(word, "deny" | "read" | "write" | "scale")
 }
 
-/// Whether a label is 1 to 128 letters, digits and these.
+/// Whether a label is 1 to 128 letters, digits and characters of `others`.
 fn is_name(label: &str, others: &str) -> bool {
     let belongs = |byte: u8| byte.is_ascii_alphanumeric() || others.as_bytes().contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&label.len()) && label.bytes().all(belongs)
 }
 
-/// The first word that means nothing.
+/// The first unknown word.
 fn unknown(words: Option<&Vec<String>>, is_known: impl Fn(&str) -> bool) -> Option<&String> {
     words.into_iter().flatten().find(|word| *word != "deny" && !is_known(word))
 }
@@ -147,7 +148,7 @@ fn single(block: &str, kind: &str, written: Option<&Single>, is_valid: impl Fn(&
     }
 }
 
-/// A block as Go dumps it.
+/// Formats a `namespace` block as Go's `%#v` does.
 struct NamespaceDump<'a>(&'a Namespace);
 
 impl fmt::Display for NamespaceDump<'_> {
@@ -155,12 +156,12 @@ impl fmt::Display for NamespaceDump<'_> {
         let Namespace { name, policy, capabilities, variables } = self.0;
         write!(f, "&acl.NamespacePolicy{{Name:{}, Policy:{}, Capabilities:", Quoted(name), Quoted(policy))?;
         write!(f, "{}, Variables:(*acl.VariablesPolicy)(", Texts(capabilities.as_deref()))?;
-        // Go writes an address here, which says nothing.
+        // Go prints an address here, which is replaced by a constant.
         f.write_str(if variables.is_some() { "0x0)}" } else { "nil)}" })
     }
 }
 
-/// A block as Go dumps it.
+/// Formats a `host_volume` block as Go's `%#v` does.
 struct HostVolumeDump<'a>(&'a Named);
 
 impl fmt::Display for HostVolumeDump<'_> {
@@ -184,7 +185,7 @@ impl fmt::Display for Texts<'_> {
     }
 }
 
-/// A text as Go quotes it.
+/// Quotes a text as Go does.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

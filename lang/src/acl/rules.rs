@@ -1,4 +1,4 @@
-//! A policy as it is written: blocks with their labels and words. What the words mean together is not here.
+//! Rules of a policy: blocks with their labels and words. `compiled` combines the rules of several policies.
 
 /// The rules of one policy, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,43 +24,43 @@ pub struct Policy {
 /// A `namespace` block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NamespaceRule {
-    /// Its label: a name in which `*` stands for anything.
+    /// Label: a name in which `*` matches any text.
     pub name: String,
-    /// Its shorthand; empty when there is none.
+    /// Shorthand; empty when absent.
     pub policy: String,
-    /// Its capabilities, without those of the shorthand.
+    /// Capabilities, without those of the shorthand.
     pub capabilities: Vec<String>,
-    /// Its `variables` block.
+    /// The `variables` block.
     pub variables: Option<Vec<PathRule>>,
 }
 
 /// A `path` block of variables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PathRule {
-    /// Its label: a path in which `*` stands for anything.
+    /// Label: a path in which `*` matches any text.
     pub path: String,
-    /// Its capabilities.
+    /// Capabilities.
     pub capabilities: Vec<String>,
 }
 
 /// A `node_pool` block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodePoolRule {
-    /// Its label: a name in which `*` stands for anything.
+    /// Label: a name in which `*` matches any text.
     pub name: String,
-    /// Its shorthand; empty when there is none.
+    /// Shorthand; empty when absent.
     pub policy: String,
-    /// Its capabilities, without those of the shorthand.
+    /// Capabilities, without those of the shorthand.
     pub capabilities: Vec<String>,
 }
 
 /// A `host_volume` block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostVolumeRule {
-    /// Its label: a name in which `*` stands for anything.
+    /// Label: a name in which `*` matches any text.
     pub name: String,
-    /// Its shorthand; empty when there is none.
+    /// Shorthand; empty when absent.
     pub policy: String,
-    /// Its capabilities, without those of the shorthand.
+    /// Capabilities, without those of the shorthand.
     pub capabilities: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What policies allow together.
+//! Tests of the combined permissions of policies.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn variables(name: &str, paths: &[(&str, &[&str])]) -> Policy {
     Policy { namespaces: vec![rule], ..Policy::default() }
 }
 
-/// Which of these names the policies let read jobs in.
+/// The names of those namespaces in which the policies permit reading jobs.
 fn readable<'n>(policies: &[Policy], names: &[&'n str]) -> Vec<&'n str> {
     let acl = Acl::of(policies);
     names.iter().copied().filter(|name| acl.namespace(name, NamespaceCapability::ReadJob)).collect()

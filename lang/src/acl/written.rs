@@ -1,11 +1,11 @@
-//! A policy as it is written, word for word: absent lists apart from empty ones. It is what a reader of the policy is shown; what counts
-//! when a caller is checked is a `Policy`.
+//! A policy in its written form, for display: absent lists are kept apart from empty ones. Permission checks use a
+//! `Policy`.
 
 use serde::Serialize;
 
 use super::rules::{HostVolumeRule, NamespaceRule, NodePoolRule, PathRule as Path, Policy};
 
-/// The rules of one policy. Its JSON is the form that a read of the policy shows.
+/// The rules of one policy. Its JSON is the `RulesJSON` of a policy read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Written {
@@ -25,7 +25,7 @@ pub struct Written {
     pub quota: Option<Single>,
     /// The `plugin` block.
     pub plugin: Option<Single>,
-    /// The text.
+    /// The policy's text.
     pub raw: String,
 }
 
@@ -33,13 +33,13 @@ pub struct Written {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Namespace {
-    /// Its label.
+    /// The label.
     pub name: String,
-    /// Its shorthand.
+    /// The shorthand.
     pub policy: String,
-    /// Its capabilities, once checked with those of the shorthand.
+    /// Capabilities; after the check with those of the shorthand.
     pub capabilities: Option<Vec<String>>,
-    /// Its `variables` block.
+    /// The `variables` block.
     pub variables: Option<Variables>,
 }
 
@@ -47,7 +47,7 @@ pub struct Namespace {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Variables {
-    /// Its `path` blocks.
+    /// The `path` blocks.
     pub paths: Option<Vec<PathRule>>,
 }
 
@@ -55,10 +55,10 @@ pub struct Variables {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PathRule {
-    /// Its label.
+    /// The label.
     #[serde(rename = "PathSpec")]
     pub path: String,
-    /// Its capabilities, once checked with what they imply.
+    /// Capabilities; after the check with those that they imply.
     pub capabilities: Option<Vec<String>>,
 }
 
@@ -66,11 +66,11 @@ pub struct PathRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Named {
-    /// Its label.
+    /// The label.
     pub name: String,
-    /// Its shorthand.
+    /// The shorthand.
     pub policy: String,
-    /// Its capabilities, once checked with those of the shorthand.
+    /// Capabilities; after the check with those of the shorthand.
     pub capabilities: Option<Vec<String>>,
 }
 
@@ -78,12 +78,12 @@ pub struct Named {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Single {
-    /// Its word.
+    /// The word of `policy`.
     pub policy: String,
 }
 
 impl Written {
-    /// Whether no block in it is known.
+    /// Whether the policy has no known block.
     pub(super) fn is_empty(&self) -> bool {
         let none = |rows: Option<usize>| rows.unwrap_or(0) == 0;
         let singles = [&self.agent, &self.node, &self.operator, &self.quota, &self.plugin];

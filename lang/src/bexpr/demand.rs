@@ -1,6 +1,7 @@
-//! What a filter demands of every row that passes: equalities that an index can answer. Which indexes there are is the caller's business.
+//! Equalities that a filter demands of every matching row, which an index can answer. The caller knows the indexes.
 //!
-//! An index must not hide an error that a test of row by row would have met: only what is tested before anything that can fail counts.
+//! An index must not hide an error that a test of every row would report: only terms tested before any term that can
+//! fail are used.
 
 use super::Filter;
 use super::eval;
@@ -9,15 +10,15 @@ use super::syntax::{Expression, Matching};
 /// Fields of a row that are neither struct nor list nor map.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainNames<'a> {
-    /// Texts, or left out when empty.
+    /// Text fields; an empty one may be absent.
     pub texts: &'a [&'a str],
-    /// Integers, or left out when zero.
+    /// Integer fields; a zero one may be absent.
     pub integers: &'a [&'a str],
 }
 
 impl Filter {
-    /// Fields and the texts that they must equal for any row to pass. A row that has another text is tested without an error, so rows
-    /// that an index leaves out are neither missed nor the ones to complain of.
+    /// Fields and the texts that they must equal in every matching row. Testing a row with another text gives false
+    /// and no error, so an index may leave such rows out.
     #[must_use]
     pub fn demands(&self, names: PlainNames<'_>) -> Vec<(&str, &str)> {
         let mut found = Vec::new();
@@ -26,7 +27,8 @@ impl Filter {
     }
 }
 
-/// Adds what the expression demands; false: testing it may fail, so nothing behind it counts.
+/// Adds the demands of the expression. Returns false if testing the expression may fail, so that later terms can not
+/// be used.
 fn collect<'a>(expression: &'a Expression, names: PlainNames<'_>, found: &mut Vec<(&'a str, &'a str)>) -> bool {
     match expression {
         Expression::All(parts) => parts.iter().all(|part| collect(part, names, found)),

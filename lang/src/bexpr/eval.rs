@@ -1,16 +1,16 @@
-//! Truth of an expression on a row: the logic, and what a literal means to a scalar.
-//! Finding the value of a selector is `walk.rs`.
+//! Evaluation of an expression on a row: the logic, and the comparison of literals with scalars. `walk.rs` finds the
+//! value of a selector.
 
 use super::syntax::{Binding, Expression, Matching, Selector};
 use super::walk::{Datum, Outcome, Probe, Walker};
 use super::{EvalError, Plain, PlainFields};
 
-/// Whether the row passes.
+/// Whether the row matches.
 pub(super) fn test(expression: &Expression, row: &dyn Datum) -> Result<bool, EvalError> {
     test_in(expression, Place { row, scope: None })
 }
 
-/// A row with plain fields as something to walk through.
+/// Adapter that makes a row with plain fields a [`Datum`].
 pub(super) struct Fields<'a, R>(pub(super) &'a R);
 
 impl<R: PlainFields> Datum for Fields<'_, R> {
@@ -31,18 +31,18 @@ impl<R: PlainFields> Datum for Fields<'_, R> {
     }
 }
 
-/// What selectors are resolved in.
+/// Context in which selectors are resolved: the row and the bound names.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     row: &'a dyn Datum,
     scope: Option<&'a Scope<'a>>,
 }
 
-/// One name bound to an element, inside of the names bound further out.
+/// One name bound to an element, with the outer bindings.
 struct Scope<'a> {
     name: &'a str,
     datum: &'a dyn Datum,
-    /// Where the element stands in the row, for error texts.
+    /// Path of the element in the row, for error texts.
     base: &'a [String],
     outer: Option<&'a Scope<'a>>,
 }
@@ -101,7 +101,7 @@ fn resolve(selector: &Selector, probe: Probe<'_>, place: Place<'_>) -> Result<Ou
     place.row.walk(Walker::new(&selector.path, 0, &probe, &selector.text))
 }
 
-/// Tests the inner expression of a collection on one element. `key` is its index or key, `base` its path.
+/// Tests the inner expression of a collection on one element, with the names of `binding` bound.
 pub(super) fn test_element(binding: &Binding, inner: &Expression, place: Place<'_>, element: Element<'_>) -> Result<bool, EvalError> {
     let (first, second) = match binding {
         Binding::One(name) => (Some((name, element.single)), None),
@@ -113,16 +113,16 @@ pub(super) fn test_element(binding: &Binding, inner: &Expression, place: Place<'
     test_in(inner, Place { row: place.row, scope: inmost.as_ref().or(scope) })
 }
 
-/// One element of a collection, by the parts that can be bound.
+/// One element of a collection, with the parts that names can be bound to.
 pub(super) struct Element<'a> {
-    /// What a single name is bound to.
+    /// Value of the name if only one is bound.
     pub(super) single: &'a dyn Datum,
     pub(super) key: &'a dyn Datum,
     pub(super) value: &'a dyn Datum,
     pub(super) base: &'a [String],
 }
 
-/// A value that literals can be compared with.
+/// A scalar value that literals can be compared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scalar<'a> {
     Bool(bool),
@@ -133,7 +133,7 @@ pub(super) enum Scalar<'a> {
 }
 
 impl Scalar<'_> {
-    /// Go's word for the kind.
+    /// The kind, as Go names it.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Scalar::Bool(_) => "bool",
@@ -168,7 +168,7 @@ fn parse_bool(literal: &str) -> Result<bool, EvalError> {
     }
 }
 
-/// An integer with an optional base prefix, as Go reads one with base 0.
+/// Parses an integer with an optional base prefix, as Go does with base 0.
 fn parse_integer(function: &str, literal: &str, min: i128, max: i128) -> Result<i128, EvalError> {
     let syntax = || refused(function, literal, "invalid syntax");
     let (negative, unsigned) = match literal.strip_prefix('-') {
@@ -199,7 +199,7 @@ fn parse_integer(function: &str, literal: &str, min: i128, max: i128) -> Result<
     Ok(number)
 }
 
-/// Whether the literal is an integer of whatever integer type a field is of.
+/// Whether the literal fits every integer type that a field may have.
 pub(super) fn is_any_integer(literal: &str) -> bool {
     parse_integer("ParseInt", literal, i64::MIN.into(), i64::MAX.into()).is_ok()
         && parse_integer("ParseUint", literal, 0, u64::MAX.into()).is_ok()

@@ -1,5 +1,5 @@
-//! Text to [`Expression`]. The grammar is one of ordered choice; a failed parse reports every terminal that
-//! was tried at the farthest place any of them was tried at, which is what the reference's texts list.
+//! Parser from text to [`Expression`]. The grammar uses ordered choice; a failed parse reports every terminal that was
+//! tried at the farthest position reached, as the reference's texts do.
 
 use winnow::Parser;
 use winnow::combinator::{alt, opt, peek, repeat};
@@ -11,10 +11,11 @@ use super::SyntaxError;
 use super::syntax::{Binding, Expression, Matching, Pattern, Selector};
 use crate::regexp;
 
-/// How deep parentheses, `not` and collections may nest.
+/// Deepest nesting of parentheses, `not` and collections.
 const NESTING_DEPTH_MAX: usize = 200;
 
-/// How many regular expressions a filter may compile: each may take what `regexp` allows one, and a list keeps them while it runs.
+/// Largest number of regular expressions in a filter: each may take the memory that `regexp` permits, and a list
+/// request keeps them while it runs.
 const PATTERNS_MAX: usize = 32;
 
 const SPACE: &str = r"[ \t\r\n]";
@@ -23,13 +24,13 @@ const WORD: &str = "[a-zA-Z0-9_/]";
 const DIGIT: &str = "[0-9]";
 const NONZERO: &str = "[1-9]";
 const SEGMENT: &str = r"[\pL\pN-_.~:|]";
-/// Sorts and prints unlike the others.
+/// Label of the end of the text, sorted and printed specially.
 const END: &str = "!.";
 
 type Input<'a> = Stateful<&'a str, Progress>;
 type Parsed<T> = Result<T, ErrMode<ContextError>>;
 
-/// What a failed parse will say.
+/// State of the parse from which the error is built.
 #[derive(Debug, Clone, Default)]
 struct Progress {
     length: usize,
@@ -37,7 +38,7 @@ struct Progress {
     patterns: usize,
     farthest: usize,
     expected: Vec<String>,
-    /// A mistake with a text of its own: byte offset and message.
+    /// An error with its own text: byte offset and message.
     mistake: Option<(usize, String)>,
 }
 
@@ -74,7 +75,7 @@ fn listed(mut expected: Vec<String>) -> String {
     }
 }
 
-/// Line and column of the character at `offset`; a line break itself is column 0 of the line it begins.
+/// Line and column of the character at `offset`; a line break counts as column 0 of the line that it begins.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let (mut line, mut column) = (1, 0);
     for (at, letter) in text.char_indices() {
@@ -103,7 +104,7 @@ fn fail<T>() -> Parsed<T> {
     Err(ErrMode::Backtrack(ContextError::new()))
 }
 
-/// Notes that `label` would have been welcome here.
+/// Records that `label` was expected here, and fails.
 fn wanted<T>(input: &mut Input<'_>, label: impl Into<String>) -> Parsed<T> {
     let here = offset(input);
     let progress = &mut input.state;
@@ -117,7 +118,7 @@ fn wanted<T>(input: &mut Input<'_>, label: impl Into<String>) -> Parsed<T> {
     fail()
 }
 
-/// Ends the parse with a message of its own.
+/// Ends the parse with an error text of its own.
 fn mistake<T>(input: &mut Input<'_>, at: usize, rule: &str, message: &str) -> Parsed<T> {
     input.state.mistake = Some((at, format!("rule {rule:?}: {message}")));
     Err(ErrMode::Cut(ContextError::new()))
@@ -143,7 +144,7 @@ fn class<'a>(label: &'static str, belongs: fn(char) -> bool) -> impl FnMut(&mut 
     }
 }
 
-/// One or more of a class; the first that is not one of them is noted too.
+/// One or more characters of a class; the first character outside the class is recorded as expected too.
 fn many<'a>(label: &'static str, belongs: fn(char) -> bool) -> impl FnMut(&mut Input<'a>) -> Parsed<&'a str> {
     move |input| {
         let taken: Parsed<&'a str> = take_while(0.., belongs).parse_next(input);
@@ -231,7 +232,7 @@ fn chain(
     loop {
         let before = input.checkpoint();
         let next = (space, token(word), space).parse_next(input).and_then(|_| match word {
-            // What follows `or` may be a collection, which is no operand of `and`.
+            // A collection may follow `or`, but not `and`.
             "or" => alt((operand, collection)).parse_next(input),
             _ => operand(input),
         });
@@ -417,7 +418,7 @@ fn pointer(input: &mut Input<'_>) -> Parsed<Selector> {
     Ok(Selector { path, text })
 }
 
-/// A literal. A bare word, and even a path, is a string.
+/// A literal. A bare word, or even a path, is a string.
 fn value(input: &mut Input<'_>) -> Parsed<String> {
     alt((selector.map(|selector| selector.text), number, string)).parse_next(input)
 }
@@ -454,7 +455,7 @@ fn string(input: &mut Input<'_>) -> Parsed<String> {
         }
     }
     if quote == '`' {
-        // Go drops carriage returns from raw strings.
+        // Go removes carriage returns from raw strings.
         return Ok(body.replace('\r', ""));
     }
     match unquote(&body) {
@@ -463,7 +464,7 @@ fn string(input: &mut Input<'_>) -> Parsed<String> {
     }
 }
 
-/// The text that the inside of a double-quoted Go string stands for.
+/// Unquotes the inside of a double-quoted Go string.
 fn unquote(body: &str) -> Option<String> {
     let mut bytes: Vec<u8> = Vec::with_capacity(body.len());
     let mut letters = body.chars();

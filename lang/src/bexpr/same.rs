@@ -1,4 +1,4 @@
-//! A serializer that compares one scalar with a literal. Containers are no scalars and are refused.
+//! A serializer that compares one scalar with a literal. Containers are refused.
 
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
@@ -6,7 +6,7 @@ use serde::ser::{Impossible, Serializer};
 use super::EvalError;
 use super::eval::Scalar;
 
-/// Whether a scalar, an element of a list or a key of a map, equals a literal.
+/// Compares a scalar (an element of a list or a key of a map) with a literal.
 pub(super) struct SameAs<'a> {
     literal: &'a str,
     selector: &'a str,

@@ -1,13 +1,13 @@
-//! What a filter expression is made of.
+//! Syntax tree of a filter expression.
 
 use regex::Regex;
 
 /// A node of the tree. Chains of `and` and `or` are flat: both are associative.
 #[derive(Debug, Clone)]
 pub(super) enum Expression {
-    /// `a and b ..`: stops at the first that is false.
+    /// `a and b ..`: evaluation stops at the first false term.
     All(Vec<Expression>),
-    /// `a or b ..`: stops at the first that is true.
+    /// `a or b ..`: evaluation stops at the first true term.
     Any(Vec<Expression>),
     Not(Box<Expression>),
     Match {
@@ -15,7 +15,7 @@ pub(super) enum Expression {
         matching: Matching,
         negated: bool,
     },
-    /// `any` (else `all`) of the elements of a collection.
+    /// `any` (otherwise `all`) of the elements of a collection.
     Each {
         any: bool,
         selector: Selector,
@@ -27,7 +27,7 @@ pub(super) enum Expression {
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     pub(super) path: Vec<String>,
-    /// As error texts show it.
+    /// The selector as error texts show it.
     pub(super) text: String,
 }
 
@@ -44,16 +44,16 @@ pub(super) enum Matching {
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     pub(super) text: String,
-    /// A bad expression is an error of the first row that is tested, not of the filter.
+    /// A pattern that does not compile is an error of the first tested row, not of the filter.
     pub(super) compiled: Result<Regex, String>,
 }
 
-/// The names that an inner expression knows elements by.
+/// Names of the elements in the inner expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// The element of a list, the key of a map.
+    /// The element of a list, or the key of a map.
     One(String),
-    /// Index and element of a list, key and value of a map. `None` is written `_`.
+    /// Index and element of a list, or key and value of a map. `None` is written `_`.
     Two(Option<String>, Option<String>),
 }
 

@@ -1,4 +1,4 @@
-//! Stories of filters: texts in, and what they say about one job.
+//! Stories of filters: filter texts, and their results on one job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct Job {
 #[derive(Serialize)]
 struct JobId(String);
 
-/// Named as the rows' opaque bytes are.
+/// Has the name of the rows' type for opaque bytes.
 #[derive(Serialize)]
 struct Blob(Vec<u8>);
 
@@ -92,7 +92,7 @@ fn job() -> Job {
     }
 }
 
-/// One line per filter: the filter, and whether the job passes or why it could not be tested.
+/// One line per filter: the filter, and whether the job matches or the error.
 #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
 fn check(filters: &str, expected: Expect) {
     let job = job();
@@ -478,7 +478,7 @@ proptest! {
 
 #[test]
 fn what_is_nil_or_left_out_is_told_by_its_type() {
-    /// Named as the rows' times are, and written as they are.
+    /// Has the name and the encoding of the rows' type for times.
     struct Time(&'static str);
     impl Serialize for Time {
         fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,5 @@
-//! A serializer that follows one selector through a row and answers one question at its end.
-//! Nothing of the row is copied; what lies beside the path is passed over.
+//! A serializer that follows one selector through a row and answers one question about the value at its end. Nothing
+//! of the row is copied; values outside the path are skipped.
 
 use serde::Serialize;
 use serde::ser::{self, Impossible, Serializer};
@@ -16,9 +16,9 @@ impl ser::Error for EvalError {
     }
 }
 
-/// A row, or a part of one that a name is bound to.
+/// A row, or a part of a row that a name is bound to.
 pub(super) trait Datum {
-    /// A field that can be had without a walk.
+    /// The value of a field that is available without a walk.
     fn plain(&self, _field: &str) -> Option<Scalar<'_>> {
         None
     }
@@ -32,38 +32,38 @@ impl<T: Serialize + ?Sized> Datum for &T {
     }
 }
 
-/// What was found at the end of a path.
+/// Result at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Is(bool),
-    /// The last part of the path is a key that a map does not have.
+    /// The last part of the path is a key that is missing from a map.
     Missing,
 }
 
-/// The question.
+/// Question about the value at the end of the path.
 pub(super) enum Probe<'a> {
     Matching(&'a Matching),
     Each { any: bool, binding: &'a Binding, inner: &'a Expression, place: Place<'a> },
 }
 
-/// A nil, as far as it can be told what it is nil of.
+/// Type of a nil value, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nil {
     Map,
     List,
     Pointer,
-    /// A field left out because it is empty, or null for reasons of its own.
+    /// A field omitted because it is empty, or null for another reason.
     Unknown,
 }
 
-/// Walks along `path`, of which the first `at` parts are behind it.
+/// Walks along `path`; the first `at` parts are already resolved.
 #[derive(Clone, Copy)]
 pub(super) struct Walker<'a> {
     path: &'a [String],
     at: usize,
     probe: &'a Probe<'a>,
     selector: &'a str,
-    /// Name of the Rust type of the value at hand: tells nil maps from nil pointers.
+    /// Name of the current value's Rust type: distinguishes nil maps from nil pointers.
     rust: &'static str,
 }
 
@@ -82,12 +82,12 @@ impl<'a> Walker<'a> {
         self
     }
 
-    /// The part to be looked up in the value at hand; `None`: this value is the one.
+    /// The part to look up in the current value; `None` at the end of the path.
     fn part(&self) -> Option<&'a str> {
         self.path.get(self.at).map(String::as_str)
     }
 
-    /// The field of the row that the path begins with.
+    /// The first field of the path.
     pub(super) fn root(&self) -> Option<&'a str> {
         self.path.first().map(String::as_str)
     }
@@ -127,7 +127,7 @@ impl<'a> Walker<'a> {
         EvalError::WrongKind { operation, kind, selector: self.selector.to_string() }
     }
 
-    /// The answer of a value that the question does not fit.
+    /// The error for a value of a kind that the question does not apply to.
     fn unfit(&self, kind: &'static str) -> EvalError {
         match self.probe {
             Probe::Matching(Matching::Equal(_)) => EvalError::NotComparable,
@@ -174,7 +174,7 @@ impl<'a> Walker<'a> {
             (Probe::Matching(Matching::Empty), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(true)),
             (Probe::Matching(Matching::In(_)), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(false)),
             (Probe::Each { any, .. }, Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(!any)),
-            // Nobody knows any more what an omitted field would have held: it was the zero value.
+            // The type of an omitted field is unknown; its value was the zero value.
             (Probe::Matching(Matching::Equal(literal)), Nil::Unknown) => {
                 Ok(Outcome::Is(matches!(literal.as_str(), "" | "0" | "f" | "F" | "false" | "FALSE" | "False")))
             }
@@ -183,11 +183,11 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A field of an allocation or an evaluation that was left out because it is empty.
+    /// Answers for a field of an allocation or an evaluation that was omitted because it is empty.
     fn omitted(self, field: &str) -> Result<Outcome, EvalError> {
-        /// Fields of those rows that are pointers to Go, and nil when they are left out.
+        /// Fields of these rows that are pointers in Go, and nil when omitted.
         const POINTERS: [&str; 6] = ["DeploymentStatus", "RescheduleTracker", "NetworkStatus", "Metrics", "AllocatedResources", "Job"];
-        /// The one that is a struct of pointers.
+        /// The field that is a struct of pointers in Go.
         const OF_POINTERS: &str = "DesiredTransition";
         match self.part() {
             None if field == OF_POINTERS => Err(self.unfit("struct")),
@@ -210,7 +210,7 @@ impl<'a> Walker<'a> {
         }
         match rust_type::last_word(inner) {
             "BTreeMap" | "OrdMap" | "Map" => Nil::Map,
-            // Bytes are a list of them.
+            // Go treats bytes as a list.
             "Vec" | "Vector" | "BTreeSet" | "OrdSet" | "Blob" => Nil::List,
             _ => Nil::Pointer,
         }
@@ -293,7 +293,7 @@ impl<'a> Serializer for Walker<'a> {
         self.scalar(Scalar::Text(value.encode_utf8(&mut [0; 4])))
     }
     fn serialize_str(self, value: &str) -> Result<Outcome, EvalError> {
-        // A time is a struct to Go, and a text only in JSON.
+        // Go treats a time as a struct; it is a text only in JSON.
         if rust_type::last_word(self.rust) == "Time" {
             return Err(self.part().map_or_else(|| self.unfit("struct"), |part| self.no_such_field(part)));
         }
@@ -369,7 +369,7 @@ impl<'a> Serializer for Walker<'a> {
     }
 }
 
-/// A list: an index into it, a search in it, or its elements one by one.
+/// Walks a list: an index into it, a search, or its elements one by one.
 pub(super) struct Elements<'a> {
     walker: Walker<'a>,
     wanted: Option<usize>,
@@ -459,14 +459,14 @@ impl ser::SerializeTupleStruct for Elements<'_> {
     }
 }
 
-/// What the key just seen means for its value.
+/// Role of the current key for its value.
 enum Key {
     Wanted,
     Bound(String),
     Other,
 }
 
-/// A map: a key of it, or its entries one by one.
+/// Walks a map: one of its keys, or its entries one by one.
 pub(super) struct Entries<'a> {
     walker: Walker<'a>,
     seen: usize,
@@ -539,7 +539,7 @@ impl ser::SerializeMap for Entries<'_> {
     }
 }
 
-/// A struct: one field of it.
+/// Walks a struct: one of its fields.
 pub(super) struct Members<'a> {
     walker: Walker<'a>,
     part: &'a str,

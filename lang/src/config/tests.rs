@@ -1,4 +1,4 @@
-//! Configuration texts and the documents they become.
+//! Tests of configuration texts and the resulting documents.
 
 use expect_test::{Expect, expect};
 

@@ -1,11 +1,11 @@
-//! Expressions, and the times that they give after a Sunday in winter.
+//! Tests of expressions and the times that they give after a Sunday in winter.
 
 use chrono::DateTime;
 use expect_test::{Expect, expect};
 
 use super::Cron;
 
-/// Sunday, some seconds after half past twelve.
+/// A Sunday, some minutes after half past twelve.
 const AFTER: &str = "2026-11-22T12:34:56Z";
 
 fn secs(text: &str) -> i64 {
@@ -138,7 +138,8 @@ fn what_is_wrong_is_told_with_its_field() {
 
 #[test]
 fn clocks_of_a_place_decide_and_a_skipped_time_is_not_there() {
-    // An hour ahead until one o'clock of the 25th of October 2026 in UTC, when it is two and three at once; then level with UTC.
+    // One hour ahead of UTC until 2026-10-25 01:00 UTC, when local times from one to two o'clock repeat; then equal to
+    // UTC.
     let back = secs("2026-10-25T01:00:00Z");
     let offset = |at: i64| if at < back { 3600 } else { 0 };
     let next = |expression: &str, after: &str| {

@@ -1,11 +1,11 @@
-//! Durations read and written back.
+//! Tests of parsing and formatting durations.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::{format, parse};
 
-/// One line per text: what it means and how it is written back, or why it is refused.
+/// One line per text: its nanoseconds and formatted text, or the error.
 #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
 fn check(texts: &[&str], expected: Expect) {
     let lines: Vec<String> = texts

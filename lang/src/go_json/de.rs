@@ -14,7 +14,7 @@ impl de::Error for Error {
     }
 }
 
-/// Reads `node` as a `T`.
+/// Decodes `node` as a `T`.
 pub(super) fn read<'de, T: Deserialize<'de>>(node: Node<'de>, names: Names<'_>) -> Result<T, Error> {
     let root = names.root;
     T::deserialize(Reader { node, names }).map_err(|error| match (error, root) {
@@ -35,7 +35,7 @@ impl<'de> Reader<'de, '_> {
         Error::Type { value: self.node.kind().to_string(), place: Place::default(), go_type }
     }
 
-    /// A number that does not fit is shown, one where none is wanted is not.
+    /// The error shows a number that is out of range, but not one where another kind is expected.
     fn bad_number(literal: &str, go_type: String) -> Error {
         Error::Type { value: format!("number {literal}"), place: Place::default(), go_type }
     }
@@ -221,9 +221,9 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
     integer!(deserialize_u128, visit_u128, u128);
 }
 
-/// Go has one number for values of any shape, so `10.0` is `10` there; integers keep all their digits here.
+/// Go has a single number type for values of any shape, so `10.0` becomes `10`; integers keep all their digits here.
 fn any_number<'de, V: Visitor<'de>>(literal: &str, visitor: V) -> Result<V::Value, Error> {
-    /// Above this, not every integer has a float of its own.
+    /// Above this, some integers have no exact float.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     if let Ok(number) = literal.parse::<u64>() {
         return visitor.visit_u64(number);
@@ -238,8 +238,8 @@ fn any_number<'de, V: Visitor<'de>>(literal: &str, visitor: V) -> Result<V::Valu
     }
 }
 
-/// Picks the members that belong to fields: the exact name before any other case, the last of several
-/// occurrences, and no nulls.
+/// Selects the members that belong to fields: an exact name before other letter cases, the last of duplicates, and no
+/// nulls.
 fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, str>, Node<'de>)>) -> Vec<(&'static str, Node<'de>)> {
     let mut chosen: Vec<(&'static str, Node<'de>)> = Vec::with_capacity(members.len());
     for (name, node) in members {
@@ -249,7 +249,7 @@ fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, st
         let field = fields.iter().find(|field| **field == name).or_else(|| fields.iter().find(|field| same_folded(field, &name)));
         let Some(field) = field else { continue };
         match chosen.iter_mut().find(|(taken, _)| taken == field) {
-            // An object that is there already is filled further, not begun anew.
+            // A duplicate object is merged into the first one.
             Some((_, Node::Object(known))) if matches!(node, Node::Object(_)) => {
                 if let Node::Object(more) = node {
                     known.extend(more);
@@ -262,7 +262,7 @@ fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, st
     chosen
 }
 
-/// Equality without letter case; two letters outside ASCII fold into it.
+/// Equality under Go's case folding, where two letters outside ASCII fold into ASCII.
 fn same_folded(field: &str, name: &str) -> bool {
     if name.is_ascii() {
         return field.eq_ignore_ascii_case(name);
@@ -298,7 +298,7 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
     }
 }
 
-/// Members of a map: every name as it is written.
+/// Members of a map, with their names as written.
 struct Members<'de, 'n> {
     members: std::vec::IntoIter<(Cow<'de, str>, Node<'de>)>,
     value: Option<Node<'de>>,
@@ -400,7 +400,7 @@ impl<'de> MapAccess<'de> for Fields<'de, '_> {
 }
 
 impl Fields<'_, '_> {
-    /// Adds this struct and `field` to the place of a mismatch below it.
+    /// Adds this struct and `field` to the position of an error below it.
     fn in_field(&self, field: &'static str, error: Error, wrapper: Option<&'static str>) -> Error {
         let Error::Type { value, mut place, mut go_type } = error else { return error };
         if place.structure.is_none() {
@@ -410,7 +410,7 @@ impl Fields<'_, '_> {
                 .fields
                 .iter()
                 .find(|(name, _)| name.rsplit_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
-            // A list's name must not replace that of its element.
+            // The name of a list must not replace that of its element.
             if let Some((_, known)) = here
                 && go_type.starts_with('[') == known.starts_with('[')
                 && go_type.starts_with("map[") == known.starts_with("map[")

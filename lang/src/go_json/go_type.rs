@@ -1,10 +1,10 @@
-//! Names of Go types for error texts, guessed from the names of Rust types.
-//! Only texts depend on this: a name that cannot be told apart (`int` and `int64`) is given by [`Names::fields`].
+//! Go type names for error texts, derived from Rust type names. Only texts depend on them; a name that can not be
+//! derived (`int` and `int64`) is given in [`Names::fields`].
 
 use super::Names;
 use crate::rust_type::{last_word, pointee, split};
 
-/// What Go would call the Rust type `T`; pointers at the top are left out, as Go does.
+/// The Go name of the Rust type `T`, without outer pointers, as in Go.
 pub(super) fn name_of<T: ?Sized>(names: Names<'_>) -> String {
     let mut rust = std::any::type_name::<T>();
     while let Some(inner) = pointee(rust) {
@@ -13,7 +13,8 @@ pub(super) fn name_of<T: ?Sized>(names: Names<'_>) -> String {
     translate(rust, names.package)
 }
 
-/// What Go would call a field of the Rust type `T` where the value in it was read as something plainer: a span as an integer, bytes as text.
+/// The Go name of a field whose Rust type `T` is decoded from a simpler type: a duration from an integer, bytes from a
+/// text.
 pub(super) fn name_of_wrapper<T: ?Sized>() -> Option<&'static str> {
     let mut rust = std::any::type_name::<T>();
     while let Some(inner) = pointee(rust) {
@@ -27,10 +28,10 @@ pub(super) fn name_of_wrapper<T: ?Sized>() -> Option<&'static str> {
     }
 }
 
-/// Lists and maps hold pointers to structs, but for these.
+/// Structs that lists and maps hold by value; they hold pointers to all others.
 const HELD_BY_VALUE: [&str; 2] = ["Port", "ServiceCheck"];
 
-/// What a list or a map of `rust` holds.
+/// The Go name of the element type of a list or map.
 fn element(rust: &str, package: &str) -> String {
     let name = translate(rust, package);
     match name.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')) {
@@ -39,11 +40,11 @@ fn element(rust: &str, package: &str) -> String {
     }
 }
 
-/// The struct's name as Go writes it: with acronyms in capitals, and as the package calls it.
+/// The Go name of a struct: acronyms in capitals, after the package's name.
 pub(super) fn structure(rust: &str, package: &str) -> String {
     match (package, rust) {
         ("api", "TaskLifecycleConfig") => return "TaskLifecycle".to_string(),
-        // What a request says of a volume is the volume itself there.
+        // In Go, a volume request is the volume type itself.
         ("structs", "CsiVolumeRequest") => return "CSIVolume".to_string(),
         _ => {}
     }
@@ -75,13 +76,13 @@ fn translate(rust: &str, package: &str) -> String {
             Some((key, value)) => format!("map[{}]{}", translate(key, package), element(value, package)),
             None => "map[string]interface {}".to_string(),
         },
-        // Ids are types of their own only here.
+        // Ids have types of their own only in Rust.
         name if name.ends_with("Id") => "string".to_string(),
         name => format!("{package}.{}", structure(name, package)),
     }
 }
 
-/// Splits `K, V` at the comma that is not inside angle brackets; a third parameter is dropped.
+/// Splits `K, V` at the comma outside angle brackets; a third parameter is dropped.
 fn split_pair(arguments: &str) -> Option<(&str, &str)> {
     let comma = outer_comma(arguments)?;
     let (key, rest) = (&arguments[..comma], arguments[comma + 1..].trim_start());

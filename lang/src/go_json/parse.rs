@@ -1,11 +1,11 @@
-//! Bytes to [`Node`]: one document, Go's syntax error texts, a bound on nesting.
-//! What the values mean to a type is `de.rs`.
+//! Parser from bytes to [`Node`]: one document, Go's syntax error texts, a bound on nesting. `de.rs` converts the
+//! values to types.
 
 use std::borrow::Cow;
 
 use super::{Error, NESTING_DEPTH_MAX, Node};
 
-/// Parses the first document of `body` and ignores what follows it.
+/// Parses the first document of `body` and ignores the rest.
 pub(super) fn document(body: &[u8]) -> Result<Node<'_>, Error> {
     let mut reader = Reader { body, at: 0, depth: 0 };
     reader.skip_space();
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next byte that is not white space, left unread.
+    /// Peeks at the next byte that is not white space.
     fn peek_token(&mut self) -> Result<u8, Error> {
         self.skip_space();
         self.peek().ok_or(Error::UnexpectedEof)
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A string, its opening quote unread. Bytes that are not UTF-8 become U+FFFD, as in Go.
+    /// Parses a string, starting at its opening quote. Bytes that are not UTF-8 become U+FFFD, as in Go.
     fn string(&mut self) -> Result<Cow<'a, str>, Error> {
         self.at += 1;
         let start = self.at;
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         Ok(unit)
     }
 
-    /// Joins a surrogate pair; half a pair is U+FFFD and what follows it stands for itself.
+    /// Joins a surrogate pair. Half a pair becomes U+FFFD, and the following escape is decoded separately.
     fn surrogate(&mut self, unit: u32) -> Result<char, Error> {
         if let Some(plain) = char::from_u32(unit) {
             return Ok(plain);
@@ -251,7 +251,7 @@ fn invalid(byte: u8, place: &str) -> Error {
     Error::Syntax(format!("invalid character {} {place}", quote(byte)))
 }
 
-/// A byte as Go quotes it: bytes above ASCII are shown as the Latin-1 character of that number.
+/// Quotes a byte as Go does: a byte above ASCII is shown as the Latin-1 character of that number.
 fn quote(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_string(),

@@ -1,4 +1,4 @@
-//! Stories of bodies: JSON in, values or refusals out.
+//! Stories of bodies: JSON texts, and the decoded values or errors.
 
 use std::collections::BTreeMap;
 

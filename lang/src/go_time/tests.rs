@@ -1,4 +1,4 @@
-//! Stories of texts that are times, and of those that are not.
+//! Stories of texts that are times, and of texts that are not.
 
 use expect_test::{Expect, expect};
 

@@ -1,15 +1,15 @@
-//! The syntax tree: bodies of attributes and blocks, and expressions.
+//! Syntax tree: bodies of attributes and blocks, and expressions.
 
 use super::Range;
 use super::value::Value;
 
-/// What is between braces, or a whole file.
+/// Content between braces, or a whole file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Body {
-    /// In the order of the text.
+    /// Attributes in the order of the text.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) blocks: Vec<Block>,
-    /// Where a missing attribute is reported: the place where the body begins.
+    /// Range at which a missing attribute is reported: the start of the body.
     pub(crate) missing: Option<Range>,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Kind and labels.
+    /// The range of kind and labels.
     pub(crate) fn header(&self) -> Range {
         self.labels.last().map_or(self.kind_range, |(_, last)| self.kind_range.to(*last))
     }
 }
 
-/// One step into a value.
+/// One step of a traversal into a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Attribute(String, Range),
@@ -75,18 +75,18 @@ pub(crate) enum Operator {
 pub(crate) enum Expression {
     Literal(Value, Range),
     Template(Vec<Expression>, Range),
-    /// A template that is one interpolation and nothing else: not a string but the value itself.
+    /// A template that consists of one interpolation: evaluates to the value itself, not to a string.
     TemplateWrap(Box<Expression>, Range),
-    /// A `for` directive of a template: its results, joined.
+    /// A `for` directive of a template: the joined results.
     TemplateJoin(Box<Expression>),
-    /// A name and what is taken from it. `text` is the source, kept for names known only at run time.
+    /// A name with steps into its value. `text` is the source, kept for names known only at run time.
     Scope {
         root: String,
         steps: Vec<Step>,
         text: String,
         range: Range,
     },
-    /// Something taken from any other expression.
+    /// Steps into the value of any other expression.
     Relative {
         source: Box<Expression>,
         steps: Vec<Step>,
@@ -133,7 +133,7 @@ pub(crate) enum Expression {
         open: Range,
         range: Range,
     },
-    /// A key of an object: a bare name there is text.
+    /// A key of an object: a bare name is a text there.
     Key {
         wrapped: Box<Expression>,
         computed: bool,
@@ -152,7 +152,7 @@ pub(crate) enum Expression {
         marker: Range,
         range: Range,
     },
-    /// The element that the `each` of a splat is about.
+    /// The current element of a splat expression.
     SplatItem(Range),
 }
 
@@ -162,11 +162,11 @@ pub(crate) struct ForExpression {
     pub(crate) key_name: Option<String>,
     pub(crate) value_name: String,
     pub(crate) collection: Expression,
-    /// Present for objects.
+    /// Key expression; present for objects.
     pub(crate) key: Option<Expression>,
     pub(crate) value: Expression,
     pub(crate) condition: Option<Expression>,
-    /// Values of the same key are gathered in lists.
+    /// Whether values of equal keys are grouped in lists (`...`).
     pub(crate) group: bool,
     pub(crate) open: Range,
     pub(crate) range: Range,
@@ -197,7 +197,7 @@ impl Expression {
         }
     }
 
-    /// The part of the expression that stands for all of it when its value does not fit.
+    /// The range at which a value that does not fit is reported.
     pub(crate) fn start(&self) -> Range {
         match self {
             Expression::Literal(_, range)
@@ -219,7 +219,7 @@ impl Expression {
         }
     }
 
-    /// The name that the expression is, where a bare word is wanted.
+    /// The bare word, if the expression is one.
     pub(crate) fn keyword(&self) -> Option<&str> {
         match self {
             Expression::Scope { root, steps, .. } if steps.is_empty() => Some(root),
@@ -230,7 +230,7 @@ impl Expression {
         }
     }
 
-    /// The text of a template without sequences.
+    /// The text of a template without interpolations and directives.
     pub(crate) fn literal_text(&self) -> Option<&str> {
         match self {
             Expression::Template(parts, _) => match parts.as_slice() {

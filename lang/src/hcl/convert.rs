@@ -1,10 +1,10 @@
-//! Types, and converting values to them with the reference's refusals.
+//! Types, and conversion of values to them with the reference's error texts.
 
 use std::collections::BTreeMap;
 
 use super::value::{Mapping, Number, Sequence, Value};
 
-/// A type that a value can be converted to.
+/// A target type of conversions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
     Any,
@@ -19,7 +19,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The type, as error texts name it.
+    /// The type's name in error texts.
     pub(crate) fn name(&self) -> String {
         match self {
             Type::Any => "any single type".to_string(),
@@ -35,7 +35,7 @@ impl Type {
     }
 }
 
-/// The type that a value has, for converting others to it.
+/// The type of a value, as a target for other values.
 pub(crate) fn type_of(value: &Value) -> Type {
     match value {
         Value::Null | Value::Unknown => Type::Any,
@@ -96,7 +96,7 @@ fn sequence(items: &[Value], of: &Type, wanted: &Type, from: Sequence) -> Result
     let mut converted = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         converted.push(convert(item, of).map_err(|reason| match (from, of) {
-            // Of one type throughout: the types are told, not the element.
+            // All elements of a list have one type, so the error names the types and not the element.
             (Sequence::List | Sequence::Set, _) if !matches!(of, Type::Any) && reason.ends_with(" required") => {
                 format!("{} required", wanted.name())
             }
@@ -114,7 +114,7 @@ fn mapping(members: &BTreeMap<String, Value>, of: &Type, wanted: &Type, from: Ma
     for (name, value) in members {
         let value = convert(value, of).map_err(|reason| match from {
             Mapping::Map => format!("{} required", wanted.name()),
-            // A value that only turns out not to be a number is told without its key.
+            // The error for a value that looks like a number but is not is shown without the key.
             Mapping::Object if reason.starts_with("a ") => reason,
             Mapping::Object => format!("element {name:?}: {reason}"),
         })?;
@@ -144,7 +144,7 @@ fn object(members: &BTreeMap<String, Value>, types: &BTreeMap<String, Type>) -> 
     Ok(Value::Mapping(Mapping::Object, converted))
 }
 
-/// Gives all values one type, where scalars allow it: with a text among them, all become texts.
+/// Converts all values to one type, if scalars allow it: if one is a text, all become texts.
 pub(crate) fn unified(values: Vec<Value>) -> Result<Vec<Value>, ()> {
     let mut kinds: Vec<Type> = Vec::new();
     for value in &values {
@@ -171,7 +171,7 @@ pub(crate) fn unified(values: Vec<Value>) -> Result<Vec<Value>, ()> {
     if alike { Ok(values) } else { Err(()) }
 }
 
-/// Drops repeated values and puts the rest in order.
+/// Removes duplicates and sorts the rest.
 pub(crate) fn as_set(items: Vec<Value>) -> Vec<Value> {
     let mut distinct: Vec<Value> = Vec::new();
     for item in items {

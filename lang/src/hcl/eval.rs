@@ -1,7 +1,7 @@
-//! Expressions to values.
+//! Evaluation of expressions.
 //!
-//! A name that nobody declared is not an error: it is known only on the node that runs the task, and becomes
-//! the text of the reference, `${name}`.
+//! An undeclared name is not an error: it is known only on the node that runs the task, and evaluates to the text of
+//! the reference, `${name}`.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use super::{Diagnostic, Range, functions, traverse, types};
 
 pub(crate) use super::scope::Scope;
 
-/// What an expression may use.
+/// Elements that an expression may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// Literals and operators.
     Constants,
-    /// Names and functions too.
+    /// Also names and functions.
     All,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn value(expression: &Expression, scope: &Scope<'_>, allowed: Allowed
 struct Evaluator<'d> {
     allowed: Allowed,
     found: &'d mut Vec<Diagnostic>,
-    /// The element that the innermost splat is at.
+    /// Current element of the innermost splat.
     item: Option<Value>,
 }
 
@@ -294,7 +294,7 @@ impl Evaluator<'_> {
                 Ok(Value::Text(name)) => {
                     members.insert(name, value);
                 }
-                // Reported at the value, as the reference does.
+                // Reported at the value, as in the reference.
                 Ok(Value::Null) => {
                     self.fail(value_expression.range(), "Null value as key", "Can't use a null value as a key.");
                     known = false;
@@ -347,7 +347,7 @@ impl Evaluator<'_> {
         Value::object(results.members)
     }
 
-    /// One pass of a `for`; false: it failed.
+    /// One iteration of a `for`; returns false if it failed.
     fn iteration(&mut self, parts: &ForExpression, scope: &Scope<'_>, results: &mut Results) -> bool {
         if let Some(condition) = &parts.condition {
             let truth = self.value(condition, scope);
@@ -485,7 +485,7 @@ impl Evaluator<'_> {
         if scope.take(&value) { value } else { self.too_large(expression.range()) }
     }
 
-    /// `try` and `can`: errors of their arguments are not errors of the expression.
+    /// `try` and `can`: errors in their arguments are not reported.
     fn attempts(&mut self, name: &str, arguments: &[Expression], range: Range, scope: &Scope<'_>) -> Value {
         for argument in arguments {
             let before = self.found.len();
@@ -502,7 +502,7 @@ impl Evaluator<'_> {
         self.fail(range, "Error in function call", format!("Call to function {name:?} failed: {reason}."))
     }
 
-    /// `convert`: its second argument is a type, not a value.
+    /// `convert`: the second argument is a type, not a value.
     fn conversion(&mut self, arguments: &[Expression], expression: &Expression, scope: &Scope<'_>) -> Value {
         let [given, wanted] = arguments else {
             let (summary, detail) = match arguments.len() {
@@ -570,7 +570,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What a `for` has gathered so far.
+/// Results of a `for` so far.
 #[derive(Default)]
 struct Results {
     items: Vec<Value>,
@@ -578,7 +578,7 @@ struct Results {
     groups: BTreeMap<String, Vec<Value>>,
 }
 
-/// The value of `object` made of the given names.
+/// An object of the given names.
 pub(crate) fn names_object(names: BTreeMap<String, Value>) -> Value {
     Value::Mapping(Mapping::Object, names)
 }

@@ -1,5 +1,4 @@
-//! The functions that expressions can call: how they are declared and found.
-//! What each of them does is in the files beside this one, by subject.
+//! Functions in expressions: their declaration and lookup. The functions are in the files below, by subject.
 
 mod collection;
 mod date;
@@ -19,29 +18,29 @@ use super::value::{Number, Value};
 
 pub(crate) use drawn::Lots;
 
-/// Why a call failed.
+/// Error of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The argument of this number is wrong.
+    /// The argument with this number is wrong.
     Argument(usize, String),
-    /// The call as a whole.
+    /// The call as a whole is wrong.
     Call(String),
 }
 
-/// What a parameter takes.
+/// Type that a parameter accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Text,
     Number,
     /// A list of texts.
     Texts,
-    /// A list whose elements find one type.
+    /// A list whose elements are converted to one type.
     List,
     /// A set of anything.
     Set,
-    /// Any value; the function looks for itself.
+    /// Any value except null; the function checks the type itself.
     Any,
-    /// Any value, null too.
+    /// Any value, including null.
     Nullable,
 }
 
@@ -58,7 +57,7 @@ impl Takes {
     }
 }
 
-/// A parameter: its name for error texts, and what it takes.
+/// A parameter: its name in error texts, and its type.
 pub(crate) type Parameter = (&'static str, Takes);
 
 type Called = Result<Value, Failure>;
@@ -67,15 +66,15 @@ type Called = Result<Value, Failure>;
 pub(crate) struct Function {
     name: &'static str,
     parameters: &'static [Parameter],
-    /// The parameter that takes all further arguments.
+    /// Parameter for all further arguments.
     rest: Option<Parameter>,
     run: Run,
 }
 
 enum Run {
-    /// The same for the same arguments.
+    /// Returns the same result for the same arguments.
     Pure(fn(&[Value]) -> Called),
-    /// Drawn by lot.
+    /// Draws its result from the pseudo-random numbers.
     Drawn(fn(&[Value], &Lots) -> Called),
 }
 
@@ -105,7 +104,7 @@ impl Function {
         self.rest.is_some()
     }
 
-    /// The first parameter that `count` arguments leave without a value.
+    /// The name of the first parameter without a value, given `count` arguments.
     pub(crate) fn missing_parameter(&self, count: usize) -> Option<&'static str> {
         self.parameters.get(count).map(|(name, _)| *name)
     }
@@ -118,7 +117,7 @@ impl Function {
         self.parameter(at).map_or("", |(name, _)| name)
     }
 
-    /// The argument as the parameter takes it.
+    /// Converts an argument to the type of its parameter.
     pub(crate) fn accept(&self, at: usize, value: &Value) -> Result<Value, String> {
         let takes = self.parameter(at).map_or(Takes::Nullable, |(_, takes)| takes);
         match convert(value, &takes.wanted())? {
@@ -185,7 +184,7 @@ fn integer_of(given: &[Value], at: usize) -> Result<i64, Failure> {
     whole_of(given, at).map_err(|reason| Failure::Argument(at, reason))
 }
 
-/// The same, for functions that say in their own words what is wrong with the argument.
+/// Returns an integer argument, for functions with their own error text.
 fn whole_of(given: &[Value], at: usize) -> Result<i64, String> {
     let whole = number_of(given, at).as_integer().and_then(|number| i64::try_from(number).ok());
     whole.ok_or_else(|| "value must be a whole number, between -9223372036854775808 and 9223372036854775807".to_string())

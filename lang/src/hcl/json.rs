@@ -1,6 +1,5 @@
-//! JSON as a text of HCL 2: values with their places, and the expressions that they are. A string is a template.
-//! Which members are blocks depends on what is expected, so that is not decided here: `jobspec` knows.
-//! JSON of requests is not read here: `go_json` does that.
+//! The JSON syntax of HCL 2: values with their ranges, and their conversion to expressions. A string is a template.
+//! `jobspec` decides which members are blocks, since that depends on the schema. `go_json` decodes JSON requests.
 
 use super::ast::Expression;
 use super::number::Number;
@@ -8,12 +7,12 @@ use super::parse::{self, NESTING_DEPTH_MAX};
 use super::value::Value;
 use super::{Diagnostic, Position, Range};
 
-/// A value and where it stands.
+/// A value and its range.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
     pub(crate) range: Range,
-    /// In how many arrays and objects it is.
+    /// Number of arrays and objects around the value.
     depth: usize,
 }
 
@@ -48,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Diagnostic> {
 }
 
 impl Node {
-    /// The expression that the value is: strings are templates, names of members too.
+    /// The value as an expression: strings and names of members are templates.
     pub(crate) fn expression(&self, file: &str, found: &mut Vec<Diagnostic>) -> Expression {
         let range = self.range;
         match &self.kind {
@@ -71,7 +70,7 @@ impl Node {
         }
     }
 
-    /// The expression that a string spells, such as the name of a type. Of what is no string: the value itself.
+    /// The expression inside a string, such as the name of a type. A value that is not a string is converted as is.
     pub(crate) fn spelled(&self, file: &str, found: &mut Vec<Diagnostic>) -> Expression {
         let NodeKind::Text(text) = &self.kind else { return self.expression(file, found) };
         let (expression, wrong) = parse::fragment(text, inside(self.range), false, self.depth, file);
@@ -79,7 +78,7 @@ impl Node {
         expression
     }
 
-    /// What the value is called where another one is wanted.
+    /// The value's kind in error texts.
     pub(crate) fn type_name(&self) -> &'static str {
         match self.kind {
             NodeKind::Null => "null",
@@ -91,7 +90,7 @@ impl Node {
         }
     }
 
-    /// The brace or bracket that opens it, or else all of it.
+    /// The range of the opening brace or bracket, or of the whole value.
     pub(crate) fn open(&self) -> Range {
         match self.kind {
             NodeKind::Array(_) | NodeKind::Object(_) => first_letter(self.range),
@@ -109,7 +108,7 @@ fn template(text: &str, range: Range, depth: usize, file: &str, found: &mut Vec<
     expression
 }
 
-/// Behind the quote that opens a string.
+/// The position after the opening quote of a string.
 fn inside(range: Range) -> Position {
     first_letter(range).end
 }
@@ -147,7 +146,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is wrong with the next letter.
+    /// An error at the next character.
     fn wrong(&self, summary: &str, detail: &str) -> Diagnostic {
         let mut end = self.at;
         if let Some(letter) = self.peek() {
@@ -176,7 +175,7 @@ impl Parser<'_> {
     }
 
     fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Result<NodeKind, Diagnostic>) -> Result<NodeKind, Diagnostic> {
-        // As many as expressions and blocks may nest: both go over the same stack.
+        // The same bound as for expressions and blocks, since both recurse on the same stack.
         if self.depth >= NESTING_DEPTH_MAX {
             return Err(self.wrong("Nesting too deep", "Arrays and objects nest deeper than is supported here."));
         }

@@ -1,8 +1,8 @@
-//! Text to tokens. Quoted strings and heredocs are templates: inside `${ }` of one, ordinary tokens come again.
+//! Lexer. Quoted strings and heredocs are templates: inside their `${ }`, ordinary tokens are read again.
 
 use super::{Diagnostic, Position, Range};
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     OpenBrace,
@@ -13,16 +13,16 @@ pub(super) enum Kind {
     CloseParen,
     OpenQuote,
     CloseQuote,
-    /// `flush`: the opener has a hyphen, indentation is taken away.
+    /// `flush`: the opener has a hyphen, so indentation is removed.
     OpenHeredoc {
         flush: bool,
     },
     CloseHeredoc,
-    /// `${`, perhaps with `~`.
+    /// `${`, with an optional `~`.
     Interpolation {
         trim: bool,
     },
-    /// `%{`, perhaps with `~`.
+    /// `%{`, with an optional `~`.
     Control {
         trim: bool,
     },
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Identifier,
     Comment,
     Newline,
-    /// A line break inside of quotes, where none may be.
+    /// A line break inside quotes, where none is allowed.
     QuotedNewline,
     End,
     Plus,
@@ -66,7 +66,7 @@ pub(super) enum Kind {
     Invalid,
 }
 
-/// A token and where it stands.
+/// A token and its range.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
@@ -84,16 +84,17 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     lexer.tokens
 }
 
-/// All tokens of a text that stands at `start` of a file. As a `template`: without quotes around it, and the text is nothing else.
+/// All tokens of a text that begins at `start` in its file. If `template`, the whole text is a template without
+/// quotes.
 pub(super) fn tokens_at(text: &str, start: Position, template: bool) -> Vec<Token<'_>> {
-    // No line is this marker, so the template ends with the text.
+    // No line equals this marker, so the template ends with the text.
     let mode = if template { Mode::Heredoc { marker: "\n", start_of_line: false } } else { Mode::Plain { braces: 0 } };
     let mut lexer = Lexer { text, base: start.byte, at: start, tokens: Vec::new(), modes: vec![mode] };
     lexer.run();
     lexer.tokens
 }
 
-/// What is wrong with tokens by themselves. Some mistakes are told once only: they come in crowds.
+/// Errors in single tokens. Errors that tend to repeat are reported only once.
 pub(super) fn complaints(tokens: &[Token<'_>]) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut told = Vec::new();
@@ -145,7 +146,7 @@ pub(super) fn complaints(tokens: &[Token<'_>]) -> Vec<Diagnostic> {
 }
 
 enum Mode<'a> {
-    /// Ordinary tokens. Inside of a template sequence, the brace that closes it ends this mode.
+    /// Ordinary tokens. Inside a template sequence, the closing brace of the sequence ends this mode.
     Plain {
         braces: usize,
     },
@@ -158,7 +159,7 @@ enum Mode<'a> {
 
 struct Lexer<'a> {
     text: &'a str,
-    /// Where in its file the text begins, in bytes.
+    /// Offset in bytes of the text in its file.
     base: usize,
     at: Position,
     tokens: Vec<Token<'a>>,
@@ -181,7 +182,7 @@ impl<'a> Lexer<'a> {
         self.emit(Kind::End, 0);
     }
 
-    /// Moves past `length` bytes and makes a token of them.
+    /// Consumes `length` bytes as a token.
     fn emit(&mut self, kind: Kind, length: usize) {
         let start = self.at;
         let text = &self.rest()[..length];
@@ -313,7 +314,7 @@ impl<'a> Lexer<'a> {
         self.modes.push(Mode::Heredoc { marker, start_of_line: true });
     }
 
-    /// Opens a template sequence, if one begins here.
+    /// Opens a template sequence if one begins here.
     fn sequence(&mut self) -> bool {
         let rest = self.rest();
         let interpolation = rest.starts_with("${");
@@ -383,7 +384,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The length of a `$` or `%` that opens nothing: with what follows if that is an escaped opener.
+/// The length of a `$` or `%` that opens no sequence, including the rest of an escaped opener.
 fn marker_length(rest: &str) -> usize {
     let doubled = if rest.starts_with("$${") || rest.starts_with("%%{") { 3 } else { 1 };
     if doubled == 3 && rest[3..].starts_with('~') { 4 } else { doubled }
@@ -432,7 +433,7 @@ fn is_identifier(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '-'
 }
 
-/// Whether a text is a name that can be referred to.
+/// Whether a text is a valid identifier.
 pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(is_identifier_start) && text.chars().all(is_identifier)
 }

@@ -1,4 +1,4 @@
-//! Numbers: integers as long as they fit, else floating point.
+//! Numbers: integers while they fit, otherwise floating point.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ pub(crate) enum Number {
     Float(f64),
 }
 
-/// Above this, arithmetic goes on in floating point, so that nothing overflows.
+/// Bound on integers; above, arithmetic uses floating point, so that nothing overflows.
 const INTEGER_MAX: i128 = 1 << 100;
 
 impl From<i128> for Number {
@@ -25,19 +25,19 @@ impl From<usize> for Number {
 }
 
 impl From<f64> for Number {
-    /// A whole float is the integer.
+    /// Converts a whole float to an integer.
     fn from(number: f64) -> Number {
         if number.fract() == 0.0 && number.abs() < 1e30 { Number::Integer(number as i128) } else { Number::Float(number) }
     }
 }
 
 impl Number {
-    /// The value of digits that the scanner took for a number.
+    /// The value of a number token.
     pub(crate) fn parse_literal(text: &str) -> Number {
         Number::parse(text).unwrap_or(Number::Integer(0))
     }
 
-    /// The number that a text is, if it is one.
+    /// Parses a text as a number.
     pub(crate) fn parse(text: &str) -> Option<Number> {
         if let Ok(integer) = text.parse::<i128>()
             && integer.abs() < INTEGER_MAX
@@ -59,7 +59,7 @@ impl Number {
         }
     }
 
-    /// The integer that this is, if it is one.
+    /// The value as an integer, if it is one.
     pub(crate) fn as_integer(self) -> Option<i128> {
         match self {
             Number::Integer(integer) => Some(integer),
@@ -79,7 +79,7 @@ impl Number {
         self.combine(other, i128::checked_mul, |a, b| a * b)
     }
 
-    /// Division; by zero it is infinite, and zero by zero is no number.
+    /// Division; by zero the result is infinite, but `None` for zero by zero.
     pub(crate) fn divide(self, other: Number) -> Option<Number> {
         if let (Number::Integer(a), Number::Integer(b)) = (self, other)
             && b != 0
@@ -91,7 +91,7 @@ impl Number {
         (!quotient.is_nan()).then(|| rounded(quotient))
     }
 
-    /// The remainder, with the sign of the dividend.
+    /// The remainder, with the sign of the dividend; `None` if it is undefined.
     pub(crate) fn modulo(self, other: Number) -> Option<Number> {
         match (self, other) {
             (Number::Integer(_), Number::Integer(0)) => None,
@@ -128,7 +128,7 @@ impl Number {
     }
 }
 
-/// Takes away the noise of binary fractions: 0.1 + 0.2 is 0.3.
+/// Rounds off the error of binary fractions: 0.1 + 0.2 is 0.3.
 fn rounded(float: f64) -> Number {
     if !float.is_finite() {
         return Number::Float(float);

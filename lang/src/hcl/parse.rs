@@ -1,8 +1,8 @@
-//! Tokens to syntax tree: bodies, attributes, blocks, and the stream of tokens that all parsers share.
-//! Expressions are `parse/expression.rs`, strings are `template.rs`.
+//! Parser from tokens to the syntax tree: bodies, attributes, blocks, and the token stream that all parsers share.
+//! Expressions are in `parse/expression.rs`, strings in `template.rs`.
 //!
-//! After an error the parser skips to a likely place and goes on, but says nothing more about what is only a
-//! consequence: how many diagnostics a text gives is part of its answer.
+//! After an error the parser skips to a likely position and continues, but does not report consequences of that error:
+//! the number of diagnostics is part of the response.
 
 mod expression;
 
@@ -13,12 +13,12 @@ use super::lex::{self, Kind, Token};
 use super::value::Value;
 use super::{Diagnostic, Position, Range};
 
-/// How deep blocks, brackets and operators may nest: evaluating and dropping recurse as deep, on small stacks.
+/// Deepest nesting of blocks, brackets and operators: evaluation and drop recurse to the same depth, on small stacks.
 pub(super) const NESTING_DEPTH_MAX: usize = 64;
-/// How many operators of one level, or indexes after one term, may follow each other: they nest to the left.
+/// Largest number of operators of one level, or of indexes after one term, in a row: they nest to the left.
 const CHAIN_LENGTH_MAX: usize = 128;
 
-/// A parsed text, and what is wrong with it.
+/// Parses a text. Returns its body and the diagnostics.
 pub(crate) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
     let tokens = lex::tokens(text);
     let mut parser = Parser::new(text, &tokens, file);
@@ -27,7 +27,8 @@ pub(crate) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
     (body, parser.diagnostics)
 }
 
-/// The expression that a text is which stands at `start` of a file, so many levels deep. As a `template`: text with sequences in it.
+/// Parses an expression that begins at `start` in its file, inside `depth` levels. If `template`, the text is a
+/// template without quotes.
 pub(crate) fn fragment(text: &str, start: Position, template: bool, depth: usize, file: &str) -> (Expression, Vec<Diagnostic>) {
     let tokens = lex::tokens_at(text, start, template);
     let mut parser = Parser { base: start.byte, depth, ..Parser::new(text, &tokens, file) };
@@ -54,14 +55,14 @@ pub(crate) fn fragment(text: &str, start: Position, template: bool, depth: usize
 
 pub(super) struct Parser<'a> {
     text: &'a str,
-    /// Where in its file the text begins, in bytes.
+    /// Offset in bytes of the text in its file.
     base: usize,
     tokens: &'a [Token<'a>],
     at: usize,
     file: &'a str,
-    /// Whether line breaks matter, innermost last.
+    /// Whether line breaks are tokens, innermost level last.
     newlines: Vec<bool>,
-    /// An error was reported, and where the parser stands is a guess.
+    /// Whether an error was reported, after which the parser's position is a guess.
     pub(super) recovery: bool,
     depth: usize,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -74,7 +75,7 @@ impl<'a> Parser<'a> {
 
     // ---- the stream
 
-    /// The next token that counts, and the index after it.
+    /// The next significant token, and the index after it.
     fn look(&self) -> (Token<'a>, usize) {
         let newlines = self.newlines.last().copied().unwrap_or(true);
         let mut at = self.at;
@@ -133,21 +134,21 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(Diagnostic::new(range, summary, detail));
     }
 
-    /// Reports what may be only a consequence of an earlier error.
+    /// Reports an error, unless it may be a consequence of an earlier one.
     pub(super) fn report_new(&mut self, range: Range, summary: &str, detail: impl Into<String>) {
         if !self.recovery {
             self.report(range, summary, detail);
         }
     }
 
-    /// Runs a parser: what it made, and whether it failed and lost its way.
+    /// Runs a parser. Returns its result, and whether it failed and needs recovery.
     pub(super) fn attempt<T>(&mut self, parse: impl FnOnce(&mut Self) -> T) -> (T, bool) {
         let before = self.diagnostics.len();
         let parsed = parse(self);
         (parsed, self.recovery && self.diagnostics.len() > before)
     }
 
-    /// One level deeper; too deep is an error that ends the text.
+    /// Runs a parser one level deeper; exceeding the bound is an error that ends the parse.
     pub(super) fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> T, give_up: impl FnOnce(Range) -> T) -> T {
         self.depth += 1;
         if self.depth > NESTING_DEPTH_MAX {
@@ -163,7 +164,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// Ends the text where an expression is longer than is supported.
+    /// Reports an expression that is too long, and ends the parse.
     fn chain_too_long(&mut self) {
         let here = self.peek().range;
         self.report_new(here, "Expression too long", "The expression has more operators in a row than is supported here.");
@@ -171,7 +172,7 @@ impl<'a> Parser<'a> {
         self.at = self.tokens.len() - 1;
     }
 
-    /// Skips to after the bracket that closes what is open.
+    /// Skips past the bracket that closes the open one.
     pub(super) fn recover(&mut self, end: Kind) -> Token<'a> {
         self.recovery = true;
         let mut nest = 0usize;
@@ -190,7 +191,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips to after the line that ends the item at hand.
+    /// Skips past the line that ends the current item.
     fn recover_item(&mut self) {
         self.recovery = true;
         let mut open: Vec<Kind> = Vec::new();
@@ -365,7 +366,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A body on the line of its block: one attribute, then the closing brace.
+    /// Parses a body on the line of its block: one attribute, then the closing brace.
     fn single_attribute_body(&mut self) -> Body {
         const SUMMARY: &str = "Invalid single-argument block definition";
         let before = self.diagnostics.len();
@@ -374,7 +375,7 @@ impl<'a> Parser<'a> {
             body.missing = Some(Range { start: attribute.range.start, end: attribute.range.start });
             body.attributes.push(attribute);
         }
-        // What is wrong with the end of the block is told before what is wrong inside.
+        // Errors at the end of the block are reported before those inside.
         let inside = self.diagnostics.split_off(before);
         let next = self.peek();
         match next.kind {
@@ -482,7 +483,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether two closers are the same bracket, trimming aside.
+/// Whether two closers are the same bracket, ignoring `~`.
 fn same_bracket(kind: Kind, end: Kind) -> bool {
     match (kind, end) {
         (Kind::SequenceEnd { .. }, Kind::SequenceEnd { .. }) => true,
@@ -490,7 +491,7 @@ fn same_bracket(kind: Kind, end: Kind) -> bool {
     }
 }
 
-/// Whether `opener` is closed by `closer`.
+/// Whether `closer` closes `opener`.
 fn opens(opener: Kind, closer: Kind) -> bool {
     matches!(
         (opener, closer),

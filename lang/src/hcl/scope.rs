@@ -1,4 +1,5 @@
-//! What expressions can refer to, and what all expressions of one text have in common: how much memory they took and what they draw from.
+//! Scopes: the names that expressions can use, and the memory bound and pseudo-random numbers that all expressions of
+//! a text share.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -7,17 +8,17 @@ use std::rc::Rc;
 use super::functions;
 use super::value::Value;
 
-/// How many bytes the values that names stand for may add up to in all expressions of a text. Without a bound,
-/// a page of locals that each name the one before twice fills any memory.
+/// Largest total size in bytes of the values that names are replaced by, over all expressions of a text. Without a
+/// bound, a page of locals that each use the previous one twice fills any memory.
 const NAMED_BYTES_MAX: usize = 64 << 20;
 
-/// Names that expressions can refer to, innermost first.
+/// Names that expressions can use, innermost scope first.
 pub(crate) struct Scope<'a> {
     names: BTreeMap<String, Value>,
     outer: Option<&'a Scope<'a>>,
-    /// Bytes of values taken so far, the same count in all scopes of a text.
+    /// Bytes of values used so far, shared by all scopes of a text.
     taken: Rc<Cell<usize>>,
-    /// What functions draw from, the same in all scopes of a text.
+    /// Pseudo-random numbers for functions, shared by all scopes of a text.
     pub(super) lots: Rc<functions::Lots>,
 }
 
@@ -26,7 +27,7 @@ impl<'a> Scope<'a> {
         Scope { names, outer: None, taken: Rc::default(), lots: Rc::default() }
     }
 
-    /// A root scope whose functions draw from this number.
+    /// A root scope whose pseudo-random numbers are seeded with `entropy`.
     pub(crate) fn drawing(names: BTreeMap<String, Value>, entropy: u128) -> Scope<'static> {
         Scope { lots: Rc::new(functions::Lots::new(entropy)), ..Scope::root(names) }
     }
@@ -35,7 +36,7 @@ impl<'a> Scope<'a> {
         Scope { names, outer: Some(outer), taken: Rc::clone(&outer.taken), lots: Rc::clone(&outer.lots) }
     }
 
-    /// Adds a member to the object that a name stands for.
+    /// Adds a member to the object that a name refers to.
     pub(crate) fn add_member(&mut self, name: &str, member: &str, value: Value) {
         if let Some(Value::Mapping(_, members)) = self.names.get_mut(name) {
             members.insert(member.to_string(), value);
@@ -49,7 +50,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Counts a value that is taken; false: it is too much.
+    /// Adds a value to the total size; returns false if the bound is exceeded.
     pub(super) fn take(&self, value: &Value) -> bool {
         self.taken.set(self.taken.get().saturating_add(value.bytes()));
         self.taken.get() <= NAMED_BYTES_MAX

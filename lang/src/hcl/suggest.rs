@@ -1,6 +1,6 @@
-//! Guessing what a misspelt name was meant to be.
+//! Suggestions for misspelt names.
 
-/// The given names that are near enough, in the reference's measure: fewer than 3 edits.
+/// The first known name that is similar by the reference's measure: fewer than 3 edits.
 pub(crate) fn suggestion<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known.into_iter().find(|name| distance(given, name) < 3)
 }

@@ -6,7 +6,7 @@ use super::parse::Parser;
 use super::value::Value;
 use super::{Position, Range};
 
-/// A template before its directives are matched.
+/// Part of a template before its directives are matched.
 enum Part {
     Literal(String, Range),
     Value(Expression),
@@ -40,7 +40,7 @@ impl Ending {
 }
 
 impl<'a> Parser<'a> {
-    /// A template from its opening mark to `close`. `flush`: take the common indentation away.
+    /// Parses a template from its opening mark to `close`. `flush`: remove the common indentation.
     pub(super) fn template(&mut self, close: Kind, flush: bool) -> Expression {
         let open = self.read();
         let mut parts = self.template_parts(close);
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         self.joined(parts, range)
     }
 
-    /// A template that is all there is of a text.
+    /// Parses a text that is a template as a whole.
     pub(super) fn bare_template(&mut self, start: Position) -> Expression {
         let parts = self.template_parts(Kind::End);
         let range = Range { start, end: self.previous().end };
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         parts
     }
 
-    /// What is between `${` and `}`, and whether white space after it goes.
+    /// Parses up to the `}` of an interpolation. Returns also whether the following white space is trimmed.
     fn interpolation(&mut self, open: Token<'a>) -> (Expression, bool) {
         let (mut expression, _) = self.attempt(Self::expression);
         let close = self.peek();
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
             return (expression, false);
         };
         self.read();
-        // A name known only at run time goes out as it was written, with its spaces.
+        // A name known only at run time is kept as written, including its spaces.
         if let Expression::Scope { text, range, .. } = &mut expression {
             let before = Range { start: open.range.end, end: range.start };
             let after = Range { start: range.end, end: close.range.start };
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         (expression, trim)
     }
 
-    /// A `%{ }` sequence; whether white space after it goes.
+    /// Parses a `%{ }` sequence. Returns whether the following white space is trimmed.
     fn directive(&mut self, open: Token<'a>, parts: &mut Vec<Part>) -> bool {
         let keyword = self.peek();
         if keyword.kind != Kind::Identifier {
@@ -207,7 +207,7 @@ impl<'a> Parser<'a> {
 
     // ---- matching directives
 
-    /// The next part with all that belongs to it. `None`: the template is broken.
+    /// The next part with all parts that belong to it. `None`: the template is malformed.
     fn part_expression(&mut self, queue: &mut Parts) -> Option<Expression> {
         match queue.parts.next()? {
             Part::Literal(text, range) => Some(Expression::Literal(Value::Text(text), range)),
@@ -316,7 +316,7 @@ impl<'a> Parser<'a> {
 
     // ---- literals
 
-    /// The text that a literal token stands for.
+    /// The text of a literal token.
     pub(super) fn unescape(&mut self, token: Token<'a>) -> String {
         let quoted = token.kind == Kind::QuotedLiteral;
         let mut text = String::with_capacity(token.text.len());
@@ -357,7 +357,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Reads an escape at the start of `rest`: its letter and length, or the length of what is wrong and why.
+/// Decodes an escape at the start of `rest`. Returns its character and length, or the length of the invalid part and
+/// the reason.
 fn escape(rest: &str) -> Result<(char, usize), (usize, String)> {
     let selector = rest.chars().nth(1).unwrap_or_default();
     let digits = |count: usize, said: &str, letter: char| {
@@ -405,7 +406,7 @@ fn trim_before(trim: bool, parts: &mut [Part]) {
     }
 }
 
-/// Takes away as many leading spaces of each line as the least indented line has.
+/// Removes from each line as many leading spaces as the least indented line has.
 fn take_indentation(parts: &mut [Part]) {
     let mut least = usize::MAX;
     let mut at_line_start = true;

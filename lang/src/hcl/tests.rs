@@ -1,4 +1,4 @@
-//! Expressions and their values.
+//! Tests of expressions and their values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::eval::{self, Allowed, Scope};
 use super::value::Value;
 use super::{first_of, parse};
 
-/// One line per expression: its value as JSON, or what is wrong with it.
+/// One line per expression: its value as JSON, or the error.
 #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
 fn check(expressions: &str, expected: Expect) {
     let lines: Vec<String> = expressions.lines().map(str::trim).map(|text| format!("{text} => {}", said(text))).collect();

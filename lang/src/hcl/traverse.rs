@@ -1,10 +1,10 @@
-//! Taking an attribute or an element out of a value.
+//! Access to an attribute or an element of a value.
 
 use super::convert::{self, Type};
 use super::value::{Mapping, Number, Value};
 use super::{Diagnostic, Range};
 
-/// What is taken from something unknown.
+/// Result of access to an unknown value.
 static UNKNOWN: Value = Value::Unknown;
 
 /// `value.name`.

@@ -1,4 +1,4 @@
-//! Type expressions such as `list(string)`, where a variable or a conversion names a type.
+//! Type expressions such as `list(string)`, used by variables and conversions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Diagnostic;
 use super::ast::Expression;
 use super::convert::Type;
 
-/// The type that an expression like `list(string)` names.
+/// The type of an expression such as `list(string)`.
 pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnostic> {
     let wrong = |range, detail: String| Diagnostic::new(range, "Invalid type specification", detail);
     if let Some(name) = expression.keyword() {

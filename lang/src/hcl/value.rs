@@ -1,4 +1,4 @@
-//! Values that expressions have.
+//! Values of expressions.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(crate) use super::number::Number;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
-    /// What an expression with an error has. Nothing complains about it again.
+    /// Value of an expression with an error. Operations on it report no further errors.
     Unknown,
     Bool(bool),
     Number(Number),
@@ -17,7 +17,7 @@ pub(crate) enum Value {
     Mapping(Mapping, BTreeMap<String, Value>),
 }
 
-/// How a sequence came to be: its elements have one type, unless it is a tuple.
+/// Kind of a sequence: the elements of all kinds except tuples have one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequence {
     Tuple,
@@ -25,7 +25,7 @@ pub(crate) enum Sequence {
     Set,
 }
 
-/// How a mapping came to be: its values have one type, unless it is an object.
+/// Kind of a mapping: the values of all kinds except objects have one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapping {
     Object,
@@ -53,7 +53,7 @@ impl Value {
         Value::Mapping(Mapping::Object, members)
     }
 
-    /// Whether nothing in it is unknown.
+    /// Whether no part of the value is unknown.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             Value::Unknown => false,
@@ -63,7 +63,7 @@ impl Value {
         }
     }
 
-    /// About how much memory the value takes.
+    /// Approximate memory of the value in bytes.
     pub(crate) fn bytes(&self) -> usize {
         const SELF: usize = size_of::<Value>();
         match self {
@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// The type, as error texts name it.
+    /// The type's name in error texts.
     pub(crate) fn type_name(&self) -> String {
         match self {
             Value::Null | Value::Unknown => "dynamic".to_string(),
@@ -94,7 +94,7 @@ fn element_name(first: Option<&Value>) -> String {
     first.map_or_else(|| "dynamic".to_string(), Value::type_name)
 }
 
-/// What a JSON document means here.
+/// Converts a JSON document.
 pub(crate) fn of_json(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,

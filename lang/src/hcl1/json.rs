@@ -1,6 +1,6 @@
-//! JSON as a text of HCL 1, read with the reference's manners: a missing brace at the end or a comma too many does not matter, and
-//! objects that hold nothing but objects become labels: `{"a": {"b": {}}}` is `a "b" {}`.
-//! JSON of requests is not read here: `go_json` does that.
+//! The JSON syntax of HCL 1, parsed as leniently as in the reference: a missing closing brace or an extra comma is
+//! ignored, and objects that contain only objects become labels: `{"a": {"b": {}}}` is `a "b" {}`. `go_json` decodes
+//! JSON requests.
 
 use super::{Item, NESTING_DEPTH_MAX, Node, NodeKind, Place};
 
@@ -10,7 +10,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Item>, String> {
     parser.scan();
     let items = parser.object();
     match (parser.error, items) {
-        // What could not be read explains what could not be understood.
+        // A scanner error explains the parser's error, so it is reported instead.
         (Some(error), _) => Err(error),
         (None, Ok(items)) => Ok(flat(items)),
         (None, Err(Stop::End)) => Ok(Vec::new()),
@@ -58,14 +58,14 @@ impl Token {
 }
 
 enum Stop {
-    /// The text ended: what was read until then counts.
+    /// The text ended; the items read so far count.
     End,
     Wrong(String),
 }
 
 struct Parser<'a> {
     rest: &'a str,
-    /// Of the letter read last.
+    /// Position of the last character read.
     place: Place,
     error: Option<String>,
     token: Token,
@@ -159,7 +159,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Four hexadecimal digits. Halves of a pair stand for nothing, each alone.
+    /// Reads four hexadecimal digits. Surrogates are not paired: each becomes U+FFFD.
     fn code_point(&mut self) -> Option<char> {
         let mut number = 0;
         for _ in 0..4 {
@@ -168,7 +168,7 @@ impl Parser<'_> {
         Some(char::from_u32(number).unwrap_or('\u{FFFD}'))
     }
 
-    /// What follows is to be an object.
+    /// Parses an object.
     fn object(&mut self) -> Result<Vec<Item>, Stop> {
         match self.token {
             Token::OpenBrace => self.members(),
@@ -177,7 +177,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The members of an object, its brace read. What is wrong right before its end is no matter.
+    /// Parses the members of an object after its opening brace. An error right before the closing brace is ignored.
     fn members(&mut self) -> Result<Vec<Item>, Stop> {
         self.deeper()?;
         let mut items = Vec::new();
@@ -254,10 +254,10 @@ impl Parser<'_> {
     }
 }
 
-/// Objects of objects to labels, and lists of objects to repeated blocks.
+/// Converts objects of objects to labels, and lists of objects to repeated blocks.
 fn flat(items: Vec<Item>) -> Vec<Item> {
     let mut out = Vec::new();
-    // The last one on top, so that the order stays.
+    // A stack with the first item on top, so that the order is kept.
     let mut open: Vec<Item> = items.into_iter().rev().collect();
     while let Some(Item { keys, places, assigned, value }) = open.pop() {
         let of_objects = |node: &Node| matches!(&node.kind, NodeKind::Object(_));

@@ -1,8 +1,8 @@
-//! Text to tokens of HCL 1.
+//! Lexer of HCL 1.
 
 use super::{Error, Place};
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Illegal,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// As error texts name it.
+    /// The kind's name in error texts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Illegal => "ILLEGAL",
@@ -53,7 +53,7 @@ impl Kind {
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) written: String,
-    /// What it stands for: the text of a string without quotes and escapes.
+    /// The token's value: the text of a string without quotes and escapes.
     pub(super) value: String,
     pub(super) place: Place,
 }
@@ -67,9 +67,9 @@ impl Token {
 pub(super) struct Scanner<'a> {
     rest: &'a str,
     place: Place,
-    /// Where the letter was that was read last; behind the end, the end.
+    /// Position of the last character read; at the end of the text, of the end.
     last: Place,
-    /// The last thing that could not be read.
+    /// The last scan error.
     pub(super) error: Option<Error>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Scanner<'a> {
         self.error = Some(Error { place: self.last, message: message.to_string() });
     }
 
-    /// The next token; comments are passed over.
+    /// The next token; comments are skipped.
     pub(super) fn token(&mut self) -> Token {
         loop {
             self.skip_while(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r'));
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
 
     fn scan(&mut self) -> (Kind, Option<String>) {
         let Some(first) = self.next() else {
-            // Each look beyond the end is one column further, as the reference counts.
+            // Each read beyond the end advances the column by one, as in the reference.
             self.place.column += 1;
             return (Kind::End, None);
         };
@@ -213,7 +213,7 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// A quoted string, its opening quote read. Quotes inside of `${ }` do not end it.
+    /// Reads a string after its opening quote. Quotes inside `${ }` do not end it.
     fn text(&mut self) -> (Kind, Option<String>) {
         let mut value = String::new();
         let mut braces = 0usize;
@@ -324,8 +324,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The lines of a heredoc. In an indented one, what stands before the closing anchor is taken from all lines,
-/// if all have it.
+/// Joins the lines of a heredoc. In an indented heredoc, the white space before the closing anchor is removed from all
+/// lines, if all lines have it.
 fn without_indent(lines: &[&str], closing: Option<&str>) -> String {
     let indent = closing.map_or("", |line| &line[..line.len() - line.trim_start().len()]);
     let all = lines.iter().all(|line| line.starts_with(indent) || line.trim().is_empty());

@@ -1,4 +1,4 @@
-//! What HCL 1 refuses, and where.
+//! Tests of HCL 1 errors and their positions.
 
 use expect_test::expect;
 use proptest::prelude::*;

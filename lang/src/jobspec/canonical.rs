@@ -1,5 +1,5 @@
-//! Defaults of the request form: what an agent fills into a job before it is sent to a server.
-//! What only servers fill, and checking, are not here.
+//! Defaults of the request form, which an agent fills into a job before sending it to a server. The model crate has
+//! the server's defaults and the validation.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Fills all that is absent.
+/// Fills in all absent members.
 pub(super) fn job(job: &mut Object) {
     fill(job, &[("ID", json!("")), ("ParentID", json!("")), ("Namespace", json!("default")), ("Priority", json!(50))]);
     let id = job.get("ID").cloned().unwrap_or_default();
@@ -67,7 +67,7 @@ pub(super) fn job(job: &mut Object) {
     each(job, "TaskGroups", |group| self::group(group, &above));
 }
 
-/// What groups take from their job.
+/// Values that groups take from their job.
 struct Above {
     name: String,
     kind: String,
@@ -236,7 +236,7 @@ fn resources(resources: &mut Object) {
         resources,
         &[
             ("Cores", json!(0)),
-            // Whoever asks for cores does not ask for a share too.
+            // A task that requests cores gets no default CPU share.
             ("CPU", json!(if has_cores { 0 } else { 100 })),
             ("MemoryMB", json!(300)),
         ],
@@ -320,7 +320,7 @@ fn service(service: &mut Object, name: &str) {
     });
 }
 
-/// What a check says about restarts over what its service says.
+/// The restart settings of a check, merged over those of its service.
 fn merged_restart(service: Option<&Json>, check: Option<&Json>) -> Json {
     let check = check.filter(|given| !given.is_null());
     let (Some(Json::Object(service)), Some(Json::Object(check))) = (service, check) else {
@@ -338,7 +338,7 @@ fn merged_restart(service: Option<&Json>, check: Option<&Json>) -> Json {
 
 // ---- objects
 
-/// Sets what is absent or null.
+/// Sets members that are absent or null.
 fn fill(object: &mut Object, defaults: &[(&str, Json)]) {
     for (key, default) in defaults {
         if object.get(*key).is_none_or(Json::is_null) {
@@ -347,7 +347,7 @@ fn fill(object: &mut Object, defaults: &[(&str, Json)]) {
     }
 }
 
-/// Takes from above what is absent or null here, member by member.
+/// Takes members that are absent or null from the enclosing object.
 fn inherit(object: &mut Object, key: &str, above: Option<&Json>) {
     let Some(Json::Object(above)) = above else { return };
     fill(object, &[(key, json!({}))]);

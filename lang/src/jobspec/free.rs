@@ -1,4 +1,4 @@
-//! Bodies free in form, a task's `config` and a scaling `policy`: any attributes, any blocks.
+//! Free-form bodies, a task's `config` and a scaling `policy`: arbitrary attributes and blocks.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use crate::hcl::ast::{Body, Expression};
 use crate::hcl::eval::{self, Allowed, Scope};
 use crate::hcl::value::{Number, Value};
 
-/// All of a body. Null attributes vanish; blocks become lists of objects, their labels nest.
+/// The JSON of a body. Null attributes are dropped; blocks become lists of objects, and their labels nest.
 pub(super) fn body(block: &Instance<'_>, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Object {
     block.within(scope, |scope| contents(block.body, scope, late))
 }
@@ -20,7 +20,7 @@ fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Objec
         let before = late.len();
         let value = eval::value(&attribute.expression, scope, Allowed::All, late);
         if late.len() > before {
-            // The reference goes on to convert what it could not evaluate, and counts that too.
+            // The reference also converts a value that failed to evaluate, and reports that as a second error.
             late.push(Diagnostic::new(attribute.expression.start(), "Unsuitable value type", "Unsuitable value: value must be known"));
             continue;
         }
@@ -49,7 +49,7 @@ fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Objec
     object
 }
 
-/// A value of any shape. Numbers that JSON cannot hold become their names.
+/// A value of any shape as JSON. Numbers that JSON can not represent become their names.
 pub(super) fn json_of(value: &Value) -> Json {
     match value {
         Value::Null | Value::Unknown => Json::Null,

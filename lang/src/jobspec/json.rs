@@ -1,34 +1,35 @@
-//! Job files in the JSON syntax of HCL 2: `{"job": {"web": {"group": {"g": {..}}}}}`. Only what is expected at a place tells blocks from
-//! attributes, and labels from members, so values become bodies along the schemas. What bodies mean is `decode.rs`.
+//! Job files in the JSON syntax of HCL 2: `{"job": {"web": {"group": {"g": {..}}}}}`. Only the schema distinguishes
+//! blocks from attributes, and labels from members, so JSON values are converted to bodies along the schemas.
+//! `decode.rs` decodes the bodies.
 
 use super::schema::{CSI_PLUGIN, Field, JOB, Schema, TASK, TASK_SCALING, VAULT};
 use crate::hcl::ast::{Attribute, Block, Body, Expression};
 use crate::hcl::json::{self, Member, Node, NodeKind};
 use crate::hcl::{Diagnostic, Range, suggestion};
 
-/// A name that may stand in every object and means nothing.
+/// A member name that is ignored in every object, for comments.
 const COMMENT: &str = "//";
 
-/// What a body may hold.
+/// Expected content of a body.
 #[derive(Clone, Copy)]
 enum Shape {
-    /// What stands at the top of a file.
+    /// The top level of a file.
     Top,
     Fields(&'static Schema),
-    /// Attributes of any name.
+    /// Arbitrary attributes.
     Attributes,
     Variable,
-    /// `for_each` and a content with these fields. `None`: with attributes of any name.
+    /// `for_each` and content with these fields. `None`: content with arbitrary attributes.
     Dynamic(Option<&'static Schema>),
     Validation,
 }
 
-/// A kind of block: how many labels it has, and what is in it.
+/// A kind of block: its number of labels, and its content.
 struct Kind {
     name: &'static str,
     labels: usize,
     shape: Shape,
-    /// It may also be given as an attribute.
+    /// Whether the block may also be given as an attribute.
     attribute_too: bool,
 }
 
@@ -36,7 +37,7 @@ fn kind(name: &'static str, labels: usize, shape: Shape) -> Kind {
     Kind { name, labels, shape, attribute_too: false }
 }
 
-/// The body that a text is.
+/// Converts a text to a body.
 pub(super) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
     let node = match json::parse(text) {
         Ok(node) => node,
@@ -48,7 +49,7 @@ pub(super) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
 }
 
 impl Shape {
-    /// The attributes and blocks that are expected. `None`: attributes of any name are.
+    /// The expected attributes and blocks. `None`: arbitrary attributes.
     fn expected(self) -> Option<(Vec<&'static str>, Vec<Kind>)> {
         match self {
             Shape::Attributes => None,
@@ -91,7 +92,7 @@ fn kind_of(field: &Field) -> Option<Kind> {
                 "vault" => Shape::Fields(&VAULT),
                 "csi_plugin" => Shape::Fields(&CSI_PLUGIN),
                 "scaling" => Shape::Fields(&TASK_SCALING),
-                // Constraints and affinities check their names themselves.
+                // Decoders of constraints and affinities check the names themselves.
                 _ => Shape::Attributes,
             };
             Some(kind(name, labels.len(), shape))
@@ -150,7 +151,7 @@ impl Reader<'_> {
         body.attributes.push(Attribute { name: member.name.clone(), expression, range, name_range: member.name_range });
     }
 
-    /// The blocks of one kind: below as many objects as it has labels, one object a block.
+    /// Adds the blocks of one kind: one level of objects for each label, then one object per block.
     fn blocks(&mut self, member: &Member, kind: &Kind, parent: Shape, body: &mut Body) {
         let mut at = vec![(Vec::new(), &member.value)];
         for _ in 0..kind.labels {
@@ -192,7 +193,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is in a `dynamic` block that makes blocks of the kind that its label names.
+    /// The shape of the content of a `dynamic` block, for blocks of the kind in its label.
     fn content_of(&mut self, schema: &'static Schema, labels: &[(String, Range)]) -> Option<Shape> {
         let (wanted, range) = labels.first()?;
         match schema.fields.iter().filter_map(kind_of).find(|kind| kind.name == wanted) {
@@ -209,12 +210,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether what may be a block or an attribute is the latter: one value and not an object.
+/// Whether a member that may be a block or an attribute is an attribute: a single value that is not an object.
 fn is_expression(node: &Node) -> bool {
     !each(node).iter().all(|node| matches!(node.kind, NodeKind::Object(_)))
 }
 
-/// The items of an array, nothing of a null, and anything else itself.
+/// The items of an array, nothing for null, and otherwise the value itself.
 fn each(node: &Node) -> Vec<&Node> {
     match &node.kind {
         NodeKind::Null => Vec::new(),

@@ -1,4 +1,5 @@
-//! What holds for every job file: the recorded ones, random ones, and what is left of them when bytes change. `tests.rs` has what single files say.
+//! Properties of all job files: recorded ones, random ones, and recorded ones with changed bytes. `tests.rs` tests
+//! single files.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -11,7 +12,7 @@ fn options(canonicalize: bool, hclv1: bool) -> ParseOptions {
     ParseOptions { canonicalize, hclv1, ..ParseOptions::default() }
 }
 
-/// A job that is written as JSON and read again is the same job, and is in canonical form for good once it was brought into it.
+/// Checks that a job written as JSON and read again is the same job, and that its canonical form is stable.
 fn survives(parsed: &Value) -> Result<(), String> {
     let read: Job = serde_json::from_value(parsed.clone()).map_err(|error| format!("{error}: {parsed}"))?;
     let text = serde_json::to_string(&read).map_err(|error| error.to_string())?;
@@ -29,7 +30,7 @@ fn survives(parsed: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What `canonicalize` of the parser fills in is what reading the job would fill in.
+/// Checks that `canonicalize` of the parser fills in the same defaults as reading the job.
 fn fills_the_same(source: &str, hclv1: bool) -> Result<(), String> {
     let (Ok(plain), Ok(filled)) = (parse(source, &options(false, hclv1)), parse(source, &options(true, hclv1))) else { return Ok(()) };
     survives(&plain)?;
@@ -62,14 +63,14 @@ fn recorded_job_files_survive_being_written_and_read() {
     assert!(checked > 150, "{checked}");
 }
 
-/// Texts of recorded files, the ones that are a job and the ones that are none.
+/// Texts of recorded files, both valid and invalid.
 fn recorded() -> impl Strategy<Value = (String, bool)> {
     let all: Vec<(String, bool)> =
         RECORDED.iter().flat_map(|(_, recording)| steps(recording)).map(|step| (step.source, step.hclv1)).collect();
     prop::sample::select(all)
 }
 
-/// Bytes that change a file: where (a part of its length), how many go, and what comes.
+/// Changes of a file's bytes: position (as a fraction of the length), number of bytes to remove, text to insert.
 fn changes() -> impl Strategy<Value = Vec<(f64, usize, String)>> {
     let piece = prop_oneof![
         "[ -~\\n]{0,3}",
@@ -118,7 +119,7 @@ fn word() -> impl Strategy<Value = String> {
     "[a-z][a-z0-9_-]{0,6}"
 }
 
-/// A task with some of what tasks have.
+/// A task with some of the possible attributes and blocks.
 fn task() -> impl Strategy<Value = String> {
     let attributes = (
         prop::option::of(1_u32..5_000),
@@ -197,7 +198,7 @@ proptest! {
         let source = changed(&source, &changes);
         let _ = parse(&source, &ParseOptions { variables: source.clone(), ..options(canonicalize, hclv1) });
         if let Ok(job) = parse(&source, &options(canonicalize, hclv1)) {
-            // What one can say in a job file, a server can read, unless a number is beyond its type.
+            // A server can read every valid job file, unless a number is out of its type's range.
             let _ = serde_json::from_value::<Job>(job);
         }
     }

@@ -1,5 +1,5 @@
-//! What may stand in each block of a job file, and the member of the job that it becomes.
-//! How attributes are converted is `decode.rs`; blocks with rules of their own are `special.rs`.
+//! Schemas of the blocks of a job file: allowed attributes and blocks, and the members of the job that they become.
+//! `decode.rs` converts attributes; `special.rs` has blocks with special rules.
 
 mod service;
 mod task;
@@ -14,28 +14,28 @@ use crate::hcl::eval::Scope;
 use service::SERVICE;
 pub(super) use task::{CSI_PLUGIN, TASK, TASK_SCALING, VAULT};
 
-/// What a body may hold.
+/// Allowed content of a body.
 pub(super) struct Schema {
     pub(super) labels: &'static [&'static str],
     pub(super) fields: &'static [Field],
 }
 
-/// What an attribute is converted to.
+/// Type that an attribute is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Integer,
     Unsigned,
-    /// From 0 to 255.
+    /// An integer from 0 to 255.
     Byte,
     Bool,
     Texts,
     TextMap,
-    /// Text, or a number of nanoseconds.
+    /// A text, or a number of nanoseconds.
     Duration,
 }
 
-/// What stands for an attribute that is not given.
+/// Value of an attribute that is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Absent {
     Null,
@@ -61,12 +61,12 @@ pub(super) enum Field {
     Label {
         key: &'static str,
     },
-    /// Nothing in the text sets it.
+    /// A member that the text can not set.
     Fixed {
         key: &'static str,
         value: Absent,
     },
-    /// A block of strings by name, perhaps also written as an attribute.
+    /// A block of strings by name, or for some names an attribute.
     Strings {
         name: &'static str,
         key: &'static str,
@@ -77,7 +77,7 @@ pub(super) enum Field {
         name: &'static str,
         key: &'static str,
     },
-    /// A block of any form.
+    /// A free-form block.
     Free {
         name: &'static str,
         key: &'static str,
@@ -106,7 +106,7 @@ pub(super) enum Field {
         labels: &'static [&'static str],
         decode: Decode,
     },
-    /// What is looked at when all members are there.
+    /// A check that runs after all members were decoded.
     After {
         check: Check,
     },
@@ -143,7 +143,7 @@ const fn attribute(name: &'static str, key: &'static str, kind: Kind, absent: Ab
     Field::Attribute { name, key, kind, absent, required: false }
 }
 
-/// Null when it is not given.
+/// An optional attribute, null when absent.
 const fn opt(name: &'static str, key: &'static str, kind: Kind) -> Field {
     attribute(name, key, kind, Absent::Null)
 }
@@ -172,7 +172,7 @@ const fn strings(name: &'static str, key: &'static str) -> Field {
     Field::Strings { name, key, attribute_too: false }
 }
 
-/// `meta` and `env` may also be attributes: for keys with dots.
+/// A block of strings that may also be an attribute, for keys with dots (`meta`, `env`).
 const fn strings_too(name: &'static str, key: &'static str) -> Field {
     Field::Strings { name, key, attribute_too: true }
 }
@@ -190,7 +190,7 @@ const fn special(name: &'static str, decode: Decode) -> Field {
 }
 
 const NO_LABEL: &[&str] = &[];
-/// A label without a name of its own.
+/// A label without a name.
 const ONE_LABEL: &[&str] = &[""];
 const NAME: &[&str] = &["name"];
 
@@ -422,7 +422,7 @@ const GROUP_SCALING: Schema = Schema {
     ],
 };
 
-/// `{"Name": ..}` for a group that is made for a lone task: every member that a group has.
+/// A group `{"Name": ..}` for a task directly in the job, with every member that a group has.
 pub(super) fn lone_group(name: &str, task: Json) -> Json {
     let mut group = Object::new();
     for field in GROUP.fields {

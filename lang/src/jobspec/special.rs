@@ -1,4 +1,4 @@
-//! Blocks with rules of their own: constraints, affinities, vault, ports, scaling, and the job itself.
+//! Blocks with special rules: constraints, affinities, vault, ports, scaling, and the job itself.
 
 use serde_json::{Value as Json, json};
 
@@ -10,11 +10,11 @@ use crate::hcl::convert::{Type, convert};
 use crate::hcl::eval::Scope;
 use crate::hcl::value::Value;
 
-/// Members that only carry something to the end of the job: a job's tasks and vaults of job and group.
+/// Temporary members, removed when the job is finished: tasks directly in the job, and the vaults of job and group.
 pub(super) const LONE_TASKS: &str = "\u{0}tasks";
 pub(super) const VAULT_BELOW: &str = "\u{0}vault";
 
-/// The job. The label is its id and its name, unless attributes say otherwise.
+/// Decodes the job. Its label is the default of its id and name.
 pub(super) fn job(block: &Block, scope: &Scope<'_>, decoder: &mut Decoder<'_>) -> Object {
     let instance = decode::instance(block);
     let mut job = decoder.object(&JOB, &instance, scope);
@@ -22,7 +22,7 @@ pub(super) fn job(block: &Block, scope: &Scope<'_>, decoder: &mut Decoder<'_>) -
     job
 }
 
-/// What is left to do when all blocks of a job are decoded: its names, lone tasks, and vaults from above.
+/// Completes a job whose blocks are decoded: its names, tasks directly in the job, and inherited vaults.
 pub(super) fn finish(job: &mut Object, label: &str) {
     for key in ["ID", "Name"] {
         if job.get(key) == Some(&Json::Null) {
@@ -55,7 +55,7 @@ pub(super) fn finish(job: &mut Object, label: &str) {
     }
 }
 
-/// Tasks right in the job: each becomes a group of its own.
+/// Decodes tasks directly in the job: each becomes a group.
 pub(super) fn job_tasks(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, job: &mut Object) {
     let tasks: Vec<Json> = blocks.iter().map(|block| Json::Object(decoder.object(&TASK, block, scope))).collect();
     if !tasks.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn job_vault(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], sco
     group_vault(decoder, blocks, scope, job);
 }
 
-/// The last of several wins.
+/// Decodes vault blocks; of several the last one wins.
 pub(super) fn group_vault(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, parent: &mut Object) {
     for block in blocks {
         let vault = decoder.object(&VAULT, block, scope);
@@ -154,7 +154,7 @@ pub(super) fn affinities(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], sc
                 operand = "=".to_string();
             }
             let weight = match converted(decoder, block.body, "weight", &Type::Number, scope) {
-                // Only the lowest eight bits of the whole part count.
+                // The integer part is truncated to its lowest eight bits.
                 Some(Value::Number(number)) => json!(number.as_f64().trunc() as i64 as i8),
                 _ => Json::Null,
             };
@@ -203,7 +203,7 @@ pub(super) fn group_scaling_type(decoder: &mut Decoder<'_>, body: &Body, scaling
     }
 }
 
-/// Scaling policies of a task: one for `cpu`, one for `mem`.
+/// Decodes the scaling policies of a task: one for `cpu`, one for `mem`.
 pub(super) fn task_scaling(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, task: &mut Object) {
     let mut policies = Vec::new();
     for block in blocks {
@@ -233,7 +233,7 @@ pub(super) fn task_scaling(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], 
 
 // ---- small rules
 
-/// The member is there only if the block is.
+/// Adds the member only if the block is present.
 pub(super) fn csi_plugin(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, task: &mut Object) {
     if let Some(block) = decoder.only("csi_plugin", blocks) {
         let plugin = decoder.object(&CSI_PLUGIN, block, scope);
@@ -241,7 +241,7 @@ pub(super) fn csi_plugin(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], sc
     }
 }
 
-/// A schedule is written in cron's language; nothing else is known.
+/// Sets the type of a given schedule, which is always cron.
 pub(super) fn spec_type(_decoder: &mut Decoder<'_>, _body: &Body, periodic: &mut Object) {
     let given = ["Spec", "Specs"].iter().any(|key| periodic.get(*key).is_some_and(|value| !value.is_null()));
     if given {
@@ -249,7 +249,8 @@ pub(super) fn spec_type(_decoder: &mut Decoder<'_>, _body: &Body, periodic: &mut
     }
 }
 
-/// Ports with a number are reserved, the others dynamic. `reserved_ports` count only where there is no `port`.
+/// Sorts ports: those with a number are reserved, the others dynamic. `reserved_ports` counts only where there is no
+/// `port`.
 pub(super) fn sort_ports(_decoder: &mut Decoder<'_>, _body: &Body, network: &mut Object) {
     sorted_ports(network);
 }

@@ -1,4 +1,4 @@
-//! The recorded answers of `jobs/parse`, and small stories of our own.
+//! Recorded responses of `jobs/parse`, and small stories.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ParseOptions, parse};
 
-/// Conversations with the reference's parser, the same that the conformance tests replay over HTTP.
+/// Recorded conversations with the reference's parser; the conformance tests replay the same ones over HTTP.
 pub(super) const RECORDED: &[(&str, &str)] = &[
     ("affinity", include_str!("../../../tests/conformance/cases/hcl/affinity.json")),
     ("artifact", include_str!("../../../tests/conformance/cases/hcl/artifact.json")),
@@ -63,14 +63,14 @@ pub(super) const RECORDED: &[(&str, &str)] = &[
     ("volume", include_str!("../../../tests/conformance/cases/hcl/volume.json")),
 ];
 
-/// One request of a recording and what its answer should be.
+/// One request of a recording with its expected response.
 pub(super) struct Step {
     pub(super) source: String,
     variables: String,
     pub(super) hclv1: bool,
     canonicalize: bool,
     pub(super) status: u64,
-    /// The job, or the text of the refusal; none if the recording leaves it open.
+    /// The job, or the text of the error; `None` if the recording does not fix it.
     answer: Option<Value>,
 }
 
@@ -114,7 +114,7 @@ fn problem(step: &Step) -> Option<String> {
     }
 }
 
-/// Diagnostics of attributes come in no particular order.
+/// Sorts the lines: diagnostics of attributes have no fixed order.
 fn sorted_lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -168,7 +168,7 @@ fn recorded_job_files_are_answered_as_the_reference_does() {
         fn_infinite: 5 differ, the first: $: {"ID":"j","Name":"j","Region":null,"Namespace":null,"Type":null,"Priority":null,"AllAtOnce":null,"Datacenters":null,""#]].assert_eq(&lines.join("\n"));
 }
 
-/// What the job of a text is made of, or why there is none.
+/// Parses a text and shows the job's structure, or the error.
 fn check(source: &str, expected: &str) {
     let said = match parse(source, &ParseOptions::default()) {
         Ok(job) => job["TaskGroups"].as_array().map_or_else(String::new, |groups| {

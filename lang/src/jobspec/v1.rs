@@ -1,5 +1,5 @@
-//! Job files in HCL 1: no variables, no expressions, weak conversions, and refusals that name the way to the
-//! block. Only the language of old: what blocks there are is `schema.rs`, as for the newer one.
+//! Job files in HCL 1: no variables, no expressions, weak conversions, and errors that name the path to the block.
+//! Only the language differs: the blocks are those of `schema.rs`, as for HCL 2.
 
 mod special;
 mod weak;
@@ -12,16 +12,16 @@ use super::decode::list_or_null;
 use super::schema::{Field, JOB, Kind, Schema};
 use crate::hcl1::{self, Item, Node, NodeKind};
 
-/// Why a job was refused.
+/// A job was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
     One(String),
-    /// Unknown keys are told together.
+    /// Unknown keys, reported together.
     Many(Vec<String>),
 }
 
 impl Refusal {
-    /// The way to the block is told from the outside in.
+    /// Adds an outer block to the path in the error.
     fn within(self, place: &str) -> Refusal {
         match self {
             Refusal::One(text) => Refusal::One(format!("{place}{text}")),
@@ -52,7 +52,7 @@ fn refuse<T>(text: impl Into<String>) -> Decoded<T> {
     Err(Refusal::One(text.into()))
 }
 
-/// Parses a job file; the error is the whole text of the answer.
+/// Parses a job file; the error is the whole text of the response.
 pub(super) fn parse(source: &str, canonicalize: bool) -> Result<Json, String> {
     let items = hcl1::parse(source).map_err(|error| format!("error parsing: {error}"))?;
     check_keys(&items, &["job"], "").map_err(|refusal| refusal.to_string())?;
@@ -81,17 +81,17 @@ fn job(items: &[Item]) -> Decoded<Object> {
     Ok(job)
 }
 
-/// Which block is being decoded, as its refusals name it.
+/// The block being decoded, for error texts.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     block: &'a str,
     label: &'a str,
-    /// The name of the service around it.
+    /// Name of the enclosing service.
     service: &'a str,
 }
 
 impl Place<'_> {
-    /// What stands before the unknown keys of this block.
+    /// Prefix of errors about unknown keys of this block.
     fn of_keys(&self) -> String {
         match self.block {
             "job" => "job: ".to_string(),
@@ -101,7 +101,7 @@ impl Place<'_> {
         }
     }
 
-    /// What stands before refusals of a block inside of this one.
+    /// Prefix of errors in a block inside this one.
     fn of_inner(&self, block: &str, label: &str, number: usize) -> String {
         match (self.block, block) {
             ("job", "group") => "group: ".to_string(),
@@ -119,7 +119,7 @@ impl Place<'_> {
     }
 }
 
-/// Says which keys are not known.
+/// Refuses unknown keys.
 fn check_keys(items: &[Item], known: &[&str], place: &str) -> Decoded<()> {
     let unknown: Vec<String> = items
         .iter()
@@ -130,7 +130,7 @@ fn check_keys(items: &[Item], known: &[&str], place: &str) -> Decoded<()> {
     if unknown.is_empty() { Ok(()) } else { Err(Refusal::Many(unknown)) }
 }
 
-/// Decodes all that the schema names. Volumes and plugins ignore what they do not know.
+/// Decodes all fields of the schema. Volumes and plugins ignore unknown keys.
 fn object(schema: &Schema, items: &[Item], place: &Place<'_>) -> Decoded<Object> {
     if !matches!(place.block, "volume" | "csi_plugin") {
         let mut known: Vec<&str> = schema.attribute_names();
@@ -149,7 +149,7 @@ fn object(schema: &Schema, items: &[Item], place: &Place<'_>) -> Decoded<Object>
     Ok(object)
 }
 
-/// Attributes first: what is wrong with them is told before what is wrong with blocks.
+/// Decodes attributes before blocks, so that errors in attributes are reported first.
 fn attributes(schema: &Schema, items: &[Item], place: &Place<'_>, object: &mut Object) -> Decoded<()> {
     let mut wrong = Vec::new();
     for field in schema.fields {
@@ -196,7 +196,7 @@ fn decoding(reasons: &[String]) -> String {
     format!("{} error(s) decoding:\n\n{}", reasons.len(), lines.join("\n"))
 }
 
-/// The blocks of one kind, with their labels; lists of objects are blocks too.
+/// The blocks of one kind with their labels; lists of objects count as blocks.
 fn blocks<'i>(items: &'i [Item], name: &str) -> Vec<(&'i str, &'i Node)> {
     let mut found = Vec::new();
     for item in items.iter().filter(|item| item.keys.first().is_some_and(|first| first == name)) {

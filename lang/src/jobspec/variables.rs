@@ -1,4 +1,4 @@
-//! Input variables and locals: declared, given values, and made into the names `var` and `local`.
+//! Input variables and locals: their declarations, their values, and the names `var` and `local`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::hcl::{self, Diagnostic};
 struct Variable {
     wanted: Type,
     value: Option<Value>,
-    /// Where the value came from: `default` or `varfile`.
+    /// Source of the value: `default` or `varfile`.
     source: &'static str,
     validations: Vec<Validation>,
 }
@@ -25,7 +25,7 @@ struct Validation {
     message: String,
 }
 
-/// Where the job's expressions are evaluated: the names `var` and `local`.
+/// Builds the scope of the job's expressions, with the names `var` and `local`.
 pub(super) fn resolve(body: &Body, given: &str, entropy: u128, file: &str) -> Result<Scope<'static>, Diagnostics> {
     let mut found = Vec::new();
     let mut variables = declared(body, &mut found);
@@ -243,7 +243,7 @@ fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
 
 // ---- locals
 
-/// Evaluates locals in whatever order they need each other, and makes them members of the name `local`.
+/// Evaluates locals in the order of their dependencies, and makes them members of `local`.
 fn locals(body: &Body, scope: &mut Scope<'_>) -> Result<(), Vec<Diagnostic>> {
     let mut found = Vec::new();
     let mut waiting: Vec<&Attribute> = Vec::new();

@@ -1,8 +1,8 @@
-//! The algorithms that a token may be signed with. Those with a shared secret, and `none`, are not among them.
+//! Signature algorithms of tokens. Algorithms with a shared secret, and `none`, are not supported.
 
 use std::fmt;
 
-/// A way to sign with a key pair.
+/// A signature algorithm with a key pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Algorithm {
     /// RSA, PKCS 1 v1.5, SHA-256.
@@ -28,7 +28,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All supported algorithms.
     pub const ALL: [Algorithm; 10] = [
         Algorithm::Rs256,
         Algorithm::Rs384,
@@ -42,12 +42,12 @@ impl Algorithm {
         Algorithm::EdDsa,
     ];
 
-    /// The algorithm of a name in a token's header.
+    /// The algorithm with this name in a token's header; `None` if it is not supported.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
     }
 
-    /// Its name.
+    /// The algorithm's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Algorithm::Rs256 => "RS256",

@@ -1,4 +1,4 @@
-//! A token's three parts. Nothing of it is believed here.
+//! The three parts of a token, not yet trusted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,16 +11,16 @@ use super::key::PublicKey;
 use super::validate::Refusal;
 use crate::go_json::{self, Names};
 
-/// A token taken apart.
+/// A parsed token.
 #[derive(Debug, Clone)]
 pub struct Compact {
-    /// The header's word for the algorithm.
+    /// Algorithm named in the header.
     pub alg: String,
-    /// Which key of a set it names.
+    /// Id of the signing key in a key set.
     pub kid: Option<String>,
-    /// Whether there are rules that a reader must know: none are known here.
+    /// Whether the header has critical extensions: none are supported.
     critical: bool,
-    /// What is signed: header and payload as they were sent.
+    /// Signed text: header and payload as received.
     signed: String,
     payload: Vec<u8>,
     signature: Vec<u8>,
@@ -35,7 +35,7 @@ struct Header {
 }
 
 impl Compact {
-    /// Takes a token apart. White space around it does not count.
+    /// Parses a token. Surrounding white space is ignored.
     pub fn parse(token: &str) -> Result<Self, Refusal> {
         let token = token.trim();
         let parts: Vec<&str> = token.split('.').collect();
@@ -56,13 +56,13 @@ impl Compact {
         })
     }
 
-    /// Whether this key has signed it.
+    /// Whether this key signed the token.
     pub fn is_signed_by(&self, key: &PublicKey) -> bool {
         let algorithm = Algorithm::parse(&self.alg).filter(|_| !self.critical);
         algorithm.is_some_and(|algorithm| key.verifies(algorithm, self.signed.as_bytes(), &self.signature))
     }
 
-    /// Its claims, if one of the keys has signed it.
+    /// The claims, if one of the keys signed the token.
     pub fn claims<'k>(&self, mut keys: impl Iterator<Item = &'k PublicKey>) -> Option<Claims> {
         if !keys.any(|key| self.is_signed_by(key)) {
             return None;
@@ -74,14 +74,14 @@ impl Compact {
         }
     }
 
-    /// Its claims if a key of a set has signed it: the one that it names, or any when it names none.
+    /// The claims, if a key of a set signed the token: the key that the token names, or any key when it names none.
     pub fn claims_by_set(&self, keys: &[PublicKey]) -> Option<Claims> {
         let named = |key: &&PublicKey| self.kid.as_deref().is_none_or(|kid| kid.is_empty() || key.kid.as_deref() == Some(kid));
         self.claims(keys.iter().filter(named))
     }
 }
 
-/// URL-safe base64 without padding.
+/// Decodes URL-safe base64 without padding.
 fn decode(text: &str) -> Result<Vec<u8>, Refusal> {
     let alphabet = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if let Some(at) = text.bytes().position(|byte| !alphabet(byte)) {

@@ -1,6 +1,7 @@
-//! As much of DER as public keys in files need: definite lengths, one after another. Certificates are opened for their key, never trusted.
+//! Subset of DER that public keys in files need: definite lengths, read in sequence. Certificates are read for their
+//! key and never trusted.
 
-/// Bytes not read yet.
+/// Unread bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Der<'a>(pub(super) &'a [u8]);
 
@@ -8,21 +9,21 @@ pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OBJECT_ID: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
-/// The version of a certificate, which may be left out.
+/// Tag of a certificate's version, which is optional.
 pub(super) const VERSION: u8 = 0xa0;
 
 impl<'a> Der<'a> {
-    /// Whether nothing is left.
+    /// Whether no bytes are left.
     pub(super) fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tag of what comes next.
+    /// The tag of the next element.
     pub(super) fn peek(self) -> Option<u8> {
         self.0.first().copied()
     }
 
-    /// The content of the next element, which must have this tag.
+    /// The content of the next element; `None` if its tag differs.
     pub(super) fn take(&mut self, tag: u8) -> Option<Der<'a>> {
         let (&found, rest) = self.0.split_first()?;
         if found != tag {
@@ -47,7 +48,7 @@ impl<'a> Der<'a> {
         Some(Der(content))
     }
 
-    /// The bytes of a positive integer, without zeros before it.
+    /// The bytes of a positive integer, without leading zeros.
     pub(super) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.take(INTEGER)?.0;
         let negative = bytes.first().is_none_or(|first| first & 0x80 != 0);
@@ -55,7 +56,7 @@ impl<'a> Der<'a> {
         (!negative).then(|| &bytes[start..])
     }
 
-    /// The bytes of a bit string of whole bytes.
+    /// The bytes of a bit string; `None` if it has unused bits.
     pub(super) fn bits(&mut self) -> Option<&'a [u8]> {
         match self.take(BIT_STRING)?.0.split_first()? {
             (0, bytes) => Some(bytes),

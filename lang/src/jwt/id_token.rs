@@ -1,4 +1,4 @@
-//! Whether an id token of an OpenID provider answers the question that was asked of it: who made it, for whom, when, and for which request.
+//! Validation of an id token of an OpenID provider: issuer, audience, times, and nonce of the request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,67 +11,68 @@ use super::algorithm::Algorithm;
 use super::compact::Compact;
 use super::validate::{Known, Refusal, algorithm, in_time};
 
-/// Why an id token is refused.
+/// Reason why an id token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdTokenError {
-    /// It is no token, or a claim of it is of the wrong type.
+    /// The token is malformed, or a claim has the wrong type.
     #[error("invalid id_token: {0}")]
     Malformed(Refusal),
-    /// No key of the provider has signed it.
+    /// No key of the provider signed the token.
     #[error("invalid id_token signature: invalid signature")]
     Signature,
-    /// It is signed in a way that is not allowed.
+    /// The signature algorithm is not allowed.
     #[error("invalid id_token algorithm: {0}")]
     Algorithm(Refusal),
-    /// Somebody else made it.
+    /// The token has another issuer.
     #[error("invalid id_token issuer: expected {expected:?} got {found:?}: invalid issuer")]
     Issuer {
-        /// The provider.
+        /// The provider's issuer.
         expected: String,
-        /// What it says.
+        /// The token's issuer.
         found: String,
     },
-    /// It is for somebody else.
+    /// The audience does not include the expected ones.
     #[error("invalid id_token audiences: invalid audience")]
     Audience,
-    /// It is for several, and this client is not the one that it was given to.
+    /// The authorised party is another client, or is missing although there are several audiences.
     #[error("invalid id_token authorized party: invalid authorized party")]
     Party,
-    /// It is out of its time.
+    /// The token is not valid at this time.
     #[error("invalid id_token: {0}")]
     Time(Refusal),
-    /// It has no end.
+    /// The token has no expiry.
     #[error("invalid id_token: token has no expiration time")]
     Endless,
-    /// It answers another request.
+    /// The nonce is that of another request, or missing.
     #[error("invalid id_token nonce: invalid nonce")]
     Nonce,
-    /// It says of nobody who they are.
+    /// The token has no subject.
     #[error("invalid id_token subject: sub claim is missing")]
     NoSubject,
-    /// The access token that came with it is not the one that it names.
+    /// The access token does not match the hash in the id token.
     #[error("invalid access_token hash: invalid at_hash")]
     AccessToken,
 }
 
-/// What an id token must say.
+/// Expected claims of an id token.
 #[derive(Debug, Clone)]
 pub struct IdTokenExpected<'a> {
-    /// The provider.
+    /// Issuer of the provider.
     pub issuer: &'a str,
-    /// Us.
+    /// Client id of this cluster, which must be in the audience.
     pub client_id: &'a str,
-    /// Who else it may be for; none means anybody, us among them.
+    /// Further audiences, one of which must be present; empty: no further check.
     pub audiences: &'a [Str],
-    /// Allowed algorithms; none means RS256.
+    /// Allowed algorithms; empty means RS256.
     pub algorithms: &'a [Str],
-    /// Of the request that it answers.
+    /// Nonce of the request.
     pub nonce: &'a str,
-    /// How far clocks may be apart.
+    /// Tolerance for clock differences.
     pub clock_skew: Dur,
 }
 
-/// Checks everything but the signature, which has been checked: `claims` are those of `token`. Answers the subject.
+/// Checks everything except the signature, which the caller has verified: `claims` are those of `token`. Returns the
+/// subject.
 pub fn check_id_token<'c>(token: &Compact, claims: &'c Claims, expected: &IdTokenExpected<'_>, now: Time) -> Result<&'c str, IdTokenError> {
     algorithm(&token.alg, expected.algorithms).map_err(IdTokenError::Algorithm)?;
     let known = Known::read(claims).map_err(IdTokenError::Malformed)?;
@@ -100,7 +101,7 @@ pub fn check_id_token<'c>(token: &Compact, claims: &'c Claims, expected: &IdToke
     text("sub").filter(|subject| !subject.is_empty()).ok_or(IdTokenError::NoSubject)
 }
 
-/// Whether the access token is the one that the id token names, if it names one.
+/// Checks the access token against the hash (`at_hash`) in the id token, if there is one.
 pub fn check_access_token(token: &Compact, claims: &Claims, access_token: &str) -> Result<(), IdTokenError> {
     let Some(named) = claims.get("at_hash") else { return Ok(()) };
     let hash = match Algorithm::parse(&token.alg) {

@@ -1,13 +1,13 @@
-//! Key sets (`{"keys": [..]}`) as providers publish them. Fetching one is not here.
+//! Key sets (`{"keys": [..]}`) as providers publish them. Fetching is in another crate.
 
 use serde_json::Value;
 
 use super::key::PublicKey;
 
-/// How many keys of a set count.
+/// Largest number of keys used from a set.
 const KEYS_MAX: usize = 256;
 
-/// The keys of a set that can check signatures; the others are left out. `None`: this is no key set.
+/// The keys of a set that can verify signatures; others are skipped. `None`: the body is not a key set.
 pub fn key_set(body: &[u8]) -> Option<Vec<PublicKey>> {
     let set: Value = serde_json::from_slice(body).ok()?;
     let keys = set.get("keys")?.as_array()?;

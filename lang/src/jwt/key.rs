@@ -1,5 +1,5 @@
-//! Public keys: out of PEM files and key sets, and checking a signature with one. A key checks only what its kind can have made,
-//! so a public key is never taken for a shared secret.
+//! Public keys from PEM files and key sets, and signature verification. A key verifies only algorithms of its own
+//! kind, so a public key is never used as a shared secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -17,23 +17,23 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// Why a text is no key.
+/// A text that is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// There is no PEM block in it.
+    /// The text has no PEM block.
     #[error("unable to parse public key for JWT auth: data does not contain a PEM block")]
     NotPem,
-    /// The block holds no key that can be used here.
+    /// The PEM block has no supported key.
     #[error("unable to parse public key for JWT auth: data does not contain any valid RSA, ECDSA or Ed25519 public keys")]
     NotAKey,
 }
 
-/// A public key and what is said of its use.
+/// A public key with its declared use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    /// Its name in a key set.
+    /// Id of the key in a key set.
     pub kid: Option<String>,
-    /// The only algorithm that it may be used with, if it says so.
+    /// The only algorithm that the key may be used with, if declared.
     algorithm: Option<String>,
     material: Material,
 }
@@ -48,14 +48,14 @@ enum Material {
 }
 
 impl PublicKey {
-    /// The first key of a PEM text: a public key, or a certificate that holds one.
+    /// Reads the first key of a PEM text: a public key, or a certificate that contains one.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         let der = pem_block(text).ok_or(KeyError::NotPem)?;
         let material = of_key_info(Der(&der)).or_else(|| of_certificate(&der)).or_else(|| of_rsa(Der(&der)));
         material.map(|material| Self { kid: None, algorithm: None, material }).ok_or(KeyError::NotAKey)
     }
 
-    /// A key of a key set. `None`: of a kind that is not known here, or not for signatures.
+    /// Reads a key of a key set. `None`: the kind is not supported, or the key is not for signatures.
     pub fn from_jwk(jwk: &Value) -> Option<Self> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?.trim_end_matches('=')).ok();
@@ -73,7 +73,7 @@ impl PublicKey {
         Some(Self { kid: text("kid").map(str::to_owned), algorithm: text("alg").map(str::to_owned), material })
     }
 
-    /// Whether this key has made the signature of `message`, by this algorithm.
+    /// Whether this key made the signature of `message` by this algorithm.
     pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if self.algorithm.as_deref().is_some_and(|only| only != algorithm.as_str()) {
             return false;
@@ -100,13 +100,13 @@ impl PublicKey {
     }
 }
 
-/// Whether a PEM text begins with a certificate that could be trusted.
+/// Whether the first block of a PEM text is labelled as a certificate and contains a DER sequence.
 pub fn is_certificate(text: &str) -> bool {
     let is_called_so = text.find("-----BEGIN ").is_some_and(|at| text[at..].starts_with("-----BEGIN CERTIFICATE-----"));
     is_called_so && pem_block(text).is_some_and(|der| Der(&der).take(SEQUENCE).is_some())
 }
 
-/// The bytes of the first block, whatever it is called.
+/// The bytes of the first PEM block, whatever its label.
 fn pem_block(text: &str) -> Option<Vec<u8>> {
     let (_, after) = text.split_once("-----BEGIN ")?;
     let (_, body) = after.split_once("-----")?;
@@ -115,7 +115,7 @@ fn pem_block(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(plain).ok()
 }
 
-/// `SubjectPublicKeyInfo`.
+/// Reads a `SubjectPublicKeyInfo`.
 fn of_key_info(mut der: Der<'_>) -> Option<Material> {
     let mut info = der.take(SEQUENCE)?;
     let mut algorithm = info.take(SEQUENCE)?;
@@ -144,7 +144,7 @@ fn of_rsa(mut der: Der<'_>) -> Option<Material> {
     key.is_empty().then_some(Material::Rsa { n, e })
 }
 
-/// The key of a certificate stands behind its version, serial number, algorithm, issuer, validity and subject.
+/// Reads the key of a certificate, which follows version, serial number, algorithm, issuer, validity and subject.
 fn of_certificate(der: &[u8]) -> Option<Material> {
     let mut body = Der(der).take(SEQUENCE)?.take(SEQUENCE)?;
     if body.peek() == Some(VERSION) {
@@ -157,7 +157,7 @@ fn of_certificate(der: &[u8]) -> Option<Material> {
     of_key_info(body)
 }
 
-/// The one curve that the library of the others does not have.
+/// P-521 in a library of its own: the library of the other algorithms does not support it.
 fn p521_verifies(point: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let key = p521::ecdsa::VerifyingKey::from_sec1_bytes(point);
     let signature = p521::ecdsa::Signature::from_slice(signature);
@@ -168,7 +168,7 @@ fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }
 
-/// A point as one text of bytes. Coordinates may come without the zeros before them.
+/// A point in uncompressed form. Coordinates may lack leading zeros.
 fn point(x: &[u8], y: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut out = vec![4];
     for coordinate in [x, y] {

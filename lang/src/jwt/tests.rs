@@ -1,4 +1,4 @@
-//! Tokens of all kinds against what a method demands, and keys out of files and sets.
+//! Tests of tokens against the requirements of a method, and of keys from files and sets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -11,7 +11,7 @@ use songline_model::{AclAuthMethodConfig, Time};
 
 use super::*;
 
-/// When all of this happens, in seconds.
+/// Time of all tests in Unix seconds.
 const NOW: i64 = 1_700_000_000;
 const RSA: &str = include_str!("tests/rsa.pem");
 const RS256: &str = include_str!("tests/rs256.jwt");
@@ -20,14 +20,14 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 
-/// The public key as a file has it.
+/// The public key in PEM.
 fn pem(pair: &Ed25519KeyPair) -> String {
     let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
     der.extend_from_slice(pair.public_key().as_ref());
     format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
 }
 
-/// Signs as the header says: with our key, with the text of the public one where that would be a secret, or not at all.
+/// Signs as the header says: with the key pair, with the text of the public key as a shared secret, or not at all.
 fn token(header: &Value, payload: &str) -> String {
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(payload));
     let signature = match header["alg"].as_str() {
@@ -49,7 +49,7 @@ fn show(verdict: Result<(), impl std::fmt::Display>) -> String {
     verdict.map_or_else(|error| error.to_string(), |()| "ok".to_owned())
 }
 
-/// Each line is a header and claims; the claims may be anything.
+/// Each line is a header and claims; the claims may be any text.
 fn check(config: Value, story: &str, expected: Expect) {
     let config: AclAuthMethodConfig = serde_json::from_value(config).unwrap();
     let mut out = String::new();
@@ -281,7 +281,7 @@ fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
     assert_eq!(validate(&token, &claims, &Expected::of(&expected), Time::from_secs(NOW)), Ok(()));
     for at in 0..RS256.trim().len() {
         let mut bytes = RS256.trim().as_bytes().to_vec();
-        // The last letter has bits that stand for nothing.
+        // The last character has unused bits.
         bytes[at] = if bytes[at] == b'A' { b'w' } else { b'A' };
         let changed = String::from_utf8(bytes).unwrap();
         let signed = Compact::parse(&changed).is_ok_and(|token| token.is_signed_by(&key));
@@ -289,7 +289,7 @@ fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
     }
 }
 
-/// Keys and tokens that another program made: an algorithm, the key's file without its first and last line, a token.
+/// Keys and tokens from another program: an algorithm, the key's file without its first and last line, a token.
 #[test]
 fn every_algorithm_verifies_with_its_own_kind_of_key_and_no_other() {
     let lines: Vec<Vec<&str>> = include_str!("tests/algorithms.txt").lines().map(|line| line.split(' ').collect()).collect();
@@ -360,7 +360,7 @@ fn keys_come_out_of_files_certificates_and_sets() {
     assert_eq!((key_set(b"{}"), key_set(b"[1]"), key_set(b"")), (None, None, None));
 }
 
-/// An id token with these changes to what it should say.
+/// An id token with these changes to the expected claims.
 fn id_token(changes: &Value) -> String {
     let mut claims = json!({
         "iss": "https://provider", "aud": "songline", "sub": "ann", "nonce": "n", "iat": NOW, "exp": NOW + 60,

@@ -1,4 +1,4 @@
-//! Whether a token of a JWT auth method is good: its signature, its algorithm, whom it is for, its times, and who made it.
+//! Validation of a token of a JWT auth method: signature algorithm, audience, times, and issuer.
 
 use serde_json::Value;
 use songline_model::{AclAuthMethodConfig, Dur, Str, Time};
@@ -7,105 +7,105 @@ use super::Claims;
 use super::algorithm::Algorithm;
 use super::compact::Compact;
 
-/// How much the ends of a token's life are moved when the method does not say: 150 s.
+/// Default for the `expiration` and `not_before` leeways: 150 s.
 const EXPIRATION_LEEWAY: Dur = Dur::from_secs(150);
-/// How far clocks may be apart when the method does not say: 60 s.
+/// Default tolerance for clock differences: 60 s.
 const CLOCK_SKEW_LEEWAY: Dur = Dur::from_secs(60);
 
-/// Why a token is refused; displays as the reference's text.
+/// A token was refused; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JwtError {
-    /// The method names no keys at all.
+    /// The method has no keys.
     #[error("keySet must not be nil")]
     NoKeys,
-    /// A key of the method is none.
+    /// A key of the method is invalid.
     #[error(transparent)]
     Key(#[from] super::KeyError),
-    /// The token does not hold.
+    /// The token is invalid.
     #[error("unable to verify signature of JWT token: {0}")]
     Refused(#[from] Refusal),
-    /// The method believes certain issuers, and the token names none.
+    /// The method requires certain issuers, and the token names none.
     #[error("auth method specifies BoundIssuers but the provided token does not contain issuer information")]
     NoIssuer,
-    /// The method does not believe this issuer.
+    /// The method does not accept this issuer.
     #[error("invalid JWT issuer: {0}")]
     Issuer(String),
 }
 
-/// Why a token does not hold.
+/// Reason why a token is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is no token.
+    /// The token does not have three parts.
     #[error("error verifying token signature: square/go-jose: compact JWS format must have three parts")]
     Parts,
-    /// It is too long to be looked at.
+    /// The token is longer than `TOKEN_BYTES_MAX`.
     #[error("error verifying token signature: token is too long")]
     TooLong,
-    /// A part is not base64; where the first bad byte is.
+    /// A part is not base64; the offset of the first invalid byte.
     #[error("error verifying token signature: illegal base64 data at input byte {0}")]
     Base64(usize),
-    /// Its header is none.
+    /// The header is invalid.
     #[error("error verifying token signature: {0}")]
     Header(String),
-    /// None of the keys has signed it.
+    /// None of the keys signed the token.
     #[error("error verifying token signature: no known key successfully validated the token signature")]
     Unsigned,
-    /// None of the keys of a published set has signed it.
+    /// None of the keys of a published set signed the token.
     #[error("error verifying token signature: failed to verify id token signature")]
     UnsignedBySet,
-    /// The keys could not be had.
+    /// The keys could not be fetched.
     #[error("error verifying token signature: fetching keys {0}")]
     Keys(String),
-    /// The method allows an algorithm that does not exist.
+    /// The method lists an unknown algorithm.
     #[error("invalid algorithm (alg) header parameter: unsupported signing algorithm {0:?}")]
     UnknownAlgorithm(String),
-    /// The method does not allow its algorithm.
+    /// The method does not allow the token's algorithm.
     #[error("invalid algorithm (alg) header parameter: token signed with unexpected algorithm")]
     Algorithm,
-    /// A claim is of the wrong type.
+    /// A claim has the wrong type.
     #[error("json: cannot unmarshal {found} into Go struct field Claims.{claim} of type string")]
     ClaimType {
-        /// What is there.
+        /// Type of the claim.
         found: &'static str,
-        /// Which.
+        /// Name of the claim.
         claim: &'static str,
     },
-    /// A time is no number.
+    /// A time is not a number.
     #[error("square/go-jose/jwt: expected number value to unmarshal NumericDate")]
     NotADate,
-    /// The audience is no text and no list of texts.
+    /// The audience is neither a text nor a list of texts.
     #[error("square/go-jose/jwt: expected string or array value to unmarshal to Audience")]
     NotAnAudience,
-    /// It is for somebody else.
+    /// The token is for another audience.
     #[error("invalid audience (aud) claim: audience claim does not match any expected audience")]
     Audience,
-    /// It has no times.
+    /// The token has no times.
     #[error("no issued at (iat), not before (nbf), or expiration time (exp) claims in token")]
     NoTimes,
-    /// Its time has not come.
+    /// The token is not valid yet.
     #[error("invalid not before (nbf) claim: token not yet valid")]
     NotYet,
-    /// Its time is over.
+    /// The token has expired.
     #[error("invalid expiration time (exp) claim: token is expired")]
     Expired,
-    /// It comes from the future.
+    /// The token was issued in the future.
     #[error("invalid issued at (iat) claim: token issued in the future")]
     FromTheFuture,
 }
 
-/// How exact times are taken.
+/// Tolerances for the times of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leeways {
-    /// How long after its start a token without an end lives.
+    /// Validity of a token without an expiry, counted from its start.
     pub expiration: Dur,
-    /// How long before its end a token without a start begins.
+    /// Validity before its expiry of a token without a start.
     pub not_before: Dur,
-    /// How far clocks may be apart.
+    /// Tolerance for clock differences.
     pub clock_skew: Dur,
 }
 
 impl Leeways {
-    /// Those of a method: zero means the default, negative none.
+    /// The leeways of a method: zero means the default, negative means none.
     pub fn of(config: &AclAuthMethodConfig) -> Self {
         let or = |asked: Dur, default: Dur| if asked == Dur::ZERO { default } else { asked.max(Dur::ZERO) };
         Self {
@@ -116,21 +116,21 @@ impl Leeways {
     }
 }
 
-/// What a method demands of a token.
+/// Requirements of a method for a token.
 #[derive(Debug, Clone)]
 pub struct Expected<'a> {
-    /// Allowed algorithms; none means RS256.
+    /// Allowed algorithms; empty means RS256.
     pub algorithms: &'a [Str],
-    /// For whom it may be; none means anybody.
+    /// Allowed audiences; empty means any.
     pub audiences: &'a [Str],
-    /// Who may have made it; none means anybody.
+    /// Allowed issuers; empty means any.
     pub issuers: &'a [Str],
-    /// How exact times are taken.
+    /// Tolerances for times.
     pub leeways: Leeways,
 }
 
 impl<'a> Expected<'a> {
-    /// What this method demands.
+    /// The requirements of this method.
     pub fn of(config: &'a AclAuthMethodConfig) -> Self {
         Self {
             algorithms: config.signing_algs.as_deref().unwrap_or_default(),
@@ -141,7 +141,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Checks everything but the signature, which has been checked: `claims` are those of `token`.
+/// Checks everything except the signature, which the caller has verified: `claims` are those of `token`.
 pub fn validate(token: &Compact, claims: &Claims, expected: &Expected<'_>, now: Time) -> Result<(), JwtError> {
     algorithm(&token.alg, expected.algorithms)?;
     let known = Known::read(claims)?;
@@ -149,7 +149,7 @@ pub fn validate(token: &Compact, claims: &Claims, expected: &Expected<'_>, now: 
     issuer(claims, expected.issuers)
 }
 
-/// Whether the algorithm is one of the allowed; each of these must exist.
+/// Checks that the algorithm is allowed, and that every allowed algorithm is known.
 pub(super) fn algorithm(alg: &str, allowed: &[Str]) -> Result<(), Refusal> {
     if let Some(unknown) = allowed.iter().find(|name| Algorithm::parse(name).is_none()) {
         return Err(Refusal::UnknownAlgorithm(unknown.to_string()));
@@ -166,7 +166,8 @@ fn issuer(claims: &Claims, believed: &[Str]) -> Result<(), JwtError> {
     if believed.iter().any(|name| name == issuer) { Ok(()) } else { Err(JwtError::Issuer(issuer.to_owned())) }
 }
 
-/// The claims that every token may have, read with the strictness of the reference: in the order of their names. Times in seconds, 0 is none.
+/// Registered claims, type-checked as in the reference in the order of their names. Times are Unix seconds; 0 means
+/// absent.
 pub(super) struct Known {
     pub(super) audiences: Vec<String>,
     pub(super) expires: i64,
@@ -207,7 +208,7 @@ impl Known {
     }
 }
 
-/// Whether now is between a token's times, give or take the skew of clocks.
+/// Checks that `now` is between a token's times, within the clock skew.
 pub(super) fn in_time(expires: Time, not_before: Time, issued: Time, skew: Dur, now: Time) -> Result<(), Refusal> {
     let latest = now.plus(skew);
     if latest < not_before {
@@ -229,7 +230,8 @@ fn secs(span: Dur) -> i64 {
 fn date(claim: Option<&Value>) -> Result<i64, Refusal> {
     match claim {
         None | Some(Value::Null) => Ok(0),
-        // A number that is too large for an integer is the largest: such a token lives for ever, or starts never.
+        // A number too large for an integer becomes the largest integer: such a token never expires, or never becomes
+        // valid.
         Some(Value::Number(number)) => Ok(number.as_i64().unwrap_or_else(|| number.as_f64().unwrap_or(0.0) as i64)),
         Some(Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => Err(Refusal::NotADate),
     }

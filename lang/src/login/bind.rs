@@ -1,4 +1,4 @@
-//! Which roles and policies the binding rules of an auth method give to a login.
+//! Roles and policies that the binding rules of an auth method give to a login.
 
 use songline_model::{AclBindKind, AclBindingRule, is_acl_name};
 
@@ -6,39 +6,39 @@ use super::claims::Identity;
 use super::interpolate::{TemplateError, fill_in};
 use crate::bexpr::Filter;
 
-/// What one rule gives.
+/// Grant of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Binding {
-    /// Everything.
+    /// A management token.
     Management,
-    /// The role of this name, if there is one.
+    /// The role with this name, if it exists.
     Role(String),
-    /// The policy of this name, if there is one.
+    /// The policy with this name, if it exists.
     Policy(String),
 }
 
-/// Why a login fails on a rule that selects it; displays as the reference's text.
+/// A login failed on a rule that selects it; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// The name cannot be made.
+    /// The name template could not be filled in.
     #[error("cannot compute {kind:?} bind name for bind target: {source}")]
     Template {
-        /// What is bound.
+        /// Kind of the binding.
         kind: String,
-        /// What is wrong.
+        /// The error of the template.
         source: TemplateError,
     },
-    /// What was made is no name.
+    /// The resulting name is invalid.
     #[error("computed {kind:?} bind name for bind target is invalid: {name:?}")]
     Name {
-        /// What is bound.
+        /// Kind of the binding.
         kind: String,
-        /// What was made.
+        /// The resulting name.
         name: String,
     },
 }
 
-/// What the rules that select this login give, in their order. Whoever may everything needs nothing else.
+/// The grants of the rules that select this login, in rule order. A management rule replaces all others.
 pub fn bind<'r>(rules: impl Iterator<Item = &'r AclBindingRule>, identity: &Identity) -> Result<Vec<Binding>, BindError> {
     let mut bindings = Vec::new();
     for rule in rules.filter(|rule| selects(&rule.selector, identity)) {
@@ -52,7 +52,7 @@ pub fn bind<'r>(rules: impl Iterator<Item = &'r AclBindingRule>, identity: &Iden
     Ok(bindings)
 }
 
-/// Whether a selector takes this login. One that cannot be read or tested takes nobody.
+/// Whether a selector matches this login. A selector that does not parse or can not be tested matches no login.
 fn selects(selector: &str, identity: &Identity) -> bool {
     selector.is_empty() || Filter::parse(selector).is_ok_and(|filter| filter.matches(identity).unwrap_or(false))
 }

@@ -1,4 +1,4 @@
-//! Claims by the names that an auth method gives them.
+//! Claims of a login under the names that an auth method maps them to.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,44 @@ use songline_model::AclAuthMethodConfig;
 
 use crate::jwt::Claims;
 
-/// Why a claim cannot be used; displays as the reference's text.
+/// A claim can not be used; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// A claim of one value is a list or an object.
+    /// A single-valued claim is a list or an object.
     #[error("error converting claim '{claim}' to string from unknown type {kind}")]
     NotAScalar {
-        /// Which.
+        /// Name of the claim.
         claim: String,
-        /// What it is, in Go's words.
+        /// Kind of the claim, as Go names it.
         kind: &'static str,
     },
-    /// A claim of several values is an object.
+    /// A multi-valued claim is an object.
     #[error("{0:?} list claim could not be converted to string list")]
     NotAList(String),
-    /// An element of a claim of several values is no text.
+    /// An element of a multi-valued claim is not a text.
     #[error("value {value} in {claim:?} list claim could not be parsed as string")]
     NotAText {
         /// The element, as Go prints it.
         value: String,
-        /// Which.
+        /// Name of the claim.
         claim: String,
     },
 }
 
-/// Who has logged in, as far as the auth method's mappings tell. It is what selectors look at.
+/// Identity of a login by the auth method's mappings. Selectors are tested on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Identity {
-    /// Claims of one value.
+    /// Single-valued claims.
     value: BTreeMap<String, String>,
-    /// Claims of several values.
+    /// Multi-valued claims.
     list: BTreeMap<String, Vec<String>>,
-    /// The names of all claims of one value, there or not.
+    /// Names of all single-valued claims, including absent ones.
     #[serde(skip)]
     names: Vec<String>,
 }
 
 impl Identity {
-    /// Names the claims of a login as the method says.
+    /// Maps the claims of a login as the method configures.
     pub fn of(claims: &Claims, config: &AclAuthMethodConfig) -> Result<Self, ClaimError> {
         let mut identity = Self::default();
         for (claim, name) in config.claim_mappings.iter().flatten() {
@@ -64,7 +64,7 @@ impl Identity {
         Ok(identity)
     }
 
-    /// What `${name}` of a binding rule stands for, in small letters. `None`: no mapping has that name.
+    /// The value of `${name}` in a binding rule, in lower case. `None`: no mapping has that name.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let name = name.strip_prefix("value.")?;
         let known = self.names.iter().any(|known| known == name);
@@ -72,7 +72,7 @@ impl Identity {
     }
 }
 
-/// Adds what a provider says of a user to what the id token says. The token has the last word on who the user is, and on who says so.
+/// Adds the provider's user info to the claims of the id token. The id token's own subject and issuer are kept.
 pub fn overlay(claims: &mut Claims, user: Claims) {
     for (name, value) in user {
         if name != "iss" && name != "sub" {
@@ -81,7 +81,7 @@ pub fn overlay(claims: &mut Claims, user: Claims) {
     }
 }
 
-/// A top-level claim, or with a slash before it one further down. One that is null is not there.
+/// Finds a top-level claim, or a nested one by a path that begins with a slash. A null claim is absent.
 fn find<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
     let Some(below) = path.strip_prefix('/') else { return claims.get(path).filter(|value| !value.is_null()) };
     let (first, rest) = below.find('/').map_or((below, ""), |at| below.split_at(at));
@@ -99,7 +99,8 @@ fn list(claim: &str, found: &Value) -> Result<Vec<String>, ClaimError> {
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
 }
 
-/// One value as text. Integers keep all their digits: two long ids that differ in the last one are two users. Fractions are cut off.
+/// A single value as text. Integers keep all digits, since long ids may differ in the last one only. Fractions are
+/// truncated.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

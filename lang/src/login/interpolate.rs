@@ -1,24 +1,24 @@
-//! Names with claims in them: `team-${value.team}`. In the braces stands a variable, a text or a number; `$${` is a dollar and a brace.
-//! Functions and arithmetic are not offered, and asking for them is an error that says where.
+//! Names with interpolated claims: `team-${value.team}`. The braces contain a variable, a text or a number; `$${` is
+//! an escaped `${`. Functions and arithmetic are not supported; the error names the position.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Why a name cannot be made; displays as the reference's text.
+/// A name template could not be filled in; displays as the reference's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It cannot be read.
+    /// The template does not parse.
     #[error("parse error at {0}: expected {1} but found {2}")]
     Syntax(Place, &'static str, String),
-    /// A variable that is none.
+    /// An unknown variable.
     #[error("{0}: unknown variable accessed: {1}")]
     Variable(Place, String),
-    /// A function; there are none.
+    /// A function call; functions are not supported.
     #[error("{0}: unknown function called: {1}")]
     Function(Place, String),
 }
 
-/// Line and column, both from 1.
+/// Position: line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     line: usize,
@@ -37,7 +37,7 @@ enum Piece {
     Function(Place, String),
 }
 
-/// Fills in the variables. The whole text is read before the first one is looked up.
+/// Fills in the variables. The whole template is parsed before the first variable is looked up.
 pub(super) fn fill_in(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, TemplateError> {
     let pieces = Reader::new(text).pieces()?;
     let mut out = String::new();
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         Ok(pieces)
     }
 
-    /// What stands between the braces, and the one at the end.
+    /// Parses the content of the braces and the closing brace.
     fn braces(&mut self) -> Result<Piece, TemplateError> {
         self.spaces();
         let place = self.at;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
                 match name.as_str() {
                     "true" => Piece::Text("1".to_owned()),
                     "false" => Piece::Text("0".to_owned()),
-                    // What is wrong with its arguments is not the first thing to say.
+                    // The unsupported function is reported before errors in its arguments.
                     _ if self.rest.peek() == Some(&'(') => return self.function(place, name),
                     _ => Piece::Variable(place, name),
                 }

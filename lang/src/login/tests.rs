@@ -1,4 +1,4 @@
-//! Logins as stories: claims and mappings in, and what each binding rule makes of them.
+//! Stories of logins: claims and mappings, and the grants of each binding rule.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn identity(said: Value, mappings: Value) -> Result<Identity, ClaimError> {
     Identity::of(&claims(said), &config)
 }
 
-/// Ann of team Ops, with some odd claims.
+/// The identity of Ann of team Ops, with some odd claims.
 fn ann() -> Identity {
     let said = json!({"team": "Ops", "roles": ["dev", "", "Admin", 3, true, 2.9], "on": true, "age": 41.9, "deep": {"er": {"a/b": "x"}}});
     let mappings = json!({
@@ -30,7 +30,7 @@ fn ann() -> Identity {
     identity(said, mappings).unwrap()
 }
 
-/// What rules of one kind make of Ann: each line is a selector, an arrow and a name.
+/// Shows the grants of rules of one kind to Ann: each line is a selector, an arrow and a name.
 fn check(kind: &str, story: &str, expected: Expect) {
     let mut out = String::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -1,4 +1,4 @@
-//! Texts of versions and constraints.
+//! Parsers of versions and constraints.
 
 use winnow::Parser;
 use winnow::combinator::{alt, eof, opt, preceded, separated};
@@ -9,7 +9,7 @@ use super::{Constraint, Dialect, Error, Operator, Version};
 
 type Parsed<T> = Result<T, ContextError>;
 
-/// The parts of a version as written.
+/// Parts of a version as written.
 struct Written<'a> {
     numbers: Vec<&'a str>,
     prerelease: &'a str,
@@ -26,7 +26,7 @@ pub(super) fn version(text: &str, dialect: Dialect) -> Result<Version, Error> {
     build(text, &written)
 }
 
-/// Parses one constraint: an operator, if not equality, and a version.
+/// Parses one constraint: an optional operator, by default equality, and a version.
 pub(super) fn constraint(text: &str, dialect: Dialect) -> Result<Constraint, Error> {
     let malformed = || Error::Constraint(text.to_string());
     let mut rest = text.trim();
@@ -37,7 +37,7 @@ pub(super) fn constraint(text: &str, dialect: Dialect) -> Result<Constraint, Err
 }
 
 fn operator(rest: &mut &str, dialect: Dialect) -> Operator {
-    // The longer of two that begin alike comes first.
+    // Of operators with the same beginning, the longer one comes first.
     const OPERATORS: [(&str, Operator); 7] = [
         (">=", Operator::GreaterOrEqual),
         ("<=", Operator::LessOrEqual),

@@ -1,11 +1,11 @@
-//! Versions against constraints, and texts that are neither.
+//! Tests of versions against constraints, and of malformed texts.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::{Constraints, Dialect, Version};
 
-/// One line per `version : constraint`: whether it holds, or what is malformed.
+/// One line per `version : constraint`: whether it holds, or the malformed part.
 #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
 fn check(dialect: Dialect, cases: &str, expected: Expect) {
     let lines: Vec<String> = cases

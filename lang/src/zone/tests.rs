@@ -1,4 +1,4 @@
-//! Places, the times that their clocks show, and names that are no places.
+//! Tests of zones, their local times, and unknown names.
 
 use expect_test::expect;
 
@@ -7,7 +7,7 @@ use super::Zone;
 #[test]
 fn times_are_shown_as_the_clocks_of_the_place_show_them() {
     let shown = |zone: &str, at: i64| format!("{zone}: {}\n", Zone::named(zone).and_then(|zone| zone.shown(at)).unwrap_or_default());
-    // The winter and the summer of 2027, and a summer beyond what lists of changes go to.
+    // Winter and summer of 2027, and a summer after the end of tabulated changes.
     let all = ["", "UTC", "Local", "America/New_York", "Asia/Kolkata", "Europe/Berlin"];
     let told: String = all.iter().flat_map(|zone| [1_800_000_000, 1_815_000_000, 2_700_000_000].map(|at| shown(zone, at))).collect();
     expect![[r#"

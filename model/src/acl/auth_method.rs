@@ -1,4 +1,4 @@
-//! Auth methods: who outside is believed when somebody logs in. Logging in is not here.
+//! Auth methods: the external identity providers that logins are accepted from. The login itself is in another crate.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::job::Errors;
 use crate::{Blob, Dur, Secret, Str, Time};
 
 kinds!(
-    /// How a login is proved.
+    /// Kind of proof that a login presents.
     AclAuthMethodKind { Oidc = "OIDC", Jwt = "JWT" }
 );
 kinds!(
-    /// Where the token of a login counts.
+    /// Scope of the token that a login creates: one region or all.
     TokenLocality { Local = "local", Global = "global" }
 );
 
-/// `ACLAuthMethod` of the wire.
+/// `ACLAuthMethod` of the wire: an external identity provider with the settings of its logins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclAuthMethod {
@@ -26,10 +26,10 @@ pub struct AclAuthMethod {
     #[serde(rename = "Type")]
     pub kind: AclAuthMethodKind,
     pub token_locality: TokenLocality,
-    /// How long the token of a login lives.
+    /// Time to live of a token that a login creates.
     #[serde(rename = "MaxTokenTTL")]
     pub max_token_ttl: Dur,
-    /// Whether a login that names no method means this one: at most one does.
+    /// Whether a login without a method name uses this method. At most one method is the default.
     pub default: bool,
     pub config: Option<AclAuthMethodConfig>,
     pub hash: Option<Blob>,
@@ -39,7 +39,7 @@ pub struct AclAuthMethod {
     pub modify_index: u64,
 }
 
-/// `ACLAuthMethodConfig` of the wire.
+/// `ACLAuthMethodConfig` of the wire: keys, accepted issuers and audiences, leeways and claim mappings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclAuthMethodConfig {
@@ -63,20 +63,21 @@ pub struct AclAuthMethodConfig {
     #[serde(rename = "JWKSCACert")]
     pub jwks_ca_cert: Str,
     pub signing_algs: Option<Vec<Str>>,
-    /// 0 means 150 s, negative none.
+    /// Validity of a token without `exp`, counted from its start: 0 means 150 s, negative means none.
     pub expiration_leeway: Dur,
-    /// 0 means 150 s, negative none.
+    /// Validity before its expiry of a token without `nbf` and `iat`: 0 means 150 s, negative means none.
     pub not_before_leeway: Dur,
-    /// 0 means 60 s, negative none.
+    /// Tolerance for clock differences: 0 means 60 s, negative means none.
     pub clock_skew_leeway: Dur,
-    /// Names for claims of one value.
+    /// Names for single-valued claims.
     pub claim_mappings: Option<BTreeMap<Str, Str>>,
-    /// Names for claims of several values.
+    /// Names for multi-valued claims.
     pub list_claim_mappings: Option<BTreeMap<Str, Str>>,
 }
 
 impl AclAuthMethod {
-    /// The hash of its content, the client secret and every other field of the configuration included. The order of maps does not count.
+    /// Hash of the method's content, including the client secret and every other field of the configuration. The order
+    /// of maps does not matter.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.texts([self.name.as_str(), self.kind.as_str(), self.token_locality.as_str(), &self.max_token_ttl.to_string()]);
@@ -87,7 +88,7 @@ impl AclAuthMethod {
         hasher.finish()
     }
 
-    /// Everything that is wrong with it.
+    /// Returns everything that is wrong with the method.
     pub fn validate(&self, TtlBounds { min, max }: TtlBounds) -> Result<(), Errors> {
         let mut errors = Errors::new();
         if !is_acl_name(&self.name) {
@@ -105,7 +106,8 @@ impl AclAuthMethod {
         errors.into_result()
     }
 
-    /// Takes from `stored` what an update leaves out. Whether it is the default is always said; a configuration is replaced as a whole.
+    /// Takes the fields that an update leaves out from `stored`. The update always states `default`, and it replaces
+    /// the configuration as a whole.
     #[must_use]
     pub fn merged_over(mut self, stored: &AclAuthMethod) -> Self {
         if self.kind.as_str().is_empty() {

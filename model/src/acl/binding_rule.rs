@@ -1,4 +1,5 @@
-//! Binding rules: what a login of an auth method may. Evaluating a selector is not here.
+//! Binding rules: the roles and policies that a login of an auth method receives. Selectors are evaluated in another
+//! crate.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +9,11 @@ use crate::job::Errors;
 use crate::{BindingRuleId, Blob, Str, Time};
 
 kinds!(
-    /// What a login is bound to.
+    /// Kind of grant that a rule gives to a login.
     AclBindKind { Role = "role", Policy = "policy", Management = "management" }
 );
 
-/// `ACLBindingRule` of the wire.
+/// `ACLBindingRule` of the wire: grants a role, a policy or management to the logins that match its selector.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclBindingRule {
@@ -21,11 +22,11 @@ pub struct AclBindingRule {
     pub description: Str,
     /// Name of the auth method.
     pub auth_method: Str,
-    /// Which logins; empty means all.
+    /// Selector of the logins that the rule applies to; empty selects all.
     pub selector: Str,
     #[serde(rename = "BindType")]
     pub bind_kind: AclBindKind,
-    /// Name of the role or policy, with claims filled in.
+    /// Name of the role or policy; may contain claims to interpolate.
     pub bind_name: Str,
     pub hash: Option<Blob>,
     pub create_time: Time,
@@ -35,7 +36,7 @@ pub struct AclBindingRule {
 }
 
 impl AclBindingRule {
-    /// The hash of its content.
+    /// Hash of the rule's content.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.text(&self.id.to_string());
@@ -43,7 +44,7 @@ impl AclBindingRule {
         hasher.finish()
     }
 
-    /// Everything that is wrong with it; `selector` is what reading its selector said.
+    /// Returns everything that is wrong with the rule; `selector` is the result of parsing its selector.
     pub fn validate(&self, selector: Result<(), String>) -> Result<(), Errors> {
         let mut errors = Errors::new();
         if self.auth_method.is_empty() {

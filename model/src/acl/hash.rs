@@ -1,22 +1,23 @@
-//! BLAKE2b-256 over the texts of a row: what tells whether its content is another one. Clients see it, so the bytes are fixed.
+//! BLAKE2b-256 over the texts of a row, to detect changed content. Clients see the hash, so the hashed bytes are
+//! fixed.
 
 use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
 
 use crate::Blob;
 
-/// Hashes texts one after the other.
+/// Hashes a sequence of texts.
 #[derive(Default)]
 pub(super) struct Hasher(Blake2b<U32>);
 
 impl Hasher {
-    /// Adds a text as it is; where it ends does not count.
+    /// Adds a text without its length: the boundary between two texts is not part of the hash.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         self.0.update(text.as_bytes());
         self
     }
 
-    /// Adds several texts as they are.
+    /// Adds several texts without their lengths.
     pub(super) fn texts<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> &mut Self {
         for text in texts {
             self.text(text);
@@ -24,7 +25,7 @@ impl Hasher {
         self
     }
 
-    /// Adds a field with its name and its values, so that no two rows of different content are the same bytes.
+    /// Adds a field with its name and its values, so that rows of different content never produce the same bytes.
     pub(super) fn field<'a>(&mut self, name: &str, values: impl IntoIterator<Item = &'a str>) -> &mut Self {
         self.sized(name);
         for value in values {
@@ -40,7 +41,7 @@ impl Hasher {
         self.0.update(text.as_bytes());
     }
 
-    /// The 32 bytes.
+    /// Returns the hash, 32 bytes.
     pub(super) fn finish(&mut self) -> Blob {
         Blob(self.0.finalize_reset().to_vec())
     }

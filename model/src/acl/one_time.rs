@@ -1,26 +1,27 @@
-//! One-time tokens: a secret that is exchanged once for a token, to hand a session from the command line to a browser.
+//! One-time tokens: a secret that can be exchanged once for a token, to hand a session from the command line to a
+//! browser.
 
 use serde::{Deserialize, Serialize};
 
 use super::SecretId;
 use crate::{AccessorId, Dur, Time};
 
-/// `OneTimeToken` of the wire.
+/// `OneTimeToken` of the wire: a secret, the token that it stands for and its expiry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct OneTimeToken {
     #[serde(rename = "OneTimeSecretID")]
     pub one_time_secret_id: SecretId,
-    /// Of the token that it is exchanged for.
+    /// Accessor of the token that the secret is exchanged for.
     #[serde(rename = "AccessorID")]
     pub accessor_id: AccessorId,
-    /// Absent only in what is refused.
+    /// Expiry; absent only in rows that are refused.
     pub expires_at: Option<Time>,
     pub create_index: u64,
     pub modify_index: u64,
 }
 
 impl OneTimeToken {
-    /// How long one lives.
+    /// Time to live of a one-time token.
     pub const TTL: Dur = Dur::from_mins(10);
 }

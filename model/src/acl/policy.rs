@@ -1,4 +1,4 @@
-//! Policies: rules as they were written, and the workloads that have them without a token.
+//! ACL policies: the rules as written, and the workloads that have the policy without a token.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use super::{DESCRIPTION_BYTES_MAX, is_acl_name};
 use crate::job::Errors;
 use crate::{Blob, JobId, NamespaceName, Str};
 
-/// `ACLPolicy` of the wire.
+/// `ACLPolicy` of the wire: named rules that tokens, roles and workloads refer to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclPolicy {
     pub name: Str,
     pub description: Str,
-    /// The rules as they were written.
+    /// The rules as written.
     pub rules: Str,
-    /// Which workloads have the policy.
+    /// Workloads that have the policy.
     #[serde(rename = "JobACL")]
     pub job_acl: Option<JobAcl>,
     pub hash: Option<Blob>,
@@ -23,22 +23,22 @@ pub struct AclPolicy {
     pub modify_index: u64,
 }
 
-/// `JobACL` of the wire: the workloads of a namespace, a job, a group or a task.
+/// `JobACL` of the wire: selects the workloads of a namespace, a job, a group or a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobAcl {
     pub namespace: NamespaceName,
-    /// Empty: every job of the namespace.
+    /// Job id; empty selects every job of the namespace.
     #[serde(rename = "JobID")]
     pub job_id: JobId,
-    /// Empty: every group of the job.
+    /// Group name; empty selects every group of the job.
     pub group: Str,
-    /// Empty: every task of the group.
+    /// Task name; empty selects every task of the group.
     pub task: Str,
 }
 
 impl JobAcl {
-    /// Whether a workload has the policy. A job is meant by its whole id: `web-admin` does not mean `web`.
+    /// Whether the workload has the policy. Job ids are compared whole: a policy of `web` does not cover `web-admin`.
     pub fn covers(&self, namespace: &str, job_id: &str, group: &str, task: &str) -> bool {
         let of_job = self.namespace == *namespace && !self.namespace.is_empty() && (self.job_id.is_empty() || self.job_id == *job_id);
         of_job && (self.group.is_empty() || self.group == group && (self.task.is_empty() || self.task == task))
@@ -46,7 +46,7 @@ impl JobAcl {
 }
 
 impl AclPolicy {
-    /// The hash of its content.
+    /// Hash of the policy's content.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.texts([self.name.as_str(), &self.description, &self.rules]);
@@ -56,7 +56,7 @@ impl AclPolicy {
         hasher.finish()
     }
 
-    /// Everything that is wrong with it; `rules` is what reading its rules said.
+    /// Returns everything that is wrong with the policy; `rules` is the result of parsing its rules.
     pub fn validate(&self, rules: Result<(), String>) -> Result<(), Errors> {
         let mut errors = Errors::new();
         if !is_acl_name(&self.name) {

@@ -1,4 +1,4 @@
-//! Roles: several policies under one name.
+//! ACL roles: several policies under one name.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,23 @@ use super::{DESCRIPTION_BYTES_MAX, is_acl_name};
 use crate::job::Errors;
 use crate::{Blob, RoleId, Str};
 
-/// `ACLRole` of the wire.
+/// `ACLRole` of the wire: a named list of policies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclRole {
     #[serde(rename = "ID")]
     pub id: RoleId,
-    /// No two roles have the same.
+    /// Name, unique among roles.
     pub name: Str,
     pub description: Str,
-    /// Those of missing policies count for nothing.
+    /// Links to policies; a link to a missing policy grants nothing.
     pub policies: Option<Vec<AclRolePolicyLink>>,
     pub hash: Option<Blob>,
     pub create_index: u64,
     pub modify_index: u64,
 }
 
-/// `ACLRolePolicyLink` of the wire.
+/// `ACLRolePolicyLink` of the wire: the name of a policy that a role includes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclRolePolicyLink {
@@ -31,12 +31,12 @@ pub struct AclRolePolicyLink {
 }
 
 impl AclRole {
-    /// The names of its policies.
+    /// The names of the role's policies.
     pub fn policy_names(&self) -> impl Iterator<Item = &Str> {
         self.policies.iter().flatten().map(|link| &link.name)
     }
 
-    /// The hash of its content.
+    /// Hash of the role's content.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.texts([self.name.as_str(), &self.description]);
@@ -44,7 +44,7 @@ impl AclRole {
         hasher.finish()
     }
 
-    /// Everything that is wrong with it.
+    /// Returns everything that is wrong with the role.
     pub fn validate(&self) -> Result<(), Errors> {
         let mut errors = Errors::new();
         if !is_acl_name(&self.name) {

@@ -1,4 +1,4 @@
-//! The secret of a token: a UUID that neither prints nor appears in JSON.
+//! Secret of a token: a UUID that is neither printed nor written to JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,15 @@ use uuid::Uuid;
 
 use crate::ids::{InvalidId, deserialize_uuid, serialize_uuid};
 
-/// What a caller shows to be somebody. `Debug` and every human-readable form show nothing of it; only the log and checkpoints hold it.
+/// Credential that a caller presents. `Debug` and human-readable encodings hide the secret; only the log and
+/// checkpoints hold it.
 ///
-/// It compares by value: the same digits in capitals are the same secret.
+/// Compared by value: the same digits in capitals are the same secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SecretId(Uuid);
 
 impl SecretId {
-    /// No secret at all.
+    /// The absent secret.
     pub const NIL: Self = Self(Uuid::nil());
 
     /// The secret of these 16 bytes.
@@ -23,12 +24,12 @@ impl SecretId {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// The secret itself as a text of 36 characters: for handing it to its owner.
+    /// Returns the secret as a text of 36 characters, to hand it to its owner.
     pub fn reveal(&self) -> String {
         if self.is_none() { String::new() } else { self.0.hyphenated().to_string() }
     }
 
-    /// Whether there is none.
+    /// Whether the secret is absent.
     pub fn is_none(&self) -> bool {
         self.0.is_nil()
     }
@@ -43,7 +44,7 @@ impl From<Uuid> for SecretId {
 impl FromStr for SecretId {
     type Err = InvalidId;
 
-    /// Reads 36 characters. The error does not repeat the text: it may be a secret with a slip in it.
+    /// Parses 36 characters. The error does not repeat the text: the text may be a secret with a typing error.
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let invalid = || InvalidId("secret".to_owned());
         if text.len() != 36 {

@@ -1,4 +1,4 @@
-//! Hashes that clients know, the texts of what is wrong with a row, and secrets that do not show.
+//! Tests of hashes that clients know, validation texts, and secrets that stay hidden.
 
 use expect_test::{Expect, expect};
 

@@ -1,4 +1,4 @@
-//! Tokens: what a secret stands for. Finding a token, and whether it may do something, is not here.
+//! ACL tokens: the permissions that a secret stands for. Token lookup and permission checks are in other crates.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,12 @@ use crate::{AccessorId, Blob, Dur, RoleId, Str, Time};
 const TOKEN_NAME_BYTES_MAX: usize = 256;
 
 kinds!(
-    /// What a token may: what its policies say, or everything.
+    /// Extent of a token's permissions: those of its policies, or all.
     AclTokenKind { Client = "client", Management = "management" }
 );
 
-/// `ACLToken` of the wire. Its JSON here has no secret; who may see it gets it from `secret_id`.
+/// `ACLToken` of the wire. This row's JSON has no secret; a response for an authorised reader adds it from
+/// `secret_id`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclToken {
@@ -26,15 +27,15 @@ pub struct AclToken {
     pub name: Str,
     #[serde(rename = "Type")]
     pub kind: AclTokenKind,
-    /// Names; those of missing policies count for nothing.
+    /// Names of policies; a missing policy grants nothing.
     pub policies: Option<Vec<Str>>,
-    /// In the state by id alone.
+    /// Links to roles; stored with the role's id only.
     pub roles: Option<Vec<AclTokenRoleLink>>,
-    /// Whether every region has it.
+    /// Whether the token is valid in every region.
     pub global: bool,
     pub hash: Option<Blob>,
     pub create_time: Time,
-    /// From then on it is nobody's. Absent: never.
+    /// The token is invalid after this time. Absent: the token never expires.
     pub expiration_time: Option<Time>,
     #[serde(rename = "ExpirationTTL")]
     pub expiration_ttl: Dur,
@@ -42,22 +43,22 @@ pub struct AclToken {
     pub modify_index: u64,
 }
 
-/// `ACLTokenRoleLink` of the wire.
+/// `ACLTokenRoleLink` of the wire: a role that a token has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclTokenRoleLink {
     #[serde(rename = "ID")]
     pub id: RoleId,
-    /// The role's name now; empty in the state.
+    /// The role's current name; empty in the stored row.
     pub name: Str,
 }
 
-/// How far away an expiration may be.
+/// Bounds of a token's time to live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// The shortest life of a token.
+    /// Shortest allowed time to live.
     pub min: Dur,
-    /// The longest.
+    /// Longest allowed time to live.
     pub max: Dur,
 }
 
@@ -68,27 +69,27 @@ impl Default for TtlBounds {
 }
 
 impl AclToken {
-    /// Whether it may everything.
+    /// Whether this is a management token, which may do everything.
     pub fn is_management(&self) -> bool {
         self.kind == AclTokenKind::Management
     }
 
-    /// Whether it is past its time. A token that expires now still counts.
+    /// Whether the token has expired. A token whose expiration time is exactly `now` is still valid.
     pub fn is_expired(&self, now: Time) -> bool {
         self.expiration_time.is_some_and(|expires| expires < now)
     }
 
-    /// Its links to roles.
+    /// The token's links to roles.
     pub fn role_links(&self) -> &[AclTokenRoleLink] {
         self.roles.as_deref().unwrap_or_default()
     }
 
-    /// The names of its own policies.
+    /// The names of the policies that the token has directly.
     pub fn policy_names(&self) -> &[Str] {
         self.policies.as_deref().unwrap_or_default()
     }
 
-    /// The hash of its content; when it ends does not enter it.
+    /// Hash of the token's content; the expiration time is not included.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.texts([self.name.as_str(), self.kind.as_str()]);
@@ -100,7 +101,7 @@ impl AclToken {
         hasher.finish()
     }
 
-    /// Everything that is wrong with it as a new token, or as an update of `stored`.
+    /// Returns everything that is wrong with the token as a new token, or as an update of `stored`.
     pub fn validate(&self, stored: Option<&AclToken>, bounds: TtlBounds) -> Result<(), Errors> {
         let mut errors = Errors::new();
         if self.name.len() > TOKEN_NAME_BYTES_MAX {
@@ -136,7 +137,7 @@ impl AclToken {
         }
     }
 
-    /// An update that does not say when the token ends leaves it as it is.
+    /// An update without an expiration keeps the stored one.
     fn validate_update(&self, stored: &AclToken, errors: &mut Errors) {
         if self.global != stored.global {
             errors.push("cannot toggle global mode");

@@ -1,12 +1,12 @@
-//! Claims on a volume: taking one, and the steps by which it is given back. Whether the allocation exists and how its plugin fares is
-//! told by the caller; the steps themselves are done by nodes and controllers.
+//! Claims on a volume: taking a claim, and the steps of its release. The caller passes in whether the allocation
+//! exists and the plugin's health; nodes and controllers carry out the steps.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState, CsiHealth, CsiVolume, CsiVolumeCapability};
 use crate::{AllocId, NodeId, Str};
 
-/// `CSIVolumeClaim` of the wire.
+/// `CSIVolumeClaim` of the wire: an allocation's right to use a volume, with the state of its release.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolumeClaim", rename_all = "PascalCase")]
 pub struct CsiVolumeClaim {
@@ -14,7 +14,7 @@ pub struct CsiVolumeClaim {
     pub allocation_id: AllocId,
     #[serde(rename = "NodeID")]
     pub node_id: NodeId,
-    /// What the storage calls the node.
+    /// Id of the node in the storage.
     #[serde(rename = "ExternalNodeID")]
     pub external_node_id: Str,
     pub mode: CsiClaimMode,
@@ -23,40 +23,41 @@ pub struct CsiVolumeClaim {
     pub state: CsiClaimState,
 }
 
-/// What a claim asks of its volume.
+/// Operation that a claim requests on its volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsiClaimChange {
-    /// Nothing: it has no allocation, and only wakes those who watch the volume.
+    /// No change: the claim has no allocation, and only wakes the watchers of the volume.
     Touch,
-    /// To read.
+    /// Take a claim for reading.
     Read,
-    /// To read and write.
+    /// Take a claim for reading and writing.
     Write,
-    /// To note how far it is on its way back.
+    /// Record a step of the claim's release.
     Checkpoint,
-    /// To be forgotten.
+    /// Remove the claim.
     Free,
 }
 
-/// Why a claim was refused.
+/// Reason why a claim was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CsiClaimError {
-    /// Somebody holds the volume as something else.
+    /// The volume is held with another attachment mode.
     #[error("cannot change attachment mode of claimed volume")]
     AttachmentMode,
-    /// The allocation is gone, and could not give the claim back.
+    /// The allocation does not exist, so it could not release the claim later.
     #[error("allocation missing: {0}")]
     AllocMissing(AllocId),
-    /// No healthy plugin, a full storage, or a writer where none may be.
+    /// No healthy plugin, a full storage, or a write claim where writing is not allowed.
     #[error("volume is currently unschedulable")]
     Unschedulable,
-    /// Others hold it, and its mode lets nobody join them.
+    /// The volume is held, and its access mode allows no further claim.
     #[error("volume max claims reached")]
     MaxClaims,
 }
 
 impl CsiVolumeClaim {
-    /// What it asks. A claim that is not `taken` is given back, whatever its mode: the mode tells how it was mounted.
+    /// The requested operation. A claim that is not `taken` is being released, whatever its mode: the mode only tells
+    /// how it was mounted.
     pub fn change(&self) -> CsiClaimChange {
         if self.allocation_id.is_nil() {
             return CsiClaimChange::Touch;
@@ -74,8 +75,8 @@ impl CsiVolumeClaim {
 }
 
 impl CsiVolume {
-    /// Does what a claim asks. Asking again is fine: nodes repeat requests. `alloc_exists` and `health` are of the claim's allocation and
-    /// of the volume's plugin.
+    /// Applies a claim. Applying the same claim again is harmless: nodes repeat requests. `alloc_exists` is about the
+    /// claim's allocation, `health` about the volume's plugin.
     pub fn claim(&mut self, claim: &CsiVolumeClaim, alloc_exists: bool, health: &CsiHealth) -> Result<(), CsiClaimError> {
         let change = claim.change();
         if change == CsiClaimChange::Touch {
@@ -110,7 +111,8 @@ impl CsiVolume {
         Ok(())
     }
 
-    /// Notes a claim as past where nobody has yet: its allocation is gone or over, so it has to be given back.
+    /// Adds a past claim in state `unpublishing` unless the allocation has a past claim already. For allocations that
+    /// are gone or terminal, whose claims have to be released.
     pub fn give_up(&mut self, alloc: AllocId) {
         let Some((_, held)) = self.holders().find(|(id, _)| **id == alloc) else {
             return;
@@ -123,12 +125,12 @@ impl CsiVolume {
         self.past_claims.insert(alloc, past);
     }
 
-    /// Whether somebody more may read: as far as plugin and storage are concerned.
+    /// Whether plugin and storage allow another reader.
     pub fn read_schedulable(&self, health: &CsiHealth) -> bool {
         health.schedulable() && self.resource_exhausted.is_none()
     }
 
-    /// The same for writing, which the mode has to allow.
+    /// Whether plugin, storage and access mode allow another writer.
     pub fn write_schedulable(&self, health: &CsiHealth) -> bool {
         let writable = match &self.access_mode {
             CsiAccessMode::Unknown => self.requested_capabilities.iter().flatten().any(|capability| capability.access_mode.is_writer()),
@@ -137,7 +139,7 @@ impl CsiVolume {
         self.read_schedulable(health) && writable
     }
 
-    /// Whether those who hold it leave a place for a reader.
+    /// Whether the current claims leave room for a reader.
     pub fn has_free_read_claim(&self) -> bool {
         match self.access_mode {
             CsiAccessMode::SingleNodeReader => self.read_claims.is_empty(),
@@ -150,7 +152,7 @@ impl CsiVolume {
         }
     }
 
-    /// Whether those who hold it leave a place for a writer.
+    /// Whether the current claims leave room for a writer.
     pub fn has_free_write_claim(&self) -> bool {
         match self.access_mode {
             CsiAccessMode::SingleNodeWriter | CsiAccessMode::MultiNodeSingleWriter => self.write_claims.is_empty(),
@@ -172,7 +174,7 @@ impl CsiVolume {
         Ok(())
     }
 
-    /// Modes belong to claims: the first one sets them.
+    /// The first claim sets the volume's modes; later ones leave them unchanged.
     fn taken(&mut self, claim: &CsiVolumeClaim) {
         self.past_claims.remove(&claim.allocation_id);
         if self.access_mode.is_unknown() {
@@ -183,8 +185,9 @@ impl CsiVolume {
         }
     }
 
-    /// Moves a claim towards release. Its place stays taken until `Free`: a detached node says nothing about the controller, and a new
-    /// allocation must not race with it. What the checkpoint does not say is what the claim before it said.
+    /// Records a step of the claim's release. The claim keeps its place until `Free`: a detached node does not mean
+    /// that the controller has detached, and a new allocation must not race with the controller. Fields that the
+    /// checkpoint leaves empty are taken from the earlier claim.
     fn checkpoint(&mut self, claim: &CsiVolumeClaim) {
         let mut past = claim.clone();
         if let Some(known) = self.past_claims.get(&claim.allocation_id).or_else(|| self.held(claim.allocation_id)) {
@@ -222,7 +225,7 @@ impl CsiVolume {
         self.read_claims.get(&alloc).or_else(|| self.write_claims.get(&alloc))
     }
 
-    /// A claim that says no mode has the volume's.
+    /// A claim without modes takes those of the volume.
     fn fill_modes(&self, claim: &mut CsiVolumeClaim) {
         if claim.access_mode.is_unknown() {
             claim.access_mode = self.access_mode.clone();
@@ -232,7 +235,8 @@ impl CsiVolume {
         }
     }
 
-    /// A volume that is held in a mode but offers none is from a time when it had just the one.
+    /// A volume that is held in a mode but lists no capabilities dates from when a volume had a single mode; that mode
+    /// becomes its capability.
     fn offer_what_is_held(&mut self) {
         let offers = self.requested_capabilities.as_ref().is_some_and(|offered| !offered.is_empty());
         if !offers && !self.access_mode.is_unknown() && !self.attachment_mode.is_unknown() {

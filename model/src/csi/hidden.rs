@@ -1,5 +1,5 @@
-//! What of a volume must not be shown: its secrets, and the flags it is mounted with, which may hold some.
-//! Only the log and checkpoints have them.
+//! Hidden fields of a volume: its secrets, and its mount flags, which may contain secrets. Only the log and
+//! checkpoints hold them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Str;
 
-/// Stands in answers for every mount flag there is.
+/// Replaces every mount flag in responses.
 const REDACTED: &str = "[REDACTED]";
 
-/// What the plugin needs to know to use a volume. `Debug` and JSON show nothing of it.
+/// Secrets that the plugin needs to use a volume. `Debug` and JSON hide them.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct CsiSecrets(Option<BTreeMap<Str, Str>>);
@@ -22,7 +22,7 @@ impl CsiSecrets {
         Self(Some(secrets))
     }
 
-    /// The secrets themselves: for handing them to the plugin.
+    /// Returns the secrets, to hand them to the plugin.
     pub fn reveal(&self) -> Option<&BTreeMap<Str, Str>> {
         self.0.as_ref()
     }
@@ -40,18 +40,18 @@ impl Serialize for CsiSecrets {
     }
 }
 
-/// `CSIMountOptions` of a volume.
+/// `CSIMountOptions` of a volume: file system and mount flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIMountOptions", rename_all = "PascalCase")]
 pub struct CsiVolumeMountOptions {
-    /// Such as `ext4`.
+    /// File system, such as `ext4`.
     #[serde(rename = "FSType")]
     pub fs_type: Str,
-    /// Never shown.
+    /// Mount flags; hidden in every response.
     pub mount_flags: CsiMountFlags,
 }
 
-/// Flags of a mount. `Debug` and JSON show only that there are some.
+/// Mount flags. `Debug` and JSON show only whether there are any.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct CsiMountFlags(Option<Vec<Str>>);
@@ -62,7 +62,7 @@ impl CsiMountFlags {
         Self(Some(flags))
     }
 
-    /// The flags themselves: for mounting.
+    /// Returns the flags, to mount the volume.
     pub fn reveal(&self) -> Option<&[Str]> {
         self.0.as_deref()
     }

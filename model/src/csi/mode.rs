@@ -1,4 +1,4 @@
-//! The modes of volumes and claims: words of the wire, and numbers where the wire has numbers.
+//! Modes and states of volumes and claims: words on the wire, or numbers where the wire has numbers.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ macro_rules! open_words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*
         ///
-        /// Other words are kept: nobody checks them when a volume is registered, and answers show them.
+        /// Unknown words are kept: registration does not check them, and responses show them.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A word that means nothing here.
+            /// An unknown word.
             Other(Str),
         }
 
         impl $name {
-            /// The wire's word.
+            /// The word as the wire spells it.
             pub fn as_str(&self) -> &str {
                 match self { $($name::$variant => $word,)* $name::Other(word) => word }
             }
 
-            /// Whether it says nothing.
+            /// Whether the word is empty.
             pub fn is_unknown(&self) -> bool {
                 *self == $name::Unknown
             }
@@ -57,13 +57,13 @@ macro_rules! open_words {
 }
 
 open_words!(
-    /// How many may use a volume at once, and from how many nodes.
+    /// Number of concurrent users of a volume, and of nodes they may be on.
     CsiAccessMode {
-        /// Of a volume: nobody holds it. Of a claim: it says nothing.
+        /// On a volume: not claimed. On a claim: not specified.
         #[default] Unknown = "",
         /// One reader.
         SingleNodeReader = "single-node-reader-only",
-        /// One, who writes.
+        /// One writer.
         SingleNodeWriter = "single-node-writer",
         /// Any number of readers.
         MultiNodeReader = "multi-node-reader-only",
@@ -74,19 +74,19 @@ open_words!(
     }
 );
 open_words!(
-    /// As what a volume appears on its node.
+    /// Form in which a volume appears on its node.
     CsiAttachmentMode {
-        /// Of a volume: nobody holds it. Of a claim: it says nothing.
+        /// On a volume: not claimed. On a claim: not specified.
         #[default] Unknown = "",
-        /// Mounted.
+        /// A mounted file system.
         FileSystem = "file-system",
-        /// A device.
+        /// A block device.
         BlockDevice = "block-device",
     }
 );
 
 impl CsiAccessMode {
-    /// Whether somebody may write in this mode.
+    /// Whether the mode allows writing.
     pub fn is_writer(&self) -> bool {
         match self {
             CsiAccessMode::SingleNodeWriter | CsiAccessMode::MultiNodeSingleWriter | CsiAccessMode::MultiNodeMultiWriter => true,
@@ -123,28 +123,28 @@ macro_rules! numbers {
 }
 
 numbers!(
-    /// What a claim is for; a number on the wire.
+    /// Purpose of a claim; a number on the wire.
     CsiClaimMode {
         /// Reading.
         #[default] Read = 0,
         /// Reading and writing.
         Write = 1,
-        /// Nothing: a garbage collection gives the claim back.
+        /// No use: garbage collection releases the claim.
         Gc = 2,
     }
 );
 numbers!(
-    /// How far a claim is on its way back; a number on the wire.
+    /// Progress of a claim's release; a number on the wire.
     CsiClaimState {
-        /// It is held.
+        /// The claim is held.
         #[default] Taken = 0,
         /// Its node has unmounted the volume.
         NodeDetached = 1,
         /// The controller has detached the volume from the node.
         ControllerDetached = 2,
-        /// Nothing of it is left outside.
+        /// All steps are done; the claim can be removed.
         ReadyToFree = 3,
-        /// Nobody uses it any more; the steps above are still to be done.
+        /// The claim is no longer used; the steps above are still to be done.
         Unpublishing = 4,
     }
 );

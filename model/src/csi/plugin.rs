@@ -1,4 +1,5 @@
-//! CSI plugins: a row that nobody writes by hand. Nodes tell which instances run on them, jobs how many are expected.
+//! CSI plugins: rows derived from others. Nodes report the instances that run on them, jobs give the number that is
+//! expected.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocId, CsiInfo, CsiPluginId, Job, JobId, JobKey, JobSummary, JobType, NamespaceName, NodeId, Str, Task, TaskGroup};
 
-/// `CSIPlugin` of the wire, without the allocations, which are named in its instances.
+/// `CSIPlugin` of the wire, without the allocations, which its instances name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIPlugin", rename_all = "PascalCase")]
 pub struct CsiPlugin {
@@ -14,11 +15,11 @@ pub struct CsiPlugin {
     pub id: CsiPluginId,
     pub provider: Str,
     pub version: Str,
-    /// Whether volumes need a healthy controller. False until the first instance has said so.
+    /// Whether volumes need a healthy controller. False until the first instance has reported it.
     pub controller_required: bool,
     /// Instances that act for the whole cluster, by the node they run on.
     pub controllers: BTreeMap<NodeId, CsiInfo>,
-    /// Instances that mount, by the node they run on.
+    /// Instances that mount volumes, by the node they run on.
     pub nodes: BTreeMap<NodeId, CsiInfo>,
     /// Jobs that run controllers.
     pub controller_jobs: JobDescriptions,
@@ -35,55 +36,55 @@ pub struct CsiPlugin {
 /// Jobs by namespace and id.
 pub type JobDescriptions = BTreeMap<NamespaceName, BTreeMap<JobId, JobDescription>>;
 
-/// `JobDescription` of the wire.
+/// `JobDescription` of the wire: a job that runs instances of the plugin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDescription {
     pub namespace: NamespaceName,
     #[serde(rename = "ID")]
     pub id: JobId,
-    /// How many instances it is to run.
+    /// Number of instances that the job is to run.
     pub expected: i64,
 }
 
-/// Which half of a plugin.
+/// Role of a plugin instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsiPluginPart {
-    /// What acts for the whole cluster.
+    /// Acts for the whole cluster.
     Controller,
-    /// What mounts on each node.
+    /// Mounts volumes on its node.
     Node,
 }
 
-/// How a plugin fares: what its volumes show of it. That of an unknown plugin is all zero.
+/// Health of a plugin, as its volumes show it. All zero for an unknown plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CsiHealth {
     /// Whether volumes need a healthy controller.
     pub controller_required: bool,
     /// Healthy controllers.
     pub controllers_healthy: i64,
-    /// Controllers that jobs are to run.
+    /// Controllers that jobs should run.
     pub controllers_expected: i64,
     /// Healthy node instances.
     pub nodes_healthy: i64,
-    /// Node instances that jobs are to run.
+    /// Node instances that jobs should run.
     pub nodes_expected: i64,
 }
 
 impl CsiHealth {
-    /// Whether volumes of the plugin can be used at all.
+    /// Whether volumes of the plugin can be used.
     pub fn schedulable(&self) -> bool {
         self.nodes_healthy > 0 && (!self.controller_required || self.controllers_healthy > 0)
     }
 }
 
 impl CsiPlugin {
-    /// A plugin of which nothing is known but its id.
+    /// A plugin of which only the id is known.
     pub fn new(id: CsiPluginId, index: u64) -> Self {
         Self { id, create_index: index, ..Self::default() }
     }
 
-    /// How it fares.
+    /// The plugin's health.
     pub fn health(&self) -> CsiHealth {
         CsiHealth {
             controller_required: self.controller_required,
@@ -94,17 +95,17 @@ impl CsiPlugin {
         }
     }
 
-    /// Whether nothing runs and nothing is expected.
+    /// Whether the plugin has no instances and none are expected.
     pub fn is_empty(&self) -> bool {
         self.controllers.is_empty() && self.nodes.is_empty() && self.controllers_expected == 0 && self.nodes_expected == 0
     }
 
-    /// Whether a healthy controller can do this.
+    /// Whether a healthy controller has this capability.
     pub fn has_controller_capability(&self, can: impl Fn(&crate::CsiControllerInfo) -> bool) -> bool {
         self.controllers.values().any(|info| info.healthy && info.controller_info.as_ref().is_some_and(&can))
     }
 
-    /// The allocations of its instances, each once, by id.
+    /// The allocations of the plugin's instances, without duplicates, in order of id.
     pub fn allocs(&self) -> Vec<AllocId> {
         let mut ids: Vec<AllocId> =
             self.controllers.values().chain(self.nodes.values()).filter_map(|info| info.alloc_id.parse().ok()).collect();
@@ -114,7 +115,7 @@ impl CsiPlugin {
         ids
     }
 
-    /// Takes over what a node tells of an instance. The first thing heard of an instance counts only when it is healthy.
+    /// Records a node's report of an instance. The first report of an instance adds it only if it is healthy.
     pub fn set_instance(&mut self, part: CsiPluginPart, node: NodeId, info: &CsiInfo) {
         self.provider = info.provider.clone();
         self.version = info.provider_version.clone();
@@ -139,7 +140,7 @@ impl CsiPlugin {
         self.count_healthy();
     }
 
-    /// Forgets an instance. Answers whether there was one.
+    /// Removes an instance. Returns whether there was one.
     pub fn drop_instance(&mut self, part: CsiPluginPart, node: NodeId) -> bool {
         let known = match part {
             CsiPluginPart::Controller => &mut self.controllers,
@@ -150,7 +151,7 @@ impl CsiPlugin {
         dropped
     }
 
-    /// Forgets the instances that an allocation ran. Answers whether there were any.
+    /// Removes the instances that an allocation ran. Returns whether there were any.
     pub fn drop_alloc(&mut self, alloc: AllocId) -> bool {
         let before = self.controllers.len() + self.nodes.len();
         let id = alloc.to_string();
@@ -160,8 +161,8 @@ impl CsiPlugin {
         self.controllers.len() + self.nodes.len() != before
     }
 
-    /// Takes over how many instances a job is to run: the count of its groups, or what there is of a system job, which has as many
-    /// allocations as there are nodes for it.
+    /// Records the number of instances that a job is to run: the counts of its groups, or the numbers of the summary
+    /// for a system job, which has one allocation on each eligible node.
     pub fn set_job(&mut self, job: &Job, summary: Option<&JobSummary>) {
         let key = job.key();
         self.forget_job(&key);
@@ -179,7 +180,7 @@ impl CsiPlugin {
         self.count_expected();
     }
 
-    /// Forgets what a job was to run.
+    /// Removes a job and its expected instances.
     pub fn drop_job(&mut self, key: &JobKey) {
         self.forget_job(key);
         self.count_expected();
@@ -210,7 +211,7 @@ impl CsiPlugin {
 }
 
 impl Job {
-    /// The CSI plugins that its tasks are instances of, each once, in the order of the tasks.
+    /// The CSI plugins that the job's tasks are instances of, without duplicates, in task order.
     pub fn csi_plugins(&self) -> Vec<CsiPluginId> {
         let mut ids: Vec<CsiPluginId> = Vec::new();
         for group in self.groups() {
@@ -221,13 +222,13 @@ impl Job {
 }
 
 impl TaskGroup {
-    /// The CSI plugins that its tasks are instances of, in the order of the tasks.
+    /// The CSI plugins that the group's tasks are instances of, in task order.
     pub fn csi_plugins(&self) -> impl Iterator<Item = CsiPluginId> {
         self.tasks.iter().flatten().filter_map(|task| Some(CsiPluginId::from(&task.csi_plugin_config.as_ref()?.id)))
     }
 }
 
-/// As which kind of instance of this plugin the task runs.
+/// Kind of instance of this plugin that the task runs.
 fn kind_of<'a>(task: &'a Task, plugin: &CsiPluginId) -> Option<&'a str> {
     let config = task.csi_plugin_config.as_ref()?;
     (*plugin == *config.id).then_some(config.kind.as_str())

@@ -1,14 +1,14 @@
-//! Registering a volume: what a request must say, and what it may change of a volume that is known.
+//! Registration of a volume: required fields, and the fields of a known volume that a request may change.
 
 use super::{CsiAccessMode, CsiAttachmentMode, CsiVolume, CsiVolumeMountOptions};
 use crate::{CsiTopology, Str};
 
-/// What a volume lacks; all of it in one line.
+/// Missing or invalid fields of a volume, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("validation: {}", .0.join(", "))]
 pub struct InvalidCsiVolume(pub Vec<&'static str>);
 
-/// What a request may not change; one line each.
+/// Fields that a request may not change, one line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unable to update volume: {}", list(.0))]
 pub struct CsiVolumeUpdateRefused(pub Vec<Str>);
@@ -20,7 +20,7 @@ fn list(errors: &[Str]) -> String {
 }
 
 impl CsiVolume {
-    /// Whether a request says what a volume needs.
+    /// Checks that a request has every field that a volume needs.
     pub fn validate(&self) -> Result<(), InvalidCsiVolume> {
         let mut errors = Vec::new();
         let mut refuse = |wrong: bool, text: &'static str| {
@@ -44,7 +44,8 @@ impl CsiVolume {
         if errors.is_empty() { Ok(()) } else { Err(InvalidCsiVolume(errors)) }
     }
 
-    /// The new volume that a request describes: what is not the request's to say is as of a volume that nobody has claimed.
+    /// The new volume that a request describes. Fields that a request can not set have the values of an unclaimed
+    /// volume.
     pub fn as_registered(&self) -> Self {
         let asked = self.requested_topologies.as_ref().and_then(|asked| asked.required.clone());
         let topologies = self.topologies.clone().filter(|topologies| !topologies.is_empty()).or(asked).unwrap_or_default();
@@ -62,8 +63,9 @@ impl CsiVolume {
         }
     }
 
-    /// This volume with what a request changes of it. What is not the request's to say is passed over in silence; what can not change
-    /// any more must be as it is, or unsaid where that is possible.
+    /// This volume with the changes of a request. Fields that a request can not set are ignored; fields that can no
+    /// longer change must equal the stored ones, and some of them may be left out. Fails with every field that may not
+    /// change.
     pub fn updated(&self, request: &CsiVolume) -> Result<Self, CsiVolumeUpdateRefused> {
         let mut errors: Vec<Str> = Vec::new();
         let mut must = |holds: bool, text: &'static str| {
@@ -100,7 +102,7 @@ impl CsiVolume {
         let asked = request.parameters.as_ref().filter(|asked| !asked.is_empty());
         must(asked.is_none_or(|asked| self.parameters.as_ref() == Some(asked)), "volume parameters cannot be updated");
         out.secrets = request.secrets.clone();
-        // The context that the plugin gave stays, unless the request has one.
+        // The plugin's context stays, unless the request has one.
         if request.context.as_ref().is_some_and(|context| !context.is_empty()) {
             out.context.clone_from(&request.context);
         }
@@ -110,7 +112,8 @@ impl CsiVolume {
         if errors.is_empty() { Ok(out) } else { Err(CsiVolumeUpdateRefused(errors)) }
     }
 
-    /// Takes over a wish for another size. It may only grow, and `request.capacity` is what the storage has made of the wish.
+    /// Applies a requested size. The size may only grow; `request.capacity` is the size in bytes that the storage
+    /// reached.
     fn resize(&mut self, request: &CsiVolume) -> Result<(), Str> {
         let (min, max) = (request.requested_capacity_min, request.requested_capacity_max);
         let same = (min, max) == (self.requested_capacity_min, self.requested_capacity_max);
@@ -138,7 +141,7 @@ fn is_bare(topology: &CsiTopology) -> bool {
     topology.segments.as_ref().is_none_or(|segments| segments.is_empty())
 }
 
-/// No options are empty options.
+/// Absent options are equal to empty options.
 fn mounted(options: &Option<CsiVolumeMountOptions>) -> CsiVolumeMountOptions {
     options.clone().unwrap_or_default()
 }

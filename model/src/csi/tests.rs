@@ -1,4 +1,4 @@
-//! What a volume shows of itself, and what a request may change of it.
+//! Tests of the visible fields of a volume, and of the changes that a request may make.
 
 use expect_test::{Expect, expect};
 
@@ -32,7 +32,7 @@ const STORED: &str = r#"{"ID":"v","Name":"n","ExternalID":"e","PluginID":"p","Pa
     "RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]}"#;
 const CAPABILITY: &str = r#""RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]"#;
 
-/// What a request with these fields makes of the stored volume, after `change`.
+/// Applies a request with these fields to the stored volume, after `change`, and shows the result.
 fn check(change: impl Fn(&mut CsiVolume), request: &str, expected: Expect) {
     let mut stored = volume(STORED);
     change(&mut stored);

@@ -1,9 +1,9 @@
-//! Admission of a job: what is added to it, then whether it may be stored. The view it is judged by comes in as data.
+//! Admission of a job: fills in a submitted job, then decides whether it may be stored. State is passed in as data.
 
 use super::errors::{Errors, warnings_text};
 use crate::{Job, Namespace, Secret, spec};
 
-/// The little languages inside a job that are not this crate's; texts of refusals are those that clients see.
+/// Parsers for the small languages in a job, which are in other crates. Their error texts are shown to clients.
 pub trait Languages {
     /// Whether `spec` is a cron expression.
     fn cron(&self, spec: &str) -> Result<(), String>;
@@ -15,13 +15,13 @@ pub trait Languages {
     fn regexp(&self, pattern: &str) -> Result<(), String>;
 }
 
-/// What a job is judged by.
+/// Input for the admission of a job.
 pub struct AdmitContext<'a> {
-    /// Its little languages.
+    /// Parsers of the small languages in a job.
     pub languages: &'a dyn Languages,
-    /// Its namespace, if there is one of that name.
+    /// The job's namespace, if it exists.
     pub namespace: Option<&'a Namespace>,
-    /// Whether there is a node pool of this name.
+    /// Whether a node pool of this name exists.
     pub node_pool_exists: &'a dyn Fn(&str) -> bool,
     /// Highest priority a job may have.
     pub job_priority_max: i64,
@@ -29,32 +29,32 @@ pub struct AdmitContext<'a> {
     pub memory_oversubscription: bool,
 }
 
-/// A job as it is stored, and what its author should know.
+/// An admitted job in its stored form, with warnings for its author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admitted {
-    /// The job, filled in.
+    /// The job with all defaults filled in.
     pub job: Job,
-    /// Each warning by itself.
+    /// The warnings, one per item.
     pub warnings: Vec<String>,
 }
 
-/// Why a job was not admitted.
+/// Reason why a job was not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdmitted {
-    /// What had to be added could not be: the request fails as a whole.
+    /// A mutator failed: the whole request fails.
     #[error("error in job mutator {mutator}: {reason}")]
     Mutator {
-        /// Which addition.
+        /// Name of the mutator.
         mutator: &'static str,
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// The job is wrong.
+    /// The job is invalid.
     #[error("{errors}")]
     Invalid {
-        /// Everything that is wrong with it.
+        /// Everything that is wrong with the job.
         errors: Errors,
-        /// What its author should know besides.
+        /// Warnings, in addition to the errors.
         warnings: Vec<String>,
     },
 }
@@ -67,20 +67,20 @@ impl Admitted {
 }
 
 impl Job {
-    /// The stored form of a submitted job: filled in as its authors and as the servers do it, nothing checked yet.
+    /// Stored form of a submitted job: with the defaults of clients and servers, but not validated.
     pub fn from_spec(mut spec: spec::Job) -> Job {
         spec.canonicalize();
         spec.into_row()
     }
 
-    /// Fills the job in, adds what it implies, and checks it: all that comes before the log.
+    /// Fills in the job, adds what it implies, and validates it: every step before the log.
     pub fn admit(mut self, context: &AdmitContext<'_>) -> Result<Admitted, NotAdmitted> {
         self.canonicalize();
         self.inject_connect().map_err(|reason| NotAdmitted::Mutator { mutator: "connect", reason })?;
         self.inject_expose_paths().map_err(|reason| NotAdmitted::Mutator { mutator: "expose-check", reason })?;
         self.add_implied_constraints();
         self.choose_node_pool(context.namespace);
-        // Tokens of other systems are for the request, not for the log.
+        // Tokens of other systems belong to the request and are not stored in the log.
         self.vault_token = Secret::default();
         self.consul_token = Secret::default();
         let mut warnings = Vec::new();
@@ -135,7 +135,7 @@ impl Job {
         }
     }
 
-    /// What only holds for jobs that people submit, not for those that servers derive.
+    /// Checks of submitted jobs that do not apply to jobs that servers derive.
     fn validate_submission(&self, context: &AdmitContext<'_>, errors: &mut Errors) {
         if self.kind.as_str() == "_core" {
             errors.push("job type cannot be core");
@@ -169,7 +169,7 @@ impl Job {
 }
 
 impl Namespace {
-    /// Whether jobs in it may use a driver.
+    /// Whether jobs in the namespace may use a driver.
     pub fn allows_driver(&self, driver: &str) -> bool {
         let Some(capabilities) = &self.capabilities else { return true };
         let named = |list: &Option<Vec<crate::Str>>| list.iter().flatten().any(|name| name == driver);

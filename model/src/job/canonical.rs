@@ -1,12 +1,13 @@
-//! What the servers fill in, after the submitted form was filled in by itself: names with their variables, targets of
-//! scaling policies, and null for what is empty (a null and an empty list must not look like a change of the job).
+//! Canonical form of a stored job, after the submitted form got its defaults: variables in names replaced, targets of
+//! scaling policies set, empty lists and maps replaced by null (null and an empty list must not look like a change of
+//! the job).
 
 use std::collections::BTreeMap;
 
 use crate::{Constraint, DEFAULT_NAMESPACE, Job, JobType, NetworkResource, ScalingPolicy, Service, ServiceCheck, Str, Task, TaskGroup};
 
 impl Job {
-    /// Fills in what the servers fill in. Doing it twice is doing it once.
+    /// Brings the job into canonical form. Idempotent.
     pub fn canonicalize(&mut self) {
         clear_empty_map(&mut self.meta);
         if self.namespace.is_empty() {
@@ -35,7 +36,7 @@ impl Job {
     }
 }
 
-/// What groups, tasks and services take from the job.
+/// Values that groups, tasks and services take from the job.
 struct Around {
     namespace: Str,
     job_id: Str,
@@ -97,7 +98,7 @@ impl Task {
 }
 
 impl ScalingPolicy {
-    /// Writes down what the policy is about; what its author wrote there is lost.
+    /// Sets the policy's target, overwriting the author's.
     fn aim(&mut self, around: &Around, group: &Str, task: Option<&Str>) {
         let whole = [("Namespace", &around.namespace), ("Job", &around.job_id), ("Group", group)];
         let mut target: BTreeMap<Str, Str> = whole.into_iter().map(|(key, value)| (key.into(), value.clone())).collect();
@@ -130,7 +131,7 @@ impl Service {
         if let Some(task) = task {
             self.task_name = task.clone();
         }
-        // A service of a group has the word `group` where others have their task.
+        // For a service of a group, `group` takes the place of the task name.
         let task_name: &str = task.map_or("group", |task| task);
         let base = format!("{}-{group}-{task_name}", around.job);
         let variables = [("JOB", around.job.as_str()), ("TASKGROUP", group), ("TASK", task_name), ("BASE", &base)];
@@ -138,7 +139,7 @@ impl Service {
         for check in self.checks.iter_mut().flatten() {
             check.canonicalize(&self.name, &self.task_name);
         }
-        // The mesh service's own namespaces do not exist here; ours are the job's.
+        // Consul namespaces are not supported; a service of provider `nomad` is in the job's namespace.
         self.namespace = if self.provider == "nomad" { around.namespace.clone() } else { DEFAULT_NAMESPACE.into() };
     }
 }
@@ -162,7 +163,7 @@ impl ServiceCheck {
     }
 }
 
-/// Replaces `${NAME}` of the known names; anything else in braces stays.
+/// Replaces `${NAME}` for the given names; other variables stay.
 fn replace_variables(text: &Str, variables: &[(&str, &str)]) -> Str {
     if !text.contains("${") {
         return text.clone();
@@ -186,7 +187,7 @@ fn clear_empty_map<K, V>(map: &mut Option<BTreeMap<K, V>>) {
     }
 }
 
-/// Adds a constraint unless the same one is there.
+/// Adds a constraint unless the list has an equal one.
 pub(super) fn add_constraint(constraints: &mut Option<Vec<Constraint>>, constraint: Constraint) {
     let list = constraints.get_or_insert_default();
     if !list.contains(&constraint) {

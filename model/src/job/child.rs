@@ -1,9 +1,9 @@
-//! Jobs that others start: launches of periodic ones, dispatches of parameterized ones. When, and with what, is not here.
+//! Child jobs: launches of periodic jobs, dispatches of parameterized jobs. Times and payloads are set by the callers.
 
 use crate::{Job, JobId, JobStatus, Str, Time};
 
 impl Job {
-    /// A job like this one that it starts at `now`, new in all that servers count and say of jobs.
+    /// A child of this job, created at `now`. Every field that servers maintain is reset.
     pub fn child(&self, id: JobId, now: Time) -> Self {
         Self {
             name: id.0.clone(),

@@ -1,10 +1,10 @@
-//! When a registration is a new version of its job.
+//! Comparison that decides whether a registration is a new version of its job.
 
 use crate::{Job, Str};
 
 impl Job {
-    /// Whether `new` asks for anything else than this one. What servers keep in the row does not count: status, version,
-    /// stability, indexes (those of scaling policies too), time of submission.
+    /// Whether the specification in `new` differs from this one. Fields that servers maintain are ignored: status,
+    /// version, stability, indexes (including those of scaling policies), time of submission.
     pub fn spec_changed(&self, new: &Job) -> bool {
         let mut same = new.clone();
         same.status = self.status;

@@ -1,4 +1,4 @@
-//! The mesh: proxy tasks that are added to a job, and what a group must look like for them.
+//! Service mesh: the proxy tasks that are added to a job, and what a group needs for them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Job {
     pub(super) fn inject_connect(&mut self) -> Result<(), String> {
         let id = self.id.clone();
         for group in self.task_groups.iter_mut().flatten() {
-            // Validation will say what is missing.
+            // Validation reports the missing network.
             if group.networks.as_ref().is_none_or(Vec::is_empty) {
                 continue;
             }
@@ -27,7 +27,7 @@ impl Job {
         Ok(())
     }
 
-    /// Whether the groups of mesh services have what their proxies need; the first thing that is wrong.
+    /// Checks that the groups of mesh services have what their proxies need; returns the first error.
     pub(super) fn validate_connect(&self) -> Result<(), String> {
         for group in self.groups() {
             for service in group.services.iter().flatten() {
@@ -47,7 +47,7 @@ impl Job {
 }
 
 impl ConsulConnect {
-    /// Whether it is exactly one of the three things it can be.
+    /// Checks that exactly one of native, sidecar and gateway is set.
     pub(super) fn validate(&self) -> Result<(), String> {
         let ways = [self.native, self.sidecar_service.is_some(), self.gateway.is_some()];
         if ways.into_iter().filter(|way| *way).count() != 1 {
@@ -81,7 +81,7 @@ impl ConsulGateway {
         Ok(())
     }
 
-    /// What the names of its task begin with.
+    /// Prefix of the names of the gateway's tasks.
     fn prefix(&self) -> &'static str {
         if self.mesh.is_some() {
             "connect-mesh"
@@ -102,7 +102,7 @@ impl ConsulGatewayProxy {
             if address.address.is_empty() {
                 return Err("Consul Gateway Bind Address must be set".into());
             }
-            // -1 stands for a port that is chosen later.
+            // -1 stands for a port that is assigned later.
             if address.port <= 0 && address.port != -1 {
                 return Err("Consul Gateway Bind Address must set valid Port".into());
             }
@@ -169,7 +169,7 @@ fn validate_sidecar(group: &TaskGroup, service: &Service) -> Result<(), String> 
     if network.mode != "bridge" {
         return Err(format!("Consul Connect sidecar requires bridge network, found {:?} in group {:?}", network.mode, group.name));
     }
-    // The mesh lowers names in some places and not in others.
+    // The mesh lower-cases names in some places only, so capitals are refused.
     if service.name.contains(char::is_uppercase) {
         return Err(format!(
             "Consul Connect service name {:?} in group {:?} must not contain uppercase characters",
@@ -225,7 +225,7 @@ fn validate_upstreams(group: &TaskGroup) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds to the group what one service of it needs.
+/// Adds to the group the proxy and ports that one of its services needs.
 fn inject(job_id: &str, group: &mut TaskGroup, service: &mut Service) -> Result<(), String> {
     let Some(connect) = &mut service.connect else { return Ok(()) };
     if let Some(sidecar) = &connect.sidecar_service {
@@ -275,7 +275,7 @@ fn inject(job_id: &str, group: &mut TaskGroup, service: &mut Service) -> Result<
     Ok(())
 }
 
-/// The task behind a service that speaks the mesh's protocol itself: the named one, or the only one.
+/// The task of a service that implements the mesh's protocol itself: the named task, or the group's only task.
 fn native_task<'a>(group: &'a mut TaskGroup, service: &str, name: &str) -> Result<&'a mut Task, String> {
     let tasks = group.tasks.get_or_insert_default();
     if name.is_empty() {
@@ -288,7 +288,7 @@ fn native_task<'a>(group: &'a mut TaskGroup, service: &str, name: &str) -> Resul
     tasks.iter_mut().find(|task| task.name == name).ok_or_else(missing)
 }
 
-/// A dynamic port of the group's network that maps to itself, whichever it will be.
+/// Adds a dynamic port to the group's network that maps to the same port inside.
 pub(super) fn add_port(group: &mut TaskGroup, label: &str) {
     let Some(network) = group.networks.iter_mut().flatten().next() else { return };
     let ports = network.dynamic_ports.get_or_insert_default();
@@ -337,7 +337,7 @@ fn gateway_task(prefix: &str, service: &str, host: bool) -> Task {
     task
 }
 
-/// Puts what the author wrote over an added task; it restarts as its group does.
+/// Applies the author's overrides to an added task. The task restarts as its group does.
 fn finish(task: &mut Task, given: Option<&SidecarTask>, restart: Option<&RestartPolicy>) {
     if task.restart_policy.is_none() {
         task.restart_policy = restart.cloned();
@@ -349,7 +349,7 @@ fn finish(task: &mut Task, given: Option<&SidecarTask>, restart: Option<&Restart
         }
     }
     if !given.driver.is_empty() {
-        // Another driver has another configuration.
+        // Another driver needs another configuration, so the default one is dropped.
         if given.driver != task.driver {
             task.config = None;
         }
@@ -378,7 +378,7 @@ fn finish(task: &mut Task, given: Option<&SidecarTask>, restart: Option<&Restart
     }
 }
 
-/// The proxy of a gateway inside a network namespace: it listens everywhere in it, unless its author said where.
+/// Proxy of a gateway in a network namespace: it listens on all addresses there, unless the author chose others.
 fn bridge_proxy(gateway: &ConsulGateway) -> ConsulGatewayProxy {
     let given = gateway.proxy.clone().unwrap_or_default();
     if given.envoy_gateway_bind_addresses.is_some() || given.envoy_gateway_no_default_bind || given.envoy_gateway_bind_tagged_addresses {

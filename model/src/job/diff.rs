@@ -1,5 +1,5 @@
-//! What is different between two versions of a job, as plans and histories show it.
-//! Unchanged fields of a changed object are listed too where a reader needs them to know which object it is (contextual).
+//! Differences between two versions of a job, as plans and histories show them. A contextual diff also lists unchanged
+//! fields of a changed object, so that a reader can identify the object.
 
 mod annotate;
 mod flat;
@@ -16,21 +16,21 @@ use crate::{Job, Str};
 use flat::Flat;
 use object::{object, set_of_objects, set_of_texts};
 
-/// How something differs.
+/// Type of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum DiffType {
-    /// It does not.
+    /// No difference.
     #[default]
     None,
-    /// It is new.
+    /// New in the second version.
     Added,
-    /// It is gone.
+    /// Missing from the second version.
     Deleted,
-    /// It is another.
+    /// Different in the second version.
     Edited,
 }
 
-/// `JobDiff` of the wire.
+/// `JobDiff` of the wire: differences between two versions of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDiff {
@@ -43,7 +43,7 @@ pub struct JobDiff {
     pub task_groups: Option<Vec<TaskGroupDiff>>,
 }
 
-/// `TaskGroupDiff` of the wire.
+/// `TaskGroupDiff` of the wire: differences of a task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TaskGroupDiff {
@@ -56,7 +56,7 @@ pub struct TaskGroupDiff {
     pub updates: Option<std::collections::BTreeMap<Str, u64>>,
 }
 
-/// `TaskDiff` of the wire.
+/// `TaskDiff` of the wire: differences of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TaskDiff {
@@ -68,7 +68,7 @@ pub struct TaskDiff {
     pub annotations: Option<Vec<Str>>,
 }
 
-/// `ObjectDiff` of the wire.
+/// `ObjectDiff` of the wire: differences of a nested object.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ObjectDiff {
@@ -79,7 +79,7 @@ pub struct ObjectDiff {
     pub objects: Option<Vec<ObjectDiff>>,
 }
 
-/// `FieldDiff` of the wire.
+/// `FieldDiff` of the wire: old and new value of one field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FieldDiff {
@@ -91,17 +91,17 @@ pub struct FieldDiff {
     pub annotations: Option<Vec<Str>>,
 }
 
-/// Why two jobs have no difference to show.
+/// Two jobs with different ids can not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("can not diff jobs with different IDs: {old:?} and {new:?}")]
 pub struct DifferentJobs {
-    /// Id of the one.
+    /// Id of the old job.
     pub old: Str,
-    /// Id of the other.
+    /// Id of the new job.
     pub new: Str,
 }
 
-/// What servers keep in the row, and what is shown elsewhere.
+/// Fields that a diff leaves out: those that servers maintain, and those shown elsewhere.
 const NOT_SHOWN: [&str; 12] = [
     "ID",
     "Status",
@@ -118,7 +118,7 @@ const NOT_SHOWN: [&str; 12] = [
 ];
 
 impl JobDiff {
-    /// The difference from `old` to `new`; absent is a job that is not there.
+    /// The difference from `old` to `new`; `None` stands for a job that does not exist. Fails when the ids differ.
     pub fn between(old: Option<&Job>, new: Option<&Job>, contextual: bool) -> Result<Self, DifferentJobs> {
         if let (Some(old), Some(new)) = (old, new)
             && old.id != new.id
@@ -198,7 +198,7 @@ fn multiregion(before: &Job, after: &Job, contextual: bool) -> Option<ObjectDiff
     Some(diff)
 }
 
-/// Added, deleted, or (so far) the same.
+/// Added, deleted, or (not yet compared) none.
 fn kind_of<T>(old: Option<&T>, new: Option<&T>) -> DiffType {
     match (old, new) {
         (None, Some(_)) => DiffType::Added,
@@ -207,7 +207,7 @@ fn kind_of<T>(old: Option<&T>, new: Option<&T>) -> DiffType {
     }
 }
 
-/// The list, or null if nothing is in it.
+/// The list, or `None` if it is empty.
 fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     if list.is_empty() { None } else { Some(list) }
 }

@@ -1,13 +1,13 @@
-//! Several errors or warnings as one text, in the nesting that clients print.
+//! Several errors or warnings as one text, with the nesting that clients print.
 
 use std::fmt;
 
-/// Errors that were found together, in the order of the checks.
+/// List of errors, in the order of the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Errors(Vec<String>);
 
 impl Errors {
-    /// No error yet.
+    /// The empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -17,21 +17,21 @@ impl Errors {
         self.0.push(error.into());
     }
 
-    /// Adds everything found below as one error.
+    /// Adds the inner errors as one error.
     pub fn nest(&mut self, inner: Result<(), Errors>) {
         if let Err(errors) = inner {
             self.0.push(errors.to_string());
         }
     }
 
-    /// Adds everything found below as one error, named.
+    /// Adds the inner errors as one error with a name before it.
     pub fn nest_as(&mut self, name: impl fmt::Display, inner: Result<(), Errors>) {
         if let Err(errors) = inner {
             self.0.push(format!("{name}: {errors}"));
         }
     }
 
-    /// Adds a single error, named.
+    /// Adds a single error with a name before it.
     pub fn push_as(&mut self, name: impl fmt::Display, inner: Result<(), String>) {
         if let Err(error) = inner {
             self.0.push(format!("{name}: {error}"));
@@ -45,24 +45,24 @@ impl Errors {
         }
     }
 
-    /// Adds what was found below, each as an error of its own.
+    /// Adds each inner error as an error of its own.
     pub fn extend(&mut self, inner: Result<(), Errors>) {
         if let Err(errors) = inner {
             self.0.extend(errors.0);
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The single errors.
+    /// The errors, one per item.
     pub fn list(&self) -> &[String] {
         &self.0
     }
 
-    /// Itself as an error, unless it is empty.
+    /// `Err` with the list, unless it is empty.
     pub fn into_result(self) -> Result<(), Errors> {
         if self.is_empty() { Ok(()) } else { Err(self) }
     }
@@ -85,7 +85,7 @@ impl From<String> for Errors {
     }
 }
 
-/// Warnings as one text; nothing is the empty text.
+/// Warnings as one text; empty for no warnings.
 pub fn warnings_text(warnings: &[String]) -> String {
     match warnings {
         [] => String::new(),

@@ -1,10 +1,11 @@
-//! Checks that are reached through the proxy of their service: the paths that the proxy opens, and what a group needs for them.
+//! Checks that are reached through the proxy of their service: the paths that the proxy exposes, and what a group
+//! needs for them.
 
 use super::connect::add_port;
 use crate::{ConsulExposePath, Job, Service, ServiceCheck, TaskGroup};
 
 impl Job {
-    /// Opens paths through the proxy for checks that ask for it.
+    /// Adds exposed paths to the proxies for checks that ask for it.
     pub(super) fn inject_expose_paths(&mut self) -> Result<(), String> {
         for group in self.task_groups.iter_mut().flatten() {
             let mut services = group.services.take();
@@ -15,7 +16,7 @@ impl Job {
         Ok(())
     }
 
-    /// Whether checks that are opened through a proxy have one; the first thing that is wrong.
+    /// Checks that every exposed check has a proxy; returns the first error.
     pub(super) fn validate_expose(&self) -> Result<(), String> {
         for group in self.groups() {
             let exposed = |service: &Service| service.checks.iter().flatten().any(|check| check.expose);
@@ -50,7 +51,7 @@ fn has_builtin_proxy(service: &Service) -> bool {
     service.connect.as_ref().is_some_and(|connect| connect.sidecar_service.is_some() && connect.sidecar_task.is_none())
 }
 
-/// Adds a path to the proxy of `service` for each of its checks that is to be reached through it.
+/// Adds a path to the proxy of `service` for each of its exposed checks.
 fn expose(group: &mut TaskGroup, service: &mut Service) -> Result<(), String> {
     if !has_builtin_proxy(service) || group.networks.as_ref().is_none_or(Vec::is_empty) {
         return Ok(());
@@ -90,7 +91,7 @@ fn is_exposable(check: &ServiceCheck) -> bool {
     matches!(check.kind.as_str(), "http" | "grpc") && check.path.starts_with('/')
 }
 
-/// Where a service listens inside its network namespace.
+/// Port of a service inside its network namespace.
 fn local_port(group: &TaskGroup, label: &str) -> Option<i64> {
     let networks = group.networks.iter().flatten();
     let mut ports = networks.flat_map(|network| network.reserved_ports.iter().chain(&network.dynamic_ports).flatten());

@@ -1,5 +1,5 @@
-//! Constraints that follow from what a job uses: a node must know the signals, the secrets store and the way of service
-//! discovery that its tasks need. They are stored with the job, as its authors would have written them.
+//! Constraints that follow from a job's features: a node must support the signals, the secrets store and the provider
+//! of service discovery that its tasks use. They are stored with the job as if its author had written them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use super::canonical::add_constraint;
 use crate::{Constraint, Job, Str, Task, TaskGroup};
 
 impl Job {
-    /// Adds the constraints that its groups imply.
+    /// Adds the constraints that the job's groups imply.
     pub fn add_implied_constraints(&mut self) {
         for group in self.task_groups.iter_mut().flatten() {
             let implied = implied_by(group);
             for constraint in implied {
-                // What the authors said about the store's own version goes before what is implied of it.
+                // The author's own constraint on the version of Vault or Consul replaces the implied one.
                 let versioned = constraint.l_target == VAULT_VERSION || constraint.l_target == CONSUL_VERSION;
                 let said = group.constraints.iter().flatten().any(|own| own.l_target == constraint.l_target);
                 if !(versioned && said) {
@@ -54,7 +54,7 @@ fn implied_by(group: &TaskGroup) -> Vec<Constraint> {
     implied
 }
 
-/// Signals that are sent to a task: on its end, and when a template or its token changes.
+/// Signals that may be sent to a task: to stop it, and when a template or its Vault token changes.
 fn signals_of(task: &Task) -> Vec<Str> {
     let mut signals = Vec::new();
     if !task.kill_signal.is_empty() {

@@ -3,7 +3,8 @@
 use crate::{Job, ScalingPolicy, Str};
 
 impl Job {
-    /// Gives each group's policy the id that it has in `old`, or a fresh one. What the row of a policy keeps comes along.
+    /// Gives each group's policy the id and indexes that it has in `old`, or a fresh id if `old` has no such policy of
+    /// the same type.
     pub fn carry_scaling_policies(&mut self, old: Option<&Job>, mut fresh: impl FnMut() -> Str) {
         for group in self.task_groups.iter_mut().flatten() {
             let Some(policy) = &mut group.scaling else { continue };
@@ -19,7 +20,7 @@ impl Job {
         }
     }
 
-    /// The policies of its groups.
+    /// The scaling policies of the job's groups.
     pub fn scaling_policies(&self) -> impl Iterator<Item = &ScalingPolicy> {
         self.groups().filter_map(|group| group.scaling.as_ref())
     }

@@ -1,5 +1,5 @@
-//! Whether a job makes sense by itself, with the exact texts that clients show, in the order of the checks.
-//! What depends on namespaces, node pools or settings is in `admit`.
+//! Validation of a job by itself, with the exact texts that clients show, in the order of the checks. Checks that
+//! depend on namespaces, node pools or settings are in `admit`.
 
 mod artifact;
 mod constraint;
@@ -18,7 +18,7 @@ use super::errors::Errors;
 use crate::{Dur, Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig};
 
 impl Job {
-    /// Everything that is wrong with the job.
+    /// Returns everything that is wrong with the job.
     pub fn validate(&self, languages: &dyn Languages) -> Result<(), Errors> {
         let mut errors = Errors::new();
         self.validate_names(&mut errors);
@@ -145,7 +145,7 @@ impl PeriodicConfig {
                     }
                 }
             }
-            // Used by tests of the reference: a list of unix times.
+            // Used by tests of the reference: a list of Unix times.
             "_internal_test" => {}
             other => errors.push(format!("Unknown periodic specification type {other:?}")),
         }

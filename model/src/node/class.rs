@@ -1,15 +1,15 @@
-//! The computed class: nodes that are equal to a scheduler, feature by feature, have the same one. Only equality of the
-//! number counts; what tells one node from all others (its id, its name, `unique.` keys) does not enter it.
+//! Computed class of a node: nodes that are equal to the scheduler's feasibility checks share a class. Only equality
+//! of the number matters. Values that identify a single node (its id, its name, `unique.` keys) are not included.
 
 use std::collections::BTreeMap;
 
 use crate::{DeviceAttribute, Node, Str};
 
-/// Keys that begin so tell a node from all others.
+/// Prefix of keys that identify a single node.
 const UNIQUE: &str = "unique.";
 
 impl Node {
-    /// The class of the node as it is now: `v1:` and a number.
+    /// The class of the node in its current state: `v1:` and a number.
     pub fn compute_class(&self) -> Str {
         let mut input = Input::default();
         input.text(&self.datacenter);
@@ -35,7 +35,7 @@ impl Node {
     }
 }
 
-/// What is hashed: every part with its length, so that no two inputs are the same bytes.
+/// Hash input: every part with its length, so that different inputs never produce the same bytes.
 #[derive(Default)]
 struct Input(Vec<u8>);
 

@@ -1,23 +1,23 @@
-//! Which nodes a job looks at: by datacenter, which may be a pattern, and by node pool. Constraints are the scheduler's.
+//! Nodes that a job may use, by datacenter (which may be a pattern) and node pool. The scheduler checks constraints.
 
 use crate::{ALL_NODE_POOL, Job, Node, Str};
 
 impl Node {
-    /// Whether it is in one of the datacenters, which may be patterns with `*`.
+    /// Whether the node is in one of the datacenters, which may be patterns with `*`.
     pub fn is_in_datacenters(&self, datacenters: &[Str]) -> bool {
         datacenters.iter().any(|pattern| fits(pattern, &self.datacenter))
     }
 }
 
 impl Job {
-    /// Whether its pool and its datacenters have the node.
+    /// Whether the node is in the job's pool and in one of its datacenters.
     pub fn covers(&self, node: &Node) -> bool {
         let in_pool = self.node_pool == ALL_NODE_POOL || self.node_pool == node.node_pool;
         in_pool && node.is_in_datacenters(self.datacenters.as_deref().unwrap_or_default())
     }
 }
 
-/// Whether the text is what the pattern says; `*` stands for any text.
+/// Whether the text matches the pattern; `*` matches any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(before) else { return false };

@@ -107,7 +107,7 @@ impl TaskGroup {
         }
     }
 
-    /// The group's word goes before the job's, and that before the default of the job's type.
+    /// The group's settings override the job's, and those the defaults of the job's type.
     fn canonicalize_policies(&mut self, job: &Surroundings) {
         self.update = match (self.update.take(), job.update.clone()) {
             (Some(own), Some(given)) => Some(own.or(given)),
@@ -150,7 +150,7 @@ impl TaskGroup {
             networks: rows(self.networks, NetworkResource::into_row),
             consul: self.consul,
             services: rows(self.services, Service::into_row),
-            // Requests of any other type are dropped without a word, as clients have come to expect.
+            // Requests of any other type are dropped silently, as clients expect.
             volumes: non_empty_map(
                 self.volumes
                     .map(|volumes| volumes.into_iter().filter(|(_, volume)| volume.kind == "host" || volume.kind == "csi").collect()),
@@ -218,7 +218,7 @@ impl EphemeralDisk {
     }
 }
 
-/// The greatest count of a policy that names none: validation refuses it.
+/// Maximum count of a policy without one; validation refuses it.
 const MAX_ABSENT: i64 = -1;
 
 impl ScalingPolicy {
@@ -230,7 +230,7 @@ impl ScalingPolicy {
         }
     }
 
-    /// Of a task: there is no count to start from.
+    /// Fills in a policy of a task, which has no count to start from.
     pub(crate) fn canonicalize_of_task(&mut self) {
         self.enabled.get_or_insert(true);
     }

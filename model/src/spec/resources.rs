@@ -53,9 +53,9 @@ pub struct NetworkResource {
     pub mbits: Option<i64>,
 }
 
-/// MHz of a task that asks neither for them nor for cores.
+/// CPU share in MHz of a task that requests neither MHz nor cores.
 const DEFAULT_CPU: i64 = 100;
-/// MiB of a task that asks for no memory.
+/// Memory in MiB of a task that requests none.
 const DEFAULT_MEMORY_MB: i64 = 300;
 
 impl Resources {

@@ -1,4 +1,4 @@
-//! Services, checks and mesh blocks as submitted. Most mesh blocks have the same form in both.
+//! Services, checks and mesh blocks as submitted. Most mesh blocks have the same form when stored.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ pub struct ConsulSidecarService {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `ConsulProxy` as submitted: `Expose` has an older name.
+/// `ConsulProxy` as submitted; `Expose` also has an older name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulProxy {
@@ -110,7 +110,7 @@ pub struct ConsulProxy {
     pub config: Option<BTreeMap<Str, Value>>,
 }
 
-/// `ConsulExposeConfig` as submitted: `Paths` has an older name.
+/// `ConsulExposeConfig` as submitted; `Paths` also has an older name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulExposeConfig {
@@ -153,7 +153,7 @@ pub struct SidecarTask {
 }
 
 impl Service {
-    /// `default_name` is the name of a service that has none.
+    /// Fills in absent fields; `default_name` is the name of a service without one.
     pub(crate) fn canonicalize(&mut self, default_name: &str) {
         let set = |field: &mut Str, default: &str| {
             if field.is_empty() {
@@ -358,7 +358,7 @@ impl SidecarTask {
     }
 }
 
-/// How long a gateway's proxy waits for a connection, unless it says otherwise.
+/// Connect timeout of a gateway's proxy without one.
 const DEFAULT_CONNECT_TIMEOUT: Dur = Dur::from_secs(5);
 
 fn canonicalize_gateway(gateway: &mut ConsulGateway) {

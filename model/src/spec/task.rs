@@ -1,4 +1,4 @@
-//! Tasks as submitted, and what surrounds them: logs, artifacts, templates, secrets, volumes.
+//! Tasks as submitted, and their blocks: logs, artifacts, templates, secrets, volumes.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct Task {
     pub templates: Option<Vec<Template>>,
     pub dispatch_payload: Option<DispatchPayloadConfig>,
     pub volume_mounts: Option<Vec<VolumeMount>>,
-    // The submitted form leaves it out when absent.
+    // Absent from the submitted form's JSON when not set.
     #[serde(rename = "CSIPluginConfig", skip_serializing_if = "Option::is_none")]
     pub csi_plugin_config: Option<TaskCsiPluginConfig>,
     pub leader: bool,
@@ -45,7 +45,7 @@ pub struct Task {
     pub identity: Option<WorkloadIdentity>,
 }
 
-/// `LogConfig` as submitted; `Enabled` is an old name that nothing reads.
+/// `LogConfig` as submitted; `Enabled` is an old field that is ignored.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct LogConfig {
@@ -123,7 +123,7 @@ pub struct TaskCsiPluginConfig {
     pub health_timeout: Dur,
 }
 
-/// How long a task may take to end after its signal, unless it says otherwise.
+/// Kill timeout of a task without one: the time to end after the kill signal.
 pub(crate) const DEFAULT_KILL_TIMEOUT: Dur = Dur::from_secs(5);
 
 impl Task {

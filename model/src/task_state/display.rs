@@ -1,12 +1,12 @@
-//! What people read of a task event, when its author left no text for them.
+//! Messages for people on task events that were reported without one.
 
 use crate::{Dur, Str, TaskEvent};
 
-/// The reason of a restart that needs no mention: the policy allows it.
+/// Restart reason that is left out of the message: the policy allows the restart.
 const WITHIN_POLICY: &str = "Restart within policy";
 
 impl TaskEvent {
-    /// Fills in the text for people, unless there is one.
+    /// Fills in the display message, unless there is one.
     pub fn fill_display_message(&mut self) {
         if self.display_message.is_empty() {
             self.display_message = self.default_display_message();

@@ -1,4 +1,4 @@
-//! Auth methods, of which at most one is the default.
+//! Auth methods, at most one of which is the default.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl State {
         self.tables.acl_auth_methods.iter()
     }
 
-    /// The auth method that is meant when a login names none.
+    /// The auth method of a login that names none.
     pub fn default_acl_auth_method(&self) -> Option<&Arc<AclAuthMethod>> {
         self.acl_auth_methods().find(|method| method.default)
     }
@@ -57,7 +57,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclAuthMethods) -> Result<(), 
     Ok(())
 }
 
-/// Binding rules of the method stay; nobody can log in by them.
+/// Deletes auth methods. Their binding rules stay, without effect.
 pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteAclAuthMethods) -> Result<(), Rejected> {
     for name in &cmd.names {
         if !tx.delete::<tables::AclAuthMethods>(name) {

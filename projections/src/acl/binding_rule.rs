@@ -1,4 +1,4 @@
-//! Binding rules, found by id and by auth method.
+//! Binding rules, indexed by id and by auth method.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! For tests: what must hold between the ACL rows and their indexes in every state.
+//! For tests: invariants between the ACL rows and their indexes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! One-time tokens: one for each token at most, gone when exchanged or too old. They do not survive the restore of an archive.
+//! One-time tokens: at most one for each token; deleted when exchanged or expired. The restore of an archive drops
+//! them.
 
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub(crate) fn expire(tx: &mut Tx<'_>, cmd: &ExpireOneTimeTokens) -> Result<(), R
     Ok(())
 }
 
-/// Drops all of them.
+/// Deletes every one-time token.
 pub(crate) fn drop_all(tx: &mut Tx<'_>) {
     let all: Vec<AccessorId> = tx.one_time_tokens().map(|row| row.accessor_id).collect();
     for id in all {

@@ -1,4 +1,4 @@
-//! Policies, and which of them a workload has.
+//! ACL policies, and the policies of a workload.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Rules<Str, AclPolicy> for tables::AclPolicy {
     }
 }
 
-/// A policy that names no namespace is for tokens only.
+/// Index key of a policy for workloads; `None` for a policy without a namespace, which only tokens and roles use.
 pub(super) fn by_job(row: &AclPolicy) -> Option<(NamespaceName, JobId, Str)> {
     let workloads = row.job_acl.as_ref().filter(|workloads| !workloads.namespace.is_empty())?;
     Some((workloads.namespace.clone(), workloads.job_id.clone(), row.name.clone()))
@@ -40,15 +40,16 @@ impl State {
         self.tables.acl_policy.iter()
     }
 
-    /// The policies of a token, its own and those of its roles, each once and by name. Names without a policy count for nothing.
+    /// The policies of a token, its own and those of its roles, without duplicates, by name. Names of missing policies
+    /// are skipped.
     pub fn acl_policies_of_token(&self, token: &AclToken) -> Vec<Arc<AclPolicy>> {
         let of_roles = token.role_links().iter().filter_map(|link| self.acl_role(link.id)).flat_map(|role| role.policy_names());
         let names: BTreeSet<&Str> = token.policy_names().iter().chain(of_roles).collect();
         names.into_iter().filter_map(|name| self.acl_policy(name)).cloned().collect()
     }
 
-    /// The policies that a workload has without a token: those of its job, by the whole job id, and those of its whole namespace. The id
-    /// of a child's parent is the caller's to put in.
+    /// The policies that a workload has without a token: those of its job, by the whole job id, and those of its
+    /// namespace. For a child job the caller passes the parent's id.
     pub fn acl_policies_of_workload(&self, namespace: &str, job_id: &str, group: &str, task: &str) -> Vec<Arc<AclPolicy>> {
         let of = |job_id: &str| {
             let (namespace, job_id) = (NamespaceName::from(namespace), JobId::from(job_id));
@@ -74,7 +75,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclPolicies) -> Result<(), Rej
     Ok(())
 }
 
-/// Tokens and roles keep the names: a policy that comes back is theirs again.
+/// Deletes policies. Tokens and roles keep the names: a policy that is created again applies to them again.
 pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteAclPolicies) -> Result<(), Rejected> {
     for name in &cmd.names {
         tx.delete::<tables::AclPolicy>(name);

@@ -1,4 +1,4 @@
-//! Roles: unique by name, found by id and by name.
+//! ACL roles: unique by name, indexed by id and by name.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ impl State {
     }
 }
 
-/// Policies and names are looked at again here: another entry may have dropped or taken one since the proposer looked.
+/// Creates or updates roles. Policies and names are checked again here: another entry may have deleted a policy or
+/// taken a name since the proposer checked.
 pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclRoles) -> Result<(), Rejected> {
     for role in &cmd.roles {
         present("role", "ID", !role.id.is_nil())?;
@@ -64,7 +65,7 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclRoles) -> Result<(), Reject
     Ok(())
 }
 
-/// Tokens keep their links: whoever reads a token does not see them.
+/// Deletes roles. Tokens keep their links, which reads of a token leave out.
 pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteAclRoles) -> Result<(), Rejected> {
     for id in &cmd.ids {
         if !tx.delete::<tables::AclRoles>(id) {

@@ -1,4 +1,4 @@
-//! Stories of ACL objects: what is refused, what is skipped, and what reading shows of objects that have changed since.
+//! Stories of ACL objects: refusals, skipped objects, and reads of objects whose links have changed.
 
 use expect_test::expect;
 

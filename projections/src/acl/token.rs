@@ -1,4 +1,5 @@
-//! Tokens: found by accessor and by secret, with their links to roles as they are now; and the first of them.
+//! ACL tokens, indexed by accessor and by secret, with the current names of their roles; and the bootstrap of the
+//! first token.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// How many expired tokens one pass of a collection takes at most.
+/// Largest number of expired tokens that one collection pass deletes.
 pub const EXPIRED_TOKENS_MAX: usize = 4096;
 
-/// That there was a bootstrap.
+/// Record of the bootstrap.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclBootstrap {
-    /// Index of the last one: who names it may do it once more.
+    /// Log index of the last bootstrap: a caller that names it may bootstrap again.
     pub index: u64,
 }
 
@@ -47,12 +48,13 @@ impl Rules<AccessorId, AclToken> for tables::AclToken {
 }
 
 impl State {
-    /// The token of this accessor, its links to roles as they are now: those of missing roles left out, the others with the role's name.
+    /// The token of this accessor, with its current roles: links to missing roles are left out, the others have the
+    /// role's name.
     pub fn acl_token(&self, id: AccessorId) -> Option<Arc<AclToken>> {
         self.tables.acl_token.get(&id).map(|row| self.with_current_roles(row))
     }
 
-    /// The token of this secret, its links to roles as they are now.
+    /// The token of this secret, with its current roles.
     pub fn acl_token_by_secret(&self, secret: &SecretId) -> Option<Arc<AclToken>> {
         self.acl_token(self.accessor_of_secret(secret)?)
     }
@@ -62,26 +64,26 @@ impl State {
         (found == secret && !secret.is_none()).then_some(*id)
     }
 
-    /// All tokens as they are stored, links to roles by id alone, by (create index, accessor).
+    /// All tokens in their stored form, with links to roles by id only, by (create index, accessor).
     pub fn acl_tokens(&self) -> impl DoubleEndedIterator<Item = &Arc<AclToken>> {
         self.by.acl.tokens_by_create.iter().filter_map(|(_, id)| self.tables.acl_token.get(id))
     }
 
-    /// The tokens as they are stored whose accessor begins so.
+    /// The tokens in their stored form whose accessor has this prefix.
     pub fn acl_tokens_with_prefix(&self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &Arc<AclToken>> {
         let (low, high) = prefix.bounds();
         self.tables.acl_token.range(AccessorId::from_bytes(low)..=AccessorId::from_bytes(high))
     }
 
-    /// The global or the local tokens that ended before `now`, those that ended first first; of them only what was made up to index
-    /// `created_max`, and at most `EXPIRED_TOKENS_MAX`.
+    /// The global or the local tokens that expired before `now`, in order of expiration; only those with a create
+    /// index up to `created_max`, and at most `EXPIRED_TOKENS_MAX`.
     pub fn expired_acl_tokens(&self, global: bool, now: Time, created_max: u64) -> impl Iterator<Item = &Arc<AclToken>> {
         let expired = (global, Time::from_nanos(i64::MIN), AccessorId::NIL)..(global, now, AccessorId::NIL);
         let rows = self.by.acl.tokens_by_expiry.range(expired).filter_map(|(_, _, id)| self.tables.acl_token.get(id));
         rows.filter(move |row| row.create_index <= created_max).take(EXPIRED_TOKENS_MAX)
     }
 
-    /// The index of the last bootstrap. `None`: there was none, so anybody may do it.
+    /// The index of the last bootstrap. `None`: there was none, so any caller may bootstrap.
     pub fn acl_bootstrap_index(&self) -> Option<u64> {
         self.tables.acl_token_bootstrap.get(&()).map(|row| row.index)
     }
@@ -97,7 +99,8 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclTokens) -> Result<(), Rejec
     cmd.tokens.iter().try_for_each(|token| put(tx, token))
 }
 
-/// What a token keeps for life is that of the stored row: an update that leaves its end out must not make it live for ever.
+/// Creates or updates a token. An update keeps the stored secret, creation, locality and expiration: an update without
+/// an expiration must not make the token permanent.
 fn put(tx: &mut Tx<'_>, token: &AclToken) -> Result<(), Rejected> {
     present("token", "accessor ID", !token.accessor_id.is_nil())?;
     present("token", "hash", is_hash(token.hash.as_ref()))?;
@@ -120,7 +123,7 @@ fn put(tx: &mut Tx<'_>, token: &AclToken) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// A role's name may change, so only its id is kept, and each once.
+/// Links by role id without duplicates. A role's name may change, so it is not stored.
 fn ids_only(links: Option<&Vec<AclTokenRoleLink>>) -> Option<Vec<AclTokenRoleLink>> {
     let mut seen = BTreeSet::new();
     let ids = links?.iter().map(|link| link.id).filter(|id| seen.insert(*id));
@@ -134,7 +137,7 @@ pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteAclTokens) -> Result<(), Rejec
     Ok(())
 }
 
-/// Tokens of an earlier bootstrap stay valid.
+/// Creates the first management token. Tokens of an earlier bootstrap stay valid.
 pub(crate) fn bootstrap(tx: &mut Tx<'_>, cmd: &BootstrapAclToken) -> Result<(), Rejected> {
     match tx.acl_bootstrap_index() {
         Some(_) if cmd.reset_index == 0 => return Err(Rejected::AclBootstrapDone),

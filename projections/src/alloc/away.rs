@@ -1,5 +1,5 @@
-//! Allocations whose node was away and that are heard of again: what looked at them in case they stayed away is called off.
-//! Which of them go on is the scheduler's decision.
+//! Allocations that are reported again after their node was disconnected: the evaluations for their disconnect timeout
+//! are cancelled. The scheduler decides which of these allocations continue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,19 +11,21 @@ use crate::tx::Tx;
 
 const CALLED_OFF: &str = "allocs reconnected";
 
-/// When the limit on how long its node may be away is reached: `None` while nothing waits for its node.
+/// Time of the disconnect timeout (`max_client_disconnect`); `None` if no timeout runs for the allocation.
 fn limit(alloc: &Allocation) -> Option<Time> {
     let waits = alloc.client_status == AllocClientStatus::Unknown && !alloc.server_terminal();
     Some(alloc.last_unknown().filter(|_| waits)?.plus(alloc.group()?.max_client_disconnect?))
 }
 
-/// Whether the evaluation is there for this allocation: it says so, unless another evaluation comes before and took that place.
+/// Whether the evaluation is for this allocation's timeout: it is the follow-up evaluation, or, if another one took
+/// that field, it waits until the same time.
 fn waits_on(alloc: &Allocation, eval: &Evaluation) -> bool {
     limit(alloc).is_some_and(|limit| alloc.followup_eval_id == Some(eval.id) || eval.wait_until == Some(limit))
 }
 
-/// Cancels the timeouts of allocations that came back; `before` are their rows as they were, each with the time of the report. A timeout
-/// stays while another allocation of the job waits on it. All rows of the entry are written already.
+/// Cancels the timeout evaluations of reconnected allocations; `before` has their earlier rows, each with the time of
+/// the report. An evaluation stays while another allocation of the job waits for it. Call after all rows of the entry
+/// are written.
 pub(super) fn call_off_timeouts(tx: &mut Tx<'_>, before: &[(Arc<Allocation>, i64)]) {
     let mut jobs: BTreeMap<JobKey, Vec<&(Arc<Allocation>, i64)>> = BTreeMap::new();
     for row in before {
@@ -31,7 +33,8 @@ pub(super) fn call_off_timeouts(tx: &mut Tx<'_>, before: &[(Arc<Allocation>, i64
     }
     for (key, before) in jobs {
         let mut over = Vec::new();
-        // A job has few timeouts and may have many evaluations and allocations: each kind is walked once for those few.
+        // A job has few timeouts but maybe many evaluations and allocations: the evaluations are walked once, the
+        // allocations once for each timeout of a reconnected one.
         for eval in tx.evals_of_job(&key.namespace, &key.id) {
             if eval.status != EvalStatus::Pending || eval.triggered_by != EvalTrigger::MaxDisconnectTimeout {
                 continue;

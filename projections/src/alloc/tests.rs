@@ -1,4 +1,4 @@
-//! What nodes say of allocations, in stories.
+//! Stories of nodes' reports of allocations.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Blocks of rows on their way from bytes into a state: decoding one depends on nothing but jobs, so it may be done ahead of its turn; putting
-//! its rows in may not. Threads are the caller's.
+//! Decoding of row blocks ahead of their insertion into a state: decoding a block depends only on the jobs, so blocks
+//! may be decoded in parallel, while their rows are inserted in order. The caller provides the threads.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use crate::row_map::RowMap;
 use crate::state::State;
 use crate::table::{EachTable, Entry, Kept, Table, TableType};
 
-/// Carries out pieces of work that do not depend on each other, and hands back what came of them in the order in which they were given.
+/// Executor of independent pieces of work that returns the results in the order in which the pieces were given.
 pub trait Ahead {
-    /// Takes a piece over.
+    /// Accepts a piece.
     fn give(&mut self, piece: Piece);
 
-    /// Whether another one may be given before one is taken. Bounds what is held.
+    /// Whether another piece may be given before a result is taken. Bounds the memory of pieces and results.
     fn has_room(&self) -> bool;
 
-    /// What came of the piece that was given first of those that are left; waits for it. `None`: none is left.
+    /// Waits for the result of the oldest piece. `None`: no piece is left.
     fn take(&mut self) -> Option<Done>;
 }
 
-/// A block to be decoded.
+/// A block to decode.
 pub struct Piece(pub(super) Box<dyn FnOnce() -> Done + Send>);
 
 impl Piece {
-    /// Decodes it.
+    /// Decodes the block.
     pub fn run(self) -> Done {
         (self.0)()
     }
 }
 
-/// A block that was decoded, or why it could not be.
+/// A decoded block, or the decode error.
 pub struct Done(pub(super) Result<Put, CheckpointError>);
 
-/// Puts the rows of a block into the state.
+/// Inserts the rows of a block into the state.
 pub(super) type Put = Box<dyn FnOnce(&mut State) -> Result<(), CheckpointError> + Send>;
 
-/// Decodes a block when it is given.
+/// Executor that decodes each block on the calling thread when it is given.
 #[derive(Default)]
 pub(super) struct InTurn(Option<Done>);
 
@@ -57,7 +57,7 @@ impl Ahead for InTurn {
     }
 }
 
-/// A block of rows, as it was written.
+/// A block of rows in its encoded form.
 pub(super) struct EncodedRows {
     pub(super) block: Vec<u8>,
     pub(super) frame: u64,
@@ -106,7 +106,7 @@ impl EachTable for Decode<'_> {
                 }
             };
             let table = T::TABLE.name();
-            // A row that is nothing but its job was migrated with it.
+            // A row with no bytes of its own consists of its job, which was migrated already.
             let bytes = if stored.is_empty() { stored.into() } else { songline_migrations::row(table, encoded.schema, stored)? };
             let row = T::load(&bytes, job).map_err(|source| CheckpointError::Row { table, source })?;
             let key = T::key(&row);

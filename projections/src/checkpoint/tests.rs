@@ -1,4 +1,4 @@
-//! Checkpoints of today read back, those of every released schema too, and none that is damaged.
+//! Checkpoints of every released schema read back, and damaged ones are refused.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use songline_model::Time;
 use crate::story::state_after;
 use crate::{CheckpointError, State, Table};
 
-/// At least one row in every table, jobs shared and not.
+/// At least one row in every table, with shared and unshared jobs.
 const STORY: &str = "
     namespace upsert dev key=k
     pool upsert gpu
@@ -38,7 +38,7 @@ const STORY: &str = "
     config set paused
     eval delete evals=e1,e2 rows=1";
 
-/// The story of schema 3: refused writes and kept answers are remembered.
+/// The story of schema 3, with refused writes and kept responses.
 const STORY_3: &str = "
     namespace upsert dev key=k
     namespace delete default key=refused
@@ -76,12 +76,12 @@ fn a_checkpoint_reads_back_and_writes_the_same_bytes() {
     assert_eq!(bytes(&again), written);
 }
 
-/// What fixtures are made of. Each says the same as its story, which is never changed: when a checkpoint of a later schema needs more, it gets a
-/// story of its own.
+/// Stories that the fixtures were made from. A fixture equals its story, which is never changed: when a checkpoint of
+/// a later schema needs more rows, it gets a story of its own.
 const FROZEN: &[(u16, &str)] = &[(1, STORY), (2, STORY), (3, STORY_3)];
 
-/// The files were written by the first version with their schema and are never rewritten: when this fails, a row's shape has changed, and that
-/// needs a new schema, a step in `songline-migrations` and a fixture of the new schema beside these.
+/// Each file was written by the first version with its schema and is never rewritten. A failure means that a row's
+/// shape has changed: add a new schema, a step in `songline-migrations` and a fixture of the new schema.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of the core may read its own fixtures")]
 fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
@@ -96,7 +96,7 @@ fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
         let frozen = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}; UPDATE_GOLDEN=1 adds that of the newest schema"));
         let state = read(&frozen).expect("reads");
         crate::check::consistent(&state);
-        // Rows that were migrated have the digest that they have where the log is replayed.
+        // Migrated rows have the same digest as rows of a replayed log.
         assert_eq!(described(&state), described(&live), "schema {schema}");
     }
 }
@@ -135,7 +135,7 @@ fn no_flipped_bit_and_no_missing_end_passes() {
     }
 }
 
-/// An empty state that says it has this schema.
+/// An empty checkpoint that states this schema.
 fn with_schema(schema: u16) -> Vec<u8> {
     let mut payload = Vec::new();
     let header = super::Header { schema, raft_index: 1, base: 0, at: Time::from_secs(1), table_index: BTreeMap::new() };

@@ -1,4 +1,4 @@
-//! For tests: what holds of volumes and plugins in every state.
+//! For tests: the invariants of volumes and plugins.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! CSI plugins: rows that follow from what nodes tell of instances and from what jobs are to run. They are written together with the
-//! node, job or allocation they follow from; nobody writes one by hand, and only empty ones are deleted.
+//! CSI plugins: rows derived from the instances that nodes report and from the instances that jobs are to run. They
+//! are written together with the node, job or allocation they follow from; no command writes one, and only empty ones
+//! can be deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl State {
     }
 }
 
-/// Forgets a plugin. An unknown one is gone, as was wanted.
+/// Deletes a plugin. An unknown plugin counts as deleted.
 pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteCsiPlugin) -> Result<(), Rejected> {
     match tx.csi_plugin(&cmd.id) {
         Some(plugin) if !plugin.is_empty() => Err(Rejected::CsiPluginInUse),
@@ -42,14 +43,14 @@ pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteCsiPlugin) -> Result<(), Rejec
     }
 }
 
-/// Takes over the instances that a node tells of, and forgets those that it tells of no more.
+/// Records the instances that a node reports, and removes those that it no longer reports.
 pub(crate) fn node_registered(tx: &mut Tx<'_>, node: &Node) {
     tx.bump(Table::CsiPlugins);
     let told = [(CsiPluginPart::Controller, &node.csi_controller_plugins), (CsiPluginPart::Node, &node.csi_node_plugins)];
     for (part, instances) in told {
         for info in instances.iter().flatten().map(|(_, info)| info) {
             let id = CsiPluginId::from(&info.plugin_id);
-            // An unhealthy instance alone makes no plugin.
+            // An unhealthy instance alone does not create a plugin.
             if info.healthy || tx.csi_plugin(&id).is_some() {
                 change(tx, &id, Missing::Make, Keep::Always, |plugin| plugin.set_instance(part, node.id, info));
             }
@@ -70,7 +71,7 @@ pub(crate) fn node_registered(tx: &mut Tx<'_>, node: &Node) {
     }
 }
 
-/// Forgets every instance on a node.
+/// Removes every instance on a node.
 pub(crate) fn node_deregistered(tx: &mut Tx<'_>, node: NodeId) {
     let on_it = |plugin: &CsiPlugin| has(plugin, CsiPluginPart::Controller, node) || has(plugin, CsiPluginPart::Node, node);
     let ids: Vec<CsiPluginId> = tx.csi_plugins().filter(|plugin| on_it(plugin)).map(|plugin| plugin.id.clone()).collect();
@@ -82,7 +83,8 @@ pub(crate) fn node_deregistered(tx: &mut Tx<'_>, node: NodeId) {
     }
 }
 
-/// Takes over what a new version of a job is to run, before its first instance tells of itself, and even if it is to run none.
+/// Records the instances that a new version of a job is to run, before the first of them reports, and even if there
+/// are none.
 pub(crate) fn job_registered(tx: &mut Tx<'_>, before: Option<&Job>, job: &Job) {
     let key = job.key();
     let now = job.csi_plugins();
@@ -96,7 +98,7 @@ pub(crate) fn job_registered(tx: &mut Tx<'_>, before: Option<&Job>, job: &Job) {
     }
 }
 
-/// Takes over how many instances of a system job there are: their number is nowhere else.
+/// Records the number of instances of a system job, which only the job summary has.
 pub(crate) fn job_counted(tx: &mut Tx<'_>, key: &JobKey) {
     let Some(job) = tx.job_by_key(key).filter(|job| job.kind == JobType::System).cloned() else {
         return;
@@ -106,7 +108,7 @@ pub(crate) fn job_counted(tx: &mut Tx<'_>, key: &JobKey) {
     }
 }
 
-/// Forgets a job that is purged, and the instances that its allocations ran.
+/// Removes a purged job, and the instances that its allocations ran.
 pub(crate) fn job_purged(tx: &mut Tx<'_>, job: &Job) {
     let key = job.key();
     for id in job.csi_plugins() {
@@ -120,7 +122,8 @@ pub(crate) fn job_purged(tx: &mut Tx<'_>, job: &Job) {
     }
 }
 
-/// Forgets the instances of an allocation that the servers have ended, and counts those of a system job.
+/// Removes the instances of an allocation that the servers stopped, and records the number of a system job's
+/// instances.
 pub(crate) fn alloc_written(tx: &mut Tx<'_>, alloc: &Allocation) {
     let Some(group) = alloc.job.as_ref().and_then(|job| job.group(&alloc.task_group)) else {
         return;
@@ -151,21 +154,21 @@ fn has(plugin: &CsiPlugin, part: CsiPluginPart, node: NodeId) -> bool {
     }
 }
 
-/// What becomes of a change of a plugin that has no row.
+/// Handling of a change to a plugin without a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Make,
     Skip,
 }
 
-/// Which rows stay after a change.
+/// Condition under which the row is kept after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
-    /// Any.
+    /// The row is always kept.
     Always,
-    /// One that a job names, even if the job is to run no instance.
+    /// The row is kept if a job names the plugin, even if no instance is expected.
     WithJobs,
-    /// One that runs or is expected.
+    /// The row is kept if an instance runs or is expected.
     UnlessEmpty,
 }
 

@@ -1,5 +1,6 @@
-//! A volume as its readers see it: with its plugin's health, its allocations, and claims that are to be given back. One function for
-//! all of them (answers, the writing of claims, whoever collects or unpublishes), so that none acts on another picture.
+//! A volume as its readers see it: with its plugin's health, its allocations, and the claims to be released. API
+//! responses, the claim command, garbage collection and the volume watcher all use this one function, so that they
+//! agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,31 +11,31 @@ use songline_model::{
 
 use crate::state::State;
 
-/// A volume with what other tables say of it.
+/// A volume with data of other tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DenormalizedVolume {
-    /// The row; claims of allocations that are gone or over are past claims, too. Nothing is ever taken out.
+    /// The row, with added past claims for allocations that are gone or terminal. No claim is removed.
     pub volume: CsiVolume,
-    /// How its plugin fares; all zero when there is none.
+    /// Health of the plugin; all zero when there is no plugin.
     pub health: CsiHealth,
-    /// The allocations that hold it; those that are gone are `None`.
+    /// The allocations that hold the volume; `None` for those that are gone.
     pub allocs: BTreeMap<AllocId, Option<Arc<Allocation>>>,
 }
 
 impl DenormalizedVolume {
-    /// The allocations that read it and are still known, then those that write.
+    /// The allocations that still exist, readers first, then writers.
     pub fn known_allocs(&self) -> impl Iterator<Item = &Arc<Allocation>> {
         self.volume.holders().filter_map(|(id, _)| self.allocs.get(id)?.as_ref())
     }
 
-    /// Whether every allocation that holds it is gone or over.
+    /// Whether every allocation that holds the volume is gone or terminal.
     pub fn all_over(&self) -> bool {
         self.allocs.values().all(|alloc| alloc.as_ref().is_none_or(|alloc| alloc.terminal()))
     }
 }
 
 impl State {
-    /// What there is to know of a volume now.
+    /// Adds the current data of other tables to a volume.
     pub fn denormalize(&self, volume: &CsiVolume) -> DenormalizedVolume {
         let mut out = DenormalizedVolume {
             volume: volume.clone(),
@@ -49,8 +50,8 @@ impl State {
         out
     }
 
-    /// The volumes that a node has to do with, by namespace and id: claimed from there, or asked for by an allocation that runs there or
-    /// is to run.
+    /// The volumes that a node needs, by namespace and id: claimed from the node, or requested by an allocation that
+    /// runs or should run on the node.
     pub fn csi_volumes_of_node(&self, node: NodeId) -> Vec<Arc<CsiVolume>> {
         let mut keys: BTreeSet<CsiVolumeKey> =
             self.csi_volumes().filter(|row| row.holders().any(|(_, claim)| claim.node_id == node)).map(|row| row.key()).collect();
@@ -70,7 +71,7 @@ fn is_wanted(alloc: &Allocation) -> bool {
     alloc.desired_status == AllocDesiredStatus::Run || alloc.client_status == AllocClientStatus::Running
 }
 
-/// The volume that an allocation asks for: one of its own where each has one, named by its index within the job.
+/// Id of the volume that an allocation requests; with `per_alloc` the allocation's index within the job is appended.
 fn source(asked: &VolumeRequest, alloc: &Allocation) -> String {
     let index = alloc.name.rfind('[').filter(|_| asked.per_alloc).map_or("", |at| &alloc.name[at..]);
     format!("{}{index}", asked.source)

@@ -1,4 +1,5 @@
-//! Volumes and claims in stories. Every entry has the index of its line, from 2 on; lines that show something have none.
+//! Stories of volumes and claims. The index of an entry is that of its line, from 2 on; lines that show something have
+//! none.
 
 use expect_test::expect;
 

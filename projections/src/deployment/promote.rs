@@ -1,5 +1,5 @@
-//! Promoting the canaries of a deployment: from then on its groups get all their allocations. Whether it is time is the operator's to say,
-//! or the leader's watcher's.
+//! Promotion of a deployment's canaries, after which its groups get all their allocations. An operator or the leader's
+//! deployment watcher requests it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,14 +31,14 @@ pub(crate) fn promote(tx: &mut Tx<'_>, cmd: &PromoteDeployment) -> Result<(), Re
         row.status_description = "Deployment is running".into();
     }
     upsert(tx, row)?;
-    // Without the job's status, as clients know it: the evaluation leads to a plan, and that sets it.
+    // Does not refresh the job's status, as in the reference: the evaluation leads to a plan, which does.
     eval::upsert_rows(tx, cmd.eval.as_slice());
     for alloc in promotable {
         let status = alloc.deployment_status.as_ref().map(|status| {
             Arc::new(AllocDeploymentStatus { canary: false, modify_index: tx.index(), ..AllocDeploymentStatus::clone(status) })
         });
         let index = tx.index();
-        // Past the counters: its health counted when it was set.
+        // Bypasses the counters: the canary's health was counted when it was set.
         tx.put::<tables::Allocs>(Allocation {
             deployment_status: status,
             modify_index: index,
@@ -54,7 +54,7 @@ fn is_asked(cmd: &PromoteDeployment, group: &Str) -> bool {
     cmd.all || cmd.groups.contains(group)
 }
 
-/// The canaries of the asked groups that live and are well.
+/// The live, healthy canaries of the requested groups.
 fn promotable(tx: &Tx<'_>, deployment: &Deployment, cmd: &PromoteDeployment) -> Vec<Arc<Allocation>> {
     let groups = deployment.task_groups.iter().flatten();
     let canaries: BTreeSet<AllocId> = groups.flat_map(|(_, group)| group.placed_canaries.iter().flatten().copied()).collect();

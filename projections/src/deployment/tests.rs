@@ -1,4 +1,4 @@
-//! Deployments in stories.
+//! Stories of deployments.
 
 use expect_test::expect;
 

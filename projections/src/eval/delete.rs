@@ -1,5 +1,5 @@
-//! Deleting evaluations by hand: which may go, and one bounded step through those that were chosen.
-//! How steps follow one another is `work.rs`.
+//! Deletion of evaluations on a user's request: which evaluations may be deleted, and one bounded slice through the
+//! selected ones. `work.rs` has the sequence of slices.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -15,12 +15,12 @@ use crate::state::State;
 use crate::table::tables;
 use crate::tx::Tx;
 
-/// Whether no evaluation is worked on. Unless somebody has said so, the broker runs.
+/// Whether the eval broker is paused. Without a scheduler configuration the broker runs.
 pub(crate) fn is_paused(state: &State) -> bool {
     state.scheduler_config().is_some_and(|config| config.pause_eval_broker)
 }
 
-/// Whether no allocation may still need the evaluation to be replaced.
+/// Whether no allocation still needs the evaluation for its replacement.
 pub fn is_safe_to_delete(state: &State, eval: &Evaluation) -> bool {
     is_job_over(state, &super::job_key(eval)) || are_allocs_over(state, eval.id)
 }
@@ -54,23 +54,24 @@ fn is_over(alloc: &Allocation) -> bool {
     }
 }
 
-/// One step through the evaluations.
+/// Result of one slice through the evaluations.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// How many it looked at.
+    /// Number of evaluations examined.
     pub(crate) looked: u64,
-    /// How many it deleted.
+    /// Number of evaluations deleted.
     pub(crate) deleted: u64,
-    /// The last one that it looked at.
+    /// The last evaluation examined, by create index and id. Set by [`Scan::by_filter`] only.
     pub(crate) last: Option<(u64, EvalId)>,
-    /// Whether nothing is left to be looked at.
+    /// Whether no evaluation is left to examine.
     pub(crate) ended: bool,
     doomed: Vec<Arc<Evaluation>>,
     jobs: Vec<Arc<JobKey>>,
 }
 
 impl Scan {
-    /// Goes on behind `after` through the evaluations that were made up to index `through`. One that the filter fails on stays.
+    /// Scans the evaluations after `after` with a create index up to `through`. An evaluation on which the filter
+    /// fails is kept.
     pub(crate) fn by_filter(tx: &mut Tx<'_>, slice: Slice, filter: &Filter, after: Option<(u64, EvalId)>, through: u64) -> Self {
         let mut scan = Self::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -91,10 +92,11 @@ impl Scan {
         scan.delete(tx)
     }
 
-    /// Takes the next of these evaluations, of which `looked` are behind it. Missing ones, and those that are not safe to delete, are skipped.
+    /// Scans the next of the evaluations in `ids`, after the first `looked`. Missing ones, those created after
+    /// `through`, and those that are not safe to delete are skipped.
     pub(crate) fn by_ids(tx: &mut Tx<'_>, slice: Slice, ids: &[EvalId], looked: u64, through: u64) -> Self {
         let mut scan = Self::default();
-        // Several ids of a list may be the same.
+        // The list may contain an id several times.
         let mut seen = BTreeSet::new();
         let left = ids.get(usize::try_from(looked).unwrap_or(usize::MAX)..).unwrap_or_default();
         for id in left.iter().take(slice.rows_max as usize) {
@@ -115,7 +117,7 @@ impl Scan {
         self.jobs.push(Arc::clone(eval.job()));
     }
 
-    /// Deletes what was chosen, all at once: neighbours in an index go with one walk to them.
+    /// Deletes the selected evaluations together: neighbours in an index are removed in one walk.
     fn delete(mut self, tx: &mut Tx<'_>) -> Self {
         self.deleted = self.doomed.len() as u64;
         tx.delete_all::<tables::Evals>(std::mem::take(&mut self.doomed));

@@ -1,5 +1,5 @@
-//! Very many evaluations leave the indexes at once: sorted as an index is, so that each of its leaves is found and copied once.
-//! One that changes, or goes alone, is moved where the indexes are named.
+//! Removal of many evaluations from the indexes at once: sorted in index order, so that each leaf is found and copied
+//! once. A change or deletion of a single evaluation is handled in `eval.rs`.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use songline_model::{EvalId, EvalStatus, Evaluation, NodeId};
 
 use crate::state::Indexes;
 
-/// A place in the order of creation.
+/// Position in create order: create index and id.
 type Created = (u64, EvalId);
 
-/// Takes rows that are gone out of every index.
+/// Removes deleted rows from every index.
 pub(super) fn all(by: &mut Indexes, gone: &[Arc<Evaluation>]) {
     leave_orders(by, gone);
     leave_nodes(by, gone);

@@ -1,6 +1,8 @@
-//! A page of the evaluations that a list asks for: which index narrows the walk, and the walk. What a page looks like is the caller's business.
+//! Pages of evaluations for a list request: chooses the index that narrows the walk, and walks. The caller formats the
+//! page.
 //!
-//! The answer is that of a walk through all of them, errors included: an index only leaves out what would be tested and not wanted.
+//! The result equals that of a walk through all evaluations, errors included: an index only skips rows that the
+//! request would not match.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,26 +15,26 @@ use crate::key_set::KeySet;
 use crate::runs::Runs;
 use crate::state::State;
 
-/// What a list of evaluations asks for, by create index and id.
+/// Request for a list of evaluations, ordered by create index and id.
 #[derive(Clone, Copy)]
 pub struct EvalList<'a> {
-    /// The one namespace that is meant. `None`: more than one may be.
+    /// The requested namespace; `None` if there may be several.
     pub namespace: Option<&'a str>,
-    /// Whether rows of a namespace are meant.
+    /// Whether rows of a namespace are requested.
     pub in_namespace: &'a dyn Fn(&str) -> bool,
-    /// The job's id; empty: any.
+    /// The job's id; empty selects any.
     pub job: &'a str,
-    /// The status; empty: any.
+    /// The status; empty selects any.
     pub status: &'a str,
-    /// What rows have to pass.
+    /// Filter that rows have to match.
     pub filter: Option<&'a Filter>,
-    /// Newest first.
+    /// Whether the newest rows come first.
     pub reverse: bool,
-    /// Create index of the first row. `None`: the list begins at its end.
+    /// Create index of the first row. `None`: the list starts at its beginning, or with `reverse` at its end.
     pub from: Option<u64>,
-    /// Whether a row still lies before the first one.
+    /// Whether a row lies before the first row of the page.
     pub is_before: &'a dyn Fn(u64, EvalId) -> bool,
-    /// How many rows are wanted.
+    /// Number of rows requested.
     pub rows_max: usize,
 }
 
@@ -56,14 +58,14 @@ const NAMES: PlainNames<'_> = PlainNames {
     integers: &["Priority", "JobModifyIndex", "NodeModifyIndex", "SnapshotIndex", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"],
 };
 
-/// So many keys of several sets are put in order before the walk; of more of them it is cheaper to walk through all rows.
+/// Largest number of keys that are merged from several sets; beyond that, a walk through all rows is cheaper.
 const MERGED_MAX: usize = 10_000;
-/// How much more a row costs that an index leads to than one that the walk through all comes to.
+/// Cost of a row found through an index, relative to a row of the walk through all.
 const LOOKUP_COST: usize = 6;
 
 type Key = (u64, EvalId);
 
-/// What is walked through.
+/// Rows to walk through.
 enum Source<'a> {
     All,
     Keys(&'a KeySet<Key>),
@@ -81,7 +83,7 @@ impl Source<'_> {
         Source::Merged(keys)
     }
 
-    /// How many rows it leads to; `None`: all.
+    /// Number of rows; `None` for all.
     fn len(&self) -> Option<usize> {
         match self {
             Source::All => None,
@@ -93,7 +95,7 @@ impl Source<'_> {
 }
 
 impl State {
-    /// The first rows of a list.
+    /// The first page of rows. Fails if the filter fails on a row.
     pub fn list_evals(&self, list: &EvalList<'_>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
         let range = match list.from {
             None => (Bound::Unbounded, Bound::Unbounded),
@@ -109,7 +111,7 @@ impl State {
         }
     }
 
-    /// The index that leads to the fewest rows.
+    /// The index with the fewest matching rows; all rows if it saves too little.
     fn narrowest(&self, list: &EvalList<'_>) -> Source<'_> {
         let mut demands = list.filter.map(|filter| filter.demands(NAMES)).unwrap_or_default();
         demands.extend([("JobID", list.job), ("Status", list.status), ("Namespace", list.namespace.unwrap_or_default())]);
@@ -123,7 +125,8 @@ impl State {
         }
     }
 
-    /// Where the rows are whose field is this text. `None`: no index knows, or too many sets would have to be put in order.
+    /// The rows whose field equals `literal`. `None`: no index has the field, or too many sets would have to be
+    /// merged.
     fn source(&self, field: &str, literal: &str, namespace: Option<&str>) -> Option<Source<'_>> {
         match field {
             "ID" => Some(match literal.parse::<EvalId>().ok().and_then(|id| Some((self.tables.evals.get(&id)?.create_index(), id))) {
@@ -158,12 +161,12 @@ impl State {
         }
     }
 
-    /// The evaluations of the jobs with this id, namespace by namespace.
+    /// The evaluations of the jobs with this id, one set per namespace.
     fn sets_in_namespaces<'s>(&'s self, job: &str) -> impl Iterator<Item = &'s KeySet<Key>> {
         let mut from = Some(JobKey::default());
         let namespaces = std::iter::from_fn(move || {
             let (key, _) = self.by.evals_by_job.range::<_, JobKey>(from.take()?..).next()?;
-            // No name has a zero in it, so this is behind all jobs of the namespace and before those of the next.
+            // No name contains NUL, so this key is after all jobs of the namespace and before those of the next one.
             from = Some(JobKey::new(format!("{}\0", key.namespace), ""));
             Some(key.namespace.clone())
         });
@@ -172,7 +175,7 @@ impl State {
     }
 }
 
-/// The keys of sets in order. `None`: there are too many.
+/// Merges the keys of sets in order. `None`: there are more than `MERGED_MAX`.
 fn merge<'a>(sets: impl Iterator<Item = &'a KeySet<Key>>) -> Option<Source<'a>> {
     let mut keys = Vec::new();
     for set in sets {

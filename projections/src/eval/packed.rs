@@ -1,7 +1,8 @@
-//! An evaluation as its table keeps it: a third of the row's size, because there may be millions of them. The fields that every evaluation
-//! has stand in it as they are; the job's name is shared by all evaluations of the job; the rest, mostly empty, is a few bytes of msgpack.
+//! Packed form of an evaluation, a third of the row's size, because there may be millions. Fields that every
+//! evaluation has are stored directly; the job key is shared by all evaluations of the job; the other fields, mostly
+//! empty, are a few bytes of msgpack.
 //!
-//! Only the form in memory: digests, checkpoints and everybody outside of this crate know whole rows.
+//! The packed form exists in memory only: digests, checkpoints and other crates use whole rows.
 
 mod looked;
 
@@ -15,7 +16,7 @@ use crate::table::Kept;
 
 pub(crate) use looked::Looked;
 
-/// A packed evaluation, without its id: that is its key.
+/// A packed evaluation without its id, which is the key.
 #[derive(Debug, Clone)]
 pub(crate) struct PackedEval(Arc<Packed>);
 
@@ -31,33 +32,34 @@ struct Packed {
     triggered_by: EvalTrigger,
     status: EvalStatus,
     kind: Kind,
-    /// `ODD_PRIORITY`: it is among the rest.
+    /// The priority; `ODD_PRIORITY` if it is stored in `rest`.
     priority: i16,
-    /// Which of the optional fields are among the rest, by their tags.
+    /// Bit set of the optional fields in `rest`, by their tags.
     has: u16,
-    /// Pairs of a tag and a value.
+    /// Optional fields as pairs of a tag and a value, in msgpack.
     rest: Box<[u8]>,
 }
 
-/// What a packed row takes, beside what is among its rest.
+/// Size of a packed row in bytes without `rest`.
 #[cfg(test)]
 pub(crate) const PACKED_BYTES: usize = size_of::<Packed>();
 
-/// The type of the job, as far as it is one of the few that there are.
+/// The job type, if it is one of the known ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Service,
     Batch,
     System,
     SysBatch,
-    /// A word among the rest.
+    /// Another word, stored in `rest`.
     Other,
 }
 
-/// Stands for a priority that is not a small number.
+/// Marker for a priority that does not fit in an `i16`.
 const ODD_PRIORITY: i16 = i16::MIN;
 
-/// What stands among the rest, by the byte before it. Never written anywhere, so they may change. Those of optional fields are 1 to 16.
+/// Tags of the values in `rest`. They are never written to disk, so they may change. Tags of optional fields are 1 to
+/// 16.
 mod tag {
     pub const KIND: u8 = 0;
     pub const NODE_ID: u8 = 1;
@@ -79,15 +81,16 @@ mod tag {
     pub const PRIORITY: u8 = 17;
 }
 
-/// What the table keeps of an evaluation: where in the order of creation the packed row stands. A write copies the leaf of the table that a
-/// view shares; if its entries were counted references, every one of them would be counted up and down again.
+/// The table's entry of an evaluation: the create index, by which the packed row is found in `evals_by_create`. A
+/// write copies the table leaf that a view shares; with reference-counted entries, every copy and drop would change
+/// each counter in the leaf.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EvalPlace {
     create_index: u64,
 }
 
 impl EvalPlace {
-    /// Index of the entry that made it.
+    /// Index of the entry that created the evaluation.
     pub(crate) fn create_index(&self) -> u64 {
         self.create_index
     }
@@ -104,24 +107,24 @@ impl Kept<EvalId, Evaluation> for EvalPlace {
 }
 
 impl PackedEval {
-    /// Packs a row. The job's name is shared with other evaluations of the job.
+    /// Packs a row. The job key is shared with other evaluations of the job.
     pub(crate) fn new(state: &State, row: &Evaluation) -> Self {
         let key = super::job_key(row);
         let job = state.by.evals_by_job.get_key_value(&key).map_or_else(|| Arc::new(key), |(shared, _)| Arc::clone(shared));
         Self(Arc::new(Packed::new(row, job)))
     }
 
-    /// The row again.
+    /// Unpacks the row.
     pub(crate) fn row(&self, key: &EvalId) -> Arc<Evaluation> {
         Arc::new(self.0.unpack(*key))
     }
 
-    /// The job's name.
+    /// The job's key.
     pub(crate) fn job(&self) -> &Arc<JobKey> {
         &self.0.job
     }
 
-    /// Its status.
+    /// The evaluation's status.
     pub(crate) fn status(&self) -> EvalStatus {
         self.0.status
     }
@@ -129,7 +132,7 @@ impl PackedEval {
 
 impl Packed {
     fn new(row: &Evaluation, job: Arc<JobKey>) -> Self {
-        // Every field is named, so that a new one must be given a place.
+        // Destructured in full, so that a new field can not be forgotten here.
         let Evaluation {
             id: _,
             namespace: _,
@@ -257,7 +260,7 @@ impl Packed {
     }
 }
 
-/// The bit of an optional field; none for the two that are no optional ones.
+/// The bit of an optional field; 0 for the two tags of fields that are not optional.
 fn bit(tag: u8) -> u16 {
     match tag {
         1..=16 => 1 << (tag - 1),

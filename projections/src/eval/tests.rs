@@ -1,4 +1,4 @@
-//! Evaluations in stories.
+//! Stories of evaluations.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Writes that run once, in stories.
+//! Stories of repeated writes.
 
 use expect_test::expect;
 use songline_commands::{Actor, Envelope, UpsertNamespaces};

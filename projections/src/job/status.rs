@@ -1,4 +1,4 @@
-//! A job's status follows from what lives of it: nobody sets it.
+//! Job status, derived from the job's live allocs and evals; no command sets it.
 
 use std::borrow::Borrow;
 
@@ -9,14 +9,15 @@ use crate::state::State;
 use crate::table::tables;
 use crate::tx::Tx;
 
-/// What the status is derived after. A job of which nothing is left waits to be scheduled, unless that is because it was swept away.
+/// Preceding operation. A job without allocs and evals is pending, unless its evals were just deleted: then it is
+/// dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     Anything,
     EvalsDeleted,
 }
 
-/// The status that the job has by its allocs and evals.
+/// The status of a job, derived from its allocs and evals.
 pub(crate) fn derive(state: &State, job: &Job, after: After) -> JobStatus {
     if job.kind == JobType::System || job.is_parameterized() || job.is_periodic() {
         return if job.stop { JobStatus::Dead } else { JobStatus::Running };
@@ -33,7 +34,7 @@ pub(crate) fn derive(state: &State, job: &Job, after: After) -> JobStatus {
     }
 }
 
-/// Writes the derived status of each job where it changed. Versions keep the status they were registered with.
+/// Writes the derived status of each job whose status changed. Job versions keep the status they were registered with.
 pub(crate) fn refresh(tx: &mut Tx<'_>, keys: impl IntoIterator<Item = impl Borrow<JobKey>>, after: After) {
     for key in keys {
         let Some(job) = tx.job_by_key(key.borrow()).cloned() else {

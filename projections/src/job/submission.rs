@@ -1,4 +1,4 @@
-//! What job versions were written as: their source, for people to read again.
+//! Job submissions: the source texts of job versions, for people to read.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ fn submissions_of(state: &State, key: &JobKey) -> Vec<Arc<JobSubmission>> {
     state.tables.job_submission.range((key.clone(), 0)..=(key.clone(), u64::MAX)).cloned().collect()
 }
 
-/// Stores the source of a new version. Without one, the source of version `written_as` is taken: the version that was gone back to.
-/// A version that has a source keeps it.
+/// Stores the source of a new version. Without a submission, the source of version `written_as`, the target of the
+/// rollback, is copied. A version that has a source keeps it. Then drops the oldest sources beyond `versions_max`.
 pub(crate) fn register(tx: &mut Tx<'_>, job: &Job, submission: Option<&JobSubmission>, written_as: u64, versions_max: u64) {
     let key = job.key();
     let source =

@@ -1,5 +1,5 @@
-//! Job summaries: how many allocs of each group are in which status, and how many children of a parent. Derived, but kept as rows,
-//! because `complete` and `failed` count allocs that are long collected.
+//! Job summaries: numbers of allocs by group and status, and of a parent's children by status. Derived, but stored as
+//! rows, because `complete` and `failed` also count allocs that were collected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ impl State {
     }
 }
 
-/// Makes the summary, or adds what the new version has more. Groups that are gone stay. Called before the job's own row is written.
+/// Creates the summary, or adds the groups of the new version. Groups that the version lacks stay. Call before the
+/// job's own row is written.
 pub(crate) fn register(tx: &mut Tx<'_>, job: &Job, is_new: bool) {
     let key = job.key();
     let stored = tx.tables.job_summary.get(&key).map(|row| JobSummary::clone(row));
@@ -58,7 +59,8 @@ pub(crate) fn register(tx: &mut Tx<'_>, job: &Job, is_new: bool) {
     }
 }
 
-/// Counts an alloc that was written: `before` is its row before, if it had one. Call it before the new row is stored.
+/// Counts an alloc; `before` is its previous row. Call before the new row is stored. Fails if the summary or the group
+/// is missing.
 pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &Allocation, before: Option<&Allocation>) -> Result<(), Rejected> {
     let Some(job) = &alloc.job else {
         return Ok(());
@@ -71,7 +73,7 @@ pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &Allocation, before: Option<&A
         }
         return Err(Rejected::JobSummaryMissing { job: key.id, namespace: key.namespace });
     };
-    // An alloc of a job that was purged and registered anew counts for nobody.
+    // The alloc belongs to a purged job of the same id, so it is not counted.
     if stored.create_index != job.create_index {
         return Ok(());
     }
@@ -96,7 +98,7 @@ pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &Allocation, before: Option<&A
             let to = bucket(group, alloc.client_status);
             *to += 1;
             match before.client_status {
-                // What failed or completed did so for good.
+                // Failed and complete allocs stay counted.
                 AllocClientStatus::Failed | AllocClientStatus::Complete => {}
                 left @ (AllocClientStatus::Pending | AllocClientStatus::Running | AllocClientStatus::Lost | AllocClientStatus::Unknown) => {
                     let from = bucket(group, left);
@@ -125,7 +127,7 @@ fn bucket(group: &mut TaskGroupSummary, status: AllocClientStatus) -> &mut i64 {
     }
 }
 
-/// Takes over what an evaluation has queued. Groups that the job does not have are left out.
+/// Sets the numbers of queued allocs that an evaluation reports. Groups that the job does not have are skipped.
 pub(crate) fn set_queued(tx: &mut Tx<'_>, key: &JobKey, queued: &BTreeMap<Str, i64>) {
     let Some(stored) = tx.tables.job_summary.get(key) else {
         return;
@@ -147,7 +149,7 @@ pub(crate) fn set_queued(tx: &mut Tx<'_>, key: &JobKey, queued: &BTreeMap<Str, i
     }
 }
 
-/// Moves a child in its parent's counts. `from` is absent for a new child.
+/// Moves a child between its parent's counts. `from` is absent for a new child.
 pub(crate) fn child_moved(tx: &mut Tx<'_>, child: &Job, from: Option<JobStatus>, to: JobStatus) {
     change_children(tx, child, |children| {
         if let Some(from) = from {
@@ -158,7 +160,7 @@ pub(crate) fn child_moved(tx: &mut Tx<'_>, child: &Job, from: Option<JobStatus>,
     });
 }
 
-/// A purged child counts as dead for ever.
+/// Counts a purged child as dead.
 pub(crate) fn child_purged(tx: &mut Tx<'_>, child: &Job) {
     if child.status != JobStatus::Dead {
         child_moved(tx, child, Some(child.status), JobStatus::Dead);
@@ -187,7 +189,7 @@ fn child_bucket(children: &mut JobChildrenSummary, status: JobStatus) -> &mut i6
     }
 }
 
-/// Counts everything anew from the rows that are left. What was collected is forgotten.
+/// Recounts all summaries from the rows that exist. Allocs and children that were collected are no longer counted.
 pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileSummaries) -> Result<(), Rejected> {
     let jobs: Vec<Arc<Job>> = tx.jobs().cloned().collect();
     let mut children: BTreeMap<JobKey, JobChildrenSummary> = BTreeMap::new();
@@ -212,7 +214,7 @@ pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileSummaries) -> Result<(),
     Ok(())
 }
 
-/// The counts of a job's groups, from its allocs. Cumulative counts cannot be found again this way.
+/// The counts of a job's groups from its existing allocs. Cumulative counts of collected allocs are lost.
 pub(crate) fn recount(state: &State, job: &Job, queued: Option<&BTreeMap<Str, i64>>) -> BTreeMap<Str, TaskGroupSummary> {
     let queued_of = |group: &Str| queued.and_then(|queued| queued.get(group)).copied().unwrap_or(0);
     let mut groups: BTreeMap<Str, TaskGroupSummary> = job

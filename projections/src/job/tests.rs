@@ -1,4 +1,4 @@
-//! Jobs in stories.
+//! Stories of jobs.
 
 use expect_test::expect;
 

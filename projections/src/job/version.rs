@@ -1,4 +1,4 @@
-//! The last versions of a job: to show what changed and to go back to.
+//! The last versions of a job, to compare and to roll back to.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::state::State;
 use crate::table::{Rules, tables};
 use crate::tx::Tx;
 
-/// How many versions are kept where a command does not say.
+/// Number of versions to keep if a command gives 0.
 const VERSIONS_DEFAULT: u64 = 6;
 
 impl Rules<(JobKey, u64), Job> for tables::JobVersion {
@@ -33,7 +33,7 @@ impl State {
         self.tables.job_version.get(&(JobKey::new(namespace, id), version))
     }
 
-    /// The versions of a job that are kept, newest first.
+    /// The stored versions of a job, newest first.
     pub fn job_versions(&self, namespace: &str, id: &str) -> Vec<Arc<Job>> {
         versions_of(self, &JobKey::new(namespace, id))
     }
@@ -48,13 +48,14 @@ fn versions_of(state: &State, key: &JobKey) -> Vec<Arc<Job>> {
     state.tables.job_version.range((key.clone(), 0)..=(key.clone(), u64::MAX)).rev().cloned().collect()
 }
 
-/// How many rows to keep, given what the command says.
+/// Number of rows to keep; 0 stands for the default.
 pub(crate) fn limit(versions_max: u64) -> usize {
     let limit = if versions_max == 0 { VERSIONS_DEFAULT } else { versions_max };
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Stores the version and drops one too old, sparing the newest stable one where that costs only its neighbour.
+/// Stores the version and deletes at most one old version. If that would be the newest stable one, its newer neighbour
+/// is deleted instead.
 pub(crate) fn keep(tx: &mut Tx<'_>, job: &Arc<Job>, versions_max: u64) {
     tx.put::<tables::JobVersion>(Arc::clone(job));
     let limit = limit(versions_max);

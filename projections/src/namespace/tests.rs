@@ -1,4 +1,4 @@
-//! Namespaces in stories.
+//! Stories of namespaces.
 
 use expect_test::expect;
 

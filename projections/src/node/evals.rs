@@ -1,5 +1,5 @@
-//! Which changes of a node need evaluations, and which evaluations: for jobs that have something on the node, and for system jobs that
-//! could. They are entries of their own; whoever wrote the change writes them after it.
+//! Evaluations that follow from a change of a node: for jobs with allocations on the node, and for system jobs that
+//! may run there. They are entries of their own; the proposer of the change writes them after it.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobTyp
 
 use crate::state::State;
 
-/// Whether a change of status needs evaluations of the jobs on the node.
+/// Whether a change of status requires evaluations of the jobs on the node.
 pub fn node_transition_needs_evals(before: NodeStatus, after: NodeStatus) -> bool {
     after == NodeStatus::Down
         || matches!((before, after), (NodeStatus::Initializing | NodeStatus::Down, NodeStatus::Ready))
         || (before == NodeStatus::Disconnected) != (after == NodeStatus::Disconnected)
 }
 
-/// Whether a registration changes what jobs may have been placed by. A new node begins as `initializing`.
+/// Whether a registration changes anything that placements depend on. A new node counts as `initializing` before.
 pub fn node_registration_needs_evals(before: Option<&Node>, after: &Node) -> bool {
     let Some(before) = before else {
         return node_transition_needs_evals(NodeStatus::Initializing, after.status);
@@ -31,10 +31,11 @@ pub fn node_registration_needs_evals(before: Option<&Node>, after: &Node) -> boo
         || devices(before) != devices(after)
 }
 
-/// One evaluation for each job with an allocation on the node, whatever its status, and one for each system job that looks at such nodes.
-/// `index` is that of the node's change, `fresh` names the evaluations. The node need not be in the tables any more.
+/// One evaluation for each job with an allocation on the node, whatever its status, and one for each system job that
+/// covers the node. `index` is that of the node's change, `fresh` makes the ids. The node may be gone from the tables.
 ///
-/// A job that was purged has its evaluation too, or nobody would stop what is left of it; what it was its allocations know.
+/// A purged job gets an evaluation too, so that its remaining allocations are stopped; type and priority come from
+/// their copy of the job.
 pub fn node_evals(view: &State, node: &Node, index: u64, now: Time, mut fresh: impl FnMut() -> EvalId) -> Vec<Evaluation> {
     let mut jobs: BTreeMap<JobKey, (JobType, i64)> = BTreeMap::new();
     for alloc in view.allocs_of_node(node.id) {
@@ -63,7 +64,7 @@ pub fn node_evals(view: &State, node: &Node, index: u64, now: Time, mut fresh: i
     jobs.into_iter().map(eval).collect()
 }
 
-/// Of a job that nobody knows any more.
+/// Priority of a job that is known neither to the tables nor to its allocations.
 const DEFAULT_PRIORITY: i64 = 50;
 
 fn drivers_differ(before: &Node, after: &Node) -> bool {

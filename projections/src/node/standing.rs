@@ -1,14 +1,15 @@
-//! What becomes of a node's status when it, or the servers for it, ask for one. The entry that asks decides with the rows as they are then:
-//! heartbeats, misses and reports of allocations come in any order, and some of them at once.
+//! Status of a node after a heartbeat or a missed one. Decided when the entry is applied, on the rows of that moment:
+//! heartbeats, missed heartbeats and reports of allocations come in any order, and some of them concurrently.
 
 use songline_model::{Node, NodeStatus};
 
 use crate::state::State;
 
-/// The status that a node gets when `wanted` is asked for.
+/// The status that a node gets when `wanted` is requested.
 ///
-/// A node that was away is `initializing` until it has told of its allocations: else they would be taken for placed, or placed again, by
-/// what was true before.
+/// A disconnected node becomes `initializing` before `ready`. An `initializing` node becomes `ready` when its pool
+/// exists and it has no live allocations or has reported them since its missed heartbeat: until then, the scheduler
+/// would decide on outdated client statuses.
 pub fn next_node_status(view: &State, node: &Node, wanted: NodeStatus) -> NodeStatus {
     match (node.status, wanted) {
         (NodeStatus::Initializing, NodeStatus::Ready) => {

@@ -1,4 +1,4 @@
-//! Nodes in stories.
+//! Stories of nodes.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Node pools in stories.
+//! Stories of node pools.
 
 use expect_test::expect;
 

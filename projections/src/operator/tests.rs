@@ -1,4 +1,4 @@
-//! The cluster as a whole, in stories.
+//! Stories of cluster-wide rows.
 
 use expect_test::expect;
 

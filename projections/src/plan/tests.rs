@@ -1,4 +1,4 @@
-//! Plan results in stories.
+//! Stories of plan results.
 
 use std::sync::Arc;
 

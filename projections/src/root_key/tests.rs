@@ -1,4 +1,4 @@
-//! Root keys in stories: rotation, rekeying, and what keeps a key.
+//! Stories of root keys: rotation, rekeying, and uses that keep a key.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Scaling policies and events in stories.
+//! Stories of scaling policies and events.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Service registrations in stories.
+//! Stories of service registrations.
 
 use expect_test::expect;
 

@@ -1,7 +1,7 @@
-//! Words for stories about ACL objects, autopilot and periodic launches.
+//! Story words for ACL objects, autopilot and periodic launches.
 //!
-//! Secrets are named like ids. `acl policy p rules=r`, `acl token t policies=p roles=r expires=50`, `acl role r name=n policies=p`, ..; a
-//! word `bare` leaves out what only a proposer can fill in.
+//! Secrets are named like ids. `acl policy p rules=r`, `acl token t policies=p roles=r expires=50`, `acl role r name=n
+//! policies=p`, ..; the word `bare` leaves out the fields that only a proposer can fill in.
 
 use songline_commands::*;
 use songline_model::*;
@@ -99,7 +99,7 @@ fn token(words: &Words<'_>, name: &str) -> AclToken {
     let link = |role: &str| AclTokenRoleLink { id: RoleId::from_bytes(id(role)), name: "shown".into() };
     let mut row = AclToken {
         accessor_id: accessor(name),
-        // Secrets that a story does not name are those of their token.
+        // Without `secret=`, the secret is derived from the token's name.
         secret_id: words.get("secret").map_or_else(|| secret(&format!("s-{name}")), secret),
         name: words.get("name").unwrap_or_default().into(),
         kind: if words.has("management") { AclTokenKind::Management } else { AclTokenKind::Client },
@@ -155,7 +155,7 @@ fn binding_rule(words: &Words<'_>, name: &str) -> AclBindingRule {
     row
 }
 
-/// What a story sees of a token: links to roles and names of policies.
+/// Shows a token's links to roles and names of policies.
 fn show_token(row: &AclToken) -> String {
     let roles: Vec<String> = row.role_links().iter().map(|link| format!("{}={}", name(link.id.as_bytes()), link.name)).collect();
     let expires = row.expiration_time.map_or_else(|| "never".to_owned(), |at| format!("{}s", at.secs()));
@@ -199,7 +199,7 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
             let policies = state.acl_policies_of_workload(&key.namespace, &key.id, group, task);
             listed(policies.iter().map(|row| row.name.to_string()).collect())
         }
-        // `show expired local:50:7`: ended before second 50, made up to index 7
+        // `show expired local:50:7`: expired before second 50, created up to index 7
         "expired" => {
             let parts: Vec<&str> = what.split(':').collect();
             let [kind, now, created] = parts.as_slice() else { panic!("expired kind:seconds:index") };

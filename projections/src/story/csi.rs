@@ -1,4 +1,4 @@
-//! CSI in stories: volumes, claims, plugins, what nodes tell of them and tasks that run them.
+//! Story words for CSI: volumes, claims, plugins, reports of nodes, and tasks that run plugins.
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ fn info(text: &str, part: CsiPluginPart) -> CsiInfo {
     }
 }
 
-/// A group; with `csi=p:node` its task is an instance.
+/// A group; with `csi=p:node` its task is a plugin instance.
 pub(super) fn group(words: &Words<'_>, name: &str, count: i64) -> TaskGroup {
     let task = |text: &str| {
         let (plugin, kind) = text.split_once(':').unwrap_or((text, "node"));
@@ -117,7 +117,7 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
     if noun == "plugin" {
         return state.csi_plugin(what).map_or_else(|| format!("plugin {what}: none"), |row| show_plugin(row));
     }
-    // The row itself, and what readers see where that is more.
+    // The row itself, and the denormalized volume where it differs.
     match state.csi_volume_by_key(&volume_key(what)) {
         None => format!("volume {what}: none"),
         Some(row) => {

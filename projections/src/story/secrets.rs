@@ -1,4 +1,4 @@
-//! What stories say of variables and root keys.
+//! Story words for variables and root keys.
 
 use songline_commands::{ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
 use songline_model::{
@@ -20,7 +20,8 @@ fn variable_key(path: &str) -> VariableKey {
     }
 }
 
-/// `var cas dev:a/b index=3 size=10 root=k1`: a variable in namespace dev, of ten bytes, by root key k1. `root active k1 rekey`, `root delete k1`.
+/// `var cas dev:a/b index=3 size=10 root=k1`: a variable in namespace dev, of ten bytes, encrypted with root key k1.
+/// `root active k1 rekey`, `root delete k1`.
 pub(super) fn command(words: &Words<'_>) -> Command {
     match (words.plain[0], words.plain[1]) {
         ("var", op) => ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(words) }.into(),

@@ -1,4 +1,4 @@
-//! What stories say of services and of scaling.
+//! Story words for services and scaling.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How stories show rows and changes.
+//! Display of rows and changes in stories.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How stories show the counts of a job.
+//! Display of job summaries in stories.
 
 use std::fmt::Write;
 

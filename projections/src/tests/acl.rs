@@ -1,4 +1,5 @@
-//! Random ACL entries, so few names among them that they meet: shared secrets, taken names, missing roles, swaps within an entry.
+//! Random ACL entries with few names, so that they collide: shared secrets, taken names, missing roles, swaps within
+//! an entry.
 
 use songline_commands::*;
 use songline_model::*;
@@ -28,7 +29,7 @@ impl Dice {
         (0..self.below(3)).map(|_| self.name()).collect()
     }
 
-    /// Sometimes there is none, and the row is refused.
+    /// A row's hash; sometimes absent, so that the row is refused.
     fn hash(&mut self, computed: Blob) -> Option<Blob> {
         self.chance(97).then_some(computed)
     }

@@ -1,11 +1,11 @@
-//! Random entries about CSI: volumes, claims, instances that nodes tell of, tasks that are instances.
+//! Random entries about CSI: volumes, claims, instances that nodes report, tasks that run plugins.
 
 use super::*;
 
 const PLUGINS: [&str; 2] = ["p", "q"];
 const ACCESS: [&str; 4] = ["single-node-writer", "multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"];
 
-/// What a node tells of the plugins on it.
+/// Plugin instances that a node reports.
 pub(super) fn instances(dice: &mut Dice) -> Option<BTreeMap<Str, CsiInfo>> {
     let mut told = BTreeMap::new();
     for plugin in PLUGINS {
@@ -25,7 +25,7 @@ pub(super) fn instances(dice: &mut Dice) -> Option<BTreeMap<Str, CsiInfo>> {
     dice.chance(90).then_some(told)
 }
 
-/// A group whose task may be an instance.
+/// A group whose task may be a plugin instance.
 pub(super) fn group(dice: &mut Dice, group: TaskGroup) -> TaskGroup {
     if dice.chance(70) {
         return group;
@@ -84,7 +84,7 @@ fn claim(dice: &mut Dice, state: &State) -> ClaimCsiVolume {
     }
 }
 
-/// An alloc that is nowhere.
+/// The id of an alloc that does not exist.
 fn dice_alloc() -> AllocId {
     AllocId::from_bytes(id("nowhere"))
 }

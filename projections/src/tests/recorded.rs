@@ -1,5 +1,6 @@
-//! Any sequence of commands keeps the invariants, and a long recorded log replays to the same digests from everywhere. Sequences are drawn by
-//! proptest, one number a command: a failing one is shortened to the commands that it needs.
+//! Any sequence of commands keeps the invariants, and a long recorded log replays to the same digests from every
+//! checkpoint. Proptest draws a sequence as one number per command, and shortens a failing one to the commands that it
+//! needs.
 
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -8,7 +9,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 
-/// Sets the seed of the recorded log: a number.
+/// Environment variable with the seed of the recorded log, a number.
 const SEED: &str = "SONGLINE_SEED";
 const RECORDED: usize = 100_000;
 const CHECKPOINT_EVERY: usize = 10_000;
@@ -37,10 +38,10 @@ fn any_sequence_of_commands_keeps_the_invariants() {
     }
 }
 
-/// A log as it lies on disk, with the state that drove it at every checkpoint.
+/// A log of encoded entries, with the live state at every checkpoint.
 struct Recorded {
     entries: Vec<Vec<u8>>,
-    /// After so many entries.
+    /// Number of entries, state and bytes of each checkpoint.
     checkpoints: Vec<(usize, State, Vec<u8>)>,
     last: State,
 }
@@ -55,7 +56,7 @@ fn record(rolls: &[u64]) -> Recorded {
     let mut log = Recorded { entries: Vec::new(), checkpoints: Vec::new(), last: State::new() };
     for (nth, &roll) in rolls.iter().enumerate() {
         let raft_index = nth as u64 + 2;
-        // Half-way an archive of the second checkpoint is restored.
+        // Half-way, the archive of the second checkpoint is restored.
         let envelope = match log.checkpoints.get(1) {
             Some((_, state, _)) if nth == rolls.len() / 2 => restore(state),
             _ => drawn(roll, &log.last, raft_index),
@@ -94,7 +95,7 @@ fn a_recorded_log_of_all_kinds_replays_to_the_same_digests_from_everywhere() {
     let missing: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| !kinds.contains_key(kind)).collect();
     assert_eq!(missing, [Kind::Digest], "every kind is in the log");
 
-    // From zero, and on the way through every checkpoint.
+    // From zero, and with each checkpoint read on the way.
     let (mut zero, mut done) = (State::new(), 0);
     for (entries, state, bytes) in &log.checkpoints {
         let what = format!("seed {seed}, after {entries} entries");
@@ -107,7 +108,7 @@ fn a_recorded_log_of_all_kinds_replays_to_the_same_digests_from_everywhere() {
     assert_eq!(done, log.entries.len());
     assert_equal(&zero, &log.last, &format!("seed {seed}, from zero"));
 
-    // From each checkpoint to the next one, which is as good as to the end.
+    // From each checkpoint to the next one, which covers the whole log.
     for pair in log.checkpoints.windows(2) {
         let [(first, _, bytes), (last, state, _)] = pair else { continue };
         let mut read = State::read_checkpoint(&mut bytes.as_slice()).expect("reads");

@@ -34,7 +34,7 @@ impl Dice {
         let meta =
             VariableMetadata { namespace: key.namespace, path: key.path, modify_index, modify_time: 3, ..VariableMetadata::default() };
         let data = Sealed(vec![2; self.below(100) as usize]);
-        // With a key that is there, mostly: anything else is refused.
+        // With an existing key, mostly: any other is refused.
         let key_id = state.active_root_key().filter(|_| self.chance(90)).map_or_else(|| self.root_key(), |row| row.meta.key_id);
         ApplyVariable { op: self.pick(VariableOp::ALL), var: Variable { meta, encrypted: VariableData { data, key_id } } }
     }

@@ -1,4 +1,4 @@
-//! Variables in stories: each line of the table of conflicts, what is counted, what is found.
+//! Stories of variables: each line of the table of conflicts, counted sizes, lookups.
 
 use expect_test::expect;
 

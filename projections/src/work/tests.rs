@@ -1,4 +1,4 @@
-//! Long work in stories, and the same work through a checkpoint in its middle.
+//! Stories of long work, and the same work with a checkpoint in the middle.
 
 use expect_test::expect;
 use songline_commands::{Actor, ContinueWork, DeleteEvals, EvalChoice, Slice, WorkId};

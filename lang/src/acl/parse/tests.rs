@@ -1,4 +1,4 @@
-//! What the reader of policies makes of odd texts.
+//! Tests of odd policy texts.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;

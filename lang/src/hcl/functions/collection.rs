@@ -8,7 +8,7 @@ use crate::hcl::value::{Mapping, Number, Sequence, Value};
 
 const NOT_A_COLLECTION: &str = "collection must be a list, a map or a tuple";
 
-/// How many numbers a range may have.
+/// Largest number of elements of a range.
 const RANGE_MAX: usize = 1024;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -76,7 +76,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The elements of an argument that is a list.
+/// The elements of a list argument.
 fn items(given: &[Value], at: usize) -> &[Value] {
     match given.get(at) {
         Some(Value::Sequence(_, items)) => items,
@@ -96,9 +96,9 @@ fn chunk(given: &[Value]) -> Called {
     }
 }
 
-/// The first that is not null. An empty text is a value like others.
+/// The first argument that is not null. An empty text counts as a value.
 fn coalesce(given: &[Value]) -> Called {
-    // A bare null has any type, and with it nothing is converted.
+    // A bare null has any type, and disables the conversion to a common type.
     let alike = if given.contains(&Value::Null) { Ok(given.to_vec()) } else { unified(given.to_vec()) };
     match alike {
         Ok(alike) if !alike.is_empty() => {
@@ -136,7 +136,7 @@ fn concat(given: &[Value]) -> Called {
     Ok(Value::tuple(all))
 }
 
-/// The type of a value, with that of its elements, as error texts name it.
+/// The type of a value with its element type, for error texts.
 fn friendly(value: &Value) -> String {
     type_of(value).name()
 }
@@ -193,7 +193,7 @@ fn lookup(given: &[Value]) -> Called {
     match given.first() {
         Some(Value::Mapping(Mapping::Object, members)) => Ok(members.get(text_of(given, 1)).cloned().unwrap_or(default)),
         Some(Value::Mapping(Mapping::Map, members)) => {
-            // The elements of a map have one type, and the default has to become one of them.
+            // All elements of a map have one type, so the default is converted to it.
             let of = members.values().next().map_or(Type::Any, type_of);
             let Ok(default) = convert(&default, &of) else {
                 return Err(Failure::Argument(2, "the default value must have the same type as the map elements".to_string()));
@@ -235,7 +235,7 @@ fn range(given: &[Value]) -> Called {
         3 => (number_of(given, 0), number_of(given, 1), number_of(given, 2)),
         _ => return fail("must have one, two, or three arguments"),
     };
-    // A step of zero is refused by the limit of how many there may be.
+    // A step of zero is caught by the limit on the number of elements.
     let up = !step.compare(zero).is_lt();
     if up && start.compare(end).is_gt() {
         return Err(Failure::Argument(1, "end must be greater than start when step is positive".to_string()));

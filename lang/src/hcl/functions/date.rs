@@ -1,4 +1,4 @@
-//! Functions on points in time, written by RFC 3339. No clock is read.
+//! Functions on times in RFC 3339 notation. No clock is read.
 
 use super::{Called, Failure, Function, Takes, fail, plain, text_of};
 use crate::duration;
@@ -14,22 +14,22 @@ const MONTHS: [&str; 12] =
 /// The first day of 1970 was a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-/// A point in time by the calendar of its zone.
+/// A time in the calendar of its zone.
 #[derive(Debug, Clone, Copy)]
 struct Time {
     year: i64,
-    /// From 1.
+    /// Month, from 1.
     month: i64,
     day: i64,
     hour: i64,
     minute: i64,
     second: i64,
     nanosecond: i64,
-    /// How far the zone is ahead of UTC, in minutes.
+    /// Offset from UTC in minutes.
     offset: i64,
 }
 
-/// Days from 1970 to a date of the Gregorian calendar.
+/// Number of days from 1970-01-01 to a Gregorian date.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let shifted = if month <= 2 { year - 1 } else { year };
     let era = shifted.div_euclid(400);
@@ -38,7 +38,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Year, month and day of a number of days from 1970.
+/// Year, month and day of a number of days since 1970-01-01.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -53,7 +53,7 @@ fn date_of(days: i64) -> (i64, i64, i64) {
 
 // ---- reading
 
-/// Whether a text is a point in time.
+/// Whether a text is a valid time.
 pub(super) fn is_time(text: &str) -> bool {
     parse(text).is_ok()
 }
@@ -120,7 +120,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Nanoseconds after the whole second.
+    /// Skips the fraction of a second and returns its nanoseconds.
     fn fraction(&mut self) -> i64 {
         let Some(after) = self.rest.strip_prefix('.') else { return 0 };
         let length = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
@@ -189,7 +189,7 @@ fn format_date(given: &[Value]) -> Called {
     Ok(Value::Text(output))
 }
 
-/// The text of a quoted stretch, where two quotes are one, and its length with quotes.
+/// The text of a quoted section, in which two quotes stand for one, and its length including the quotes.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut literal = String::new();
     let mut letters = text.char_indices().skip(1).peekable();

@@ -1,5 +1,5 @@
-//! Functions whose results are drawn by lot: `uuidv4`, and `bcrypt` with its salt. The lots come from a number that the caller gives, so that
-//! the same text with the same number is the same job.
+//! Functions with pseudo-random results: `uuidv4`, and `bcrypt` with its salt. The caller gives the seed, so that the
+//! same text with the same seed gives the same job.
 
 use std::cell::Cell;
 
@@ -17,14 +17,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     drawing("uuidv4", &[], None, |_, lots| Ok(Value::Text(uuid_text(&lots.draw(), 4)))),
 ];
 
-/// Unless the call names another.
+/// Cost of `bcrypt` without an argument.
 const DEFAULT_COST: i64 = 10;
-/// What the reference takes at least and at most.
+/// Costs that the reference accepts.
 const COSTS: std::ops::RangeInclusive<i64> = 4..=31;
-/// Rounds that all calls of one text may take: eight digests of the default cost, or two of cost 12. More would be a way to keep a server busy.
+/// Largest number of bcrypt rounds for all calls in one text: eight hashes of the default cost, or two of cost 12.
+/// Prevents a job file from keeping a server busy.
 const ROUNDS_MAX: u64 = 1 << 13;
 
-/// Where results are drawn from.
+/// Source of pseudo-random numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Lots {
     entropy: u128,
@@ -33,7 +34,7 @@ pub(crate) struct Lots {
 }
 
 impl Lots {
-    /// Lots that follow from a number.
+    /// A source that is determined by `entropy`.
     pub(crate) fn new(entropy: u128) -> Self {
         Self { entropy, ..Self::default() }
     }
@@ -52,7 +53,7 @@ fn bcrypt(given: &[Value], lots: &Lots) -> Called {
         return fail("bcrypt() takes no more than two arguments");
     }
     let cost = if given.len() > 1 { integer_of(given, 1)? } else { DEFAULT_COST };
-    // The reference raises a cost that is too low, and refuses one that is too high.
+    // As in the reference, a cost that is too low is replaced by the default, and one that is too high is refused.
     let cost = if cost < *COSTS.start() { DEFAULT_COST } else { cost };
     if !COSTS.contains(&cost) {
         return fail(format!("error occurred generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"));

@@ -67,7 +67,7 @@ fn json_decode(given: &[Value]) -> Called {
     }
 }
 
-/// As Go writes it: no spaces, sorted names, no raw angle brackets and ampersands.
+/// Writes JSON as Go does: no spaces, sorted names, escaped angle brackets and ampersands.
 pub(super) fn write_json(value: &Value, text: &mut String) {
     match value {
         Value::Null | Value::Unknown => text.push_str("null"),
@@ -135,7 +135,7 @@ fn csv_decode(given: &[Value]) -> Called {
 
 type Row = (usize, Vec<String>);
 
-/// Rows with the lines they begin on. Empty lines are none.
+/// Rows with the numbers of the lines they begin on. Empty lines are skipped.
 fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, &'static str)> {
     let mut rows = Vec::new();
     let mut letters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! Functions that read files: a server has no files to show, so they exist and refuse.
+//! Functions that read files. They exist and return an error, since a server gives no access to its files.
 
 use super::{Called, Function, Parameter, Takes, fail, plain};
 use crate::hcl::value::Value;

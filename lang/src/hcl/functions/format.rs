@@ -13,10 +13,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     variadic("formatlist", &[("format", Takes::Text)], ("args", Takes::Nullable), format_list),
 ];
 
-/// The widest field that a verb may ask for.
+/// Largest field width of a verb.
 const WIDTH_MAX: usize = 1024;
 
-/// One verb with what stands between it and its `%`.
+/// One verb with its flags, width and precision.
 #[derive(Default)]
 struct Verb {
     plus: bool,
@@ -27,7 +27,7 @@ struct Verb {
     width: Option<usize>,
     precision: Option<usize>,
     letter: char,
-    /// As written.
+    /// The verb as written.
     text: String,
     offset: usize,
 }
@@ -102,7 +102,7 @@ fn formatted(format: &str, arguments: &[Value]) -> Result<String, Failure> {
     Ok(output)
 }
 
-/// Reads a verb: what it is, the number of its argument if given, and its length.
+/// Parses a verb. Returns the verb, its explicit argument number, and its length in bytes.
 fn parse_verb(text: &str, offset: usize) -> Result<(Verb, Option<usize>, usize), Failure> {
     let mut verb = Verb { offset, ..Verb::default() };
     let mut letters = text.char_indices().skip(1).peekable();
@@ -218,7 +218,7 @@ fn integer(verb: &Verb, argument: &Value) -> Result<String, Failure> {
     Ok(pad(verb, signed(verb, format!("{sign}{digits}")), true))
 }
 
-/// Puts the sign that flags ask for before a number.
+/// Adds the sign that the flags ask for.
 fn signed(verb: &Verb, number: String) -> String {
     if number.starts_with(['-', '+']) {
         return number;
@@ -240,7 +240,7 @@ fn float(verb: &Verb, number: f64) -> String {
     }
 }
 
-/// `1.5e+03`: at least two digits of exponent, and its sign.
+/// `1.5e+03`: with a sign and at least two digits in the exponent.
 fn exponential(number: f64, places: usize) -> String {
     with_exponent(&format!("{number:.places$e}"))
 }
@@ -255,7 +255,7 @@ fn with_exponent(text: &str) -> String {
     }
 }
 
-/// The fewest digits that tell the number; an exponent if it is very large or very small.
+/// The shortest digits that identify the number; with an exponent if it is very large or very small.
 fn shortest(number: f64) -> String {
     general(number, None)
 }
@@ -281,7 +281,7 @@ fn general(number: f64, precision: Option<usize>) -> String {
     if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.').to_string() } else { fixed }
 }
 
-/// Fills up to the width: on the right, on the left, or with zeros after the sign of a number.
+/// Pads to the width: on the right, on the left, or with zeros after the sign of a number.
 fn pad(verb: &Verb, text: String, number: bool) -> String {
     let width = verb.width.unwrap_or(0);
     let missing = width.saturating_sub(letters(&text).len());

@@ -1,4 +1,4 @@
-//! Digests of text, in lower-case hexadecimal, and names made of them; and the decryption that is not offered.
+//! Hashes of text in lower-case hexadecimal, and UUIDs derived from hashes; and `rsadecrypt`, which is refused.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -22,12 +22,12 @@ fn digest(bytes: &[u8]) -> Called {
     Ok(Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Known, and refused: no implementation at hand decrypts RSA in a time that does not depend on the key (RUSTSEC-2023-0071).
+/// Refused: no available implementation decrypts RSA in time that is independent of the key (RUSTSEC-2023-0071).
 fn rsa_decrypt(_given: &[Value]) -> Called {
     fail("this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable")
 }
 
-/// The name spaces of RFC 4122 differ in one byte.
+/// Name spaces of RFC 4122, which differ in one byte.
 const NAMESPACES: [(&str, u8); 4] = [("dns", 0x10), ("url", 0x11), ("oid", 0x12), ("x500", 0x14)];
 
 fn uuid_v5(given: &[Value]) -> Called {

@@ -1,11 +1,11 @@
-//! Functions on address prefixes such as `10.0.0.0/8`: hosts, masks and networks in them.
+//! Functions on address prefixes such as `10.0.0.0/8`: hosts, masks and subnets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Called, Failure, Function, Takes, fail, integer_of, plain, text_of, variadic};
 use crate::hcl::value::Value;
 
-/// As many bits may be added at once: the number of a network has as many in the reference.
+/// Largest number of bits added at once: the reference stores a subnet number in this many bits.
 const NEW_BITS_MAX: i64 = 32;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -15,12 +15,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     variadic("cidrsubnets", &[("prefix", Takes::Text)], ("newbits", Takes::Number), subnets),
 ];
 
-/// A network: its first address as a number, and how many of its bits are the network's.
+/// A network: its first address as a number, and the length of its prefix.
 #[derive(Debug, Clone, Copy)]
 struct Network {
     first: u128,
     prefix: u32,
-    /// 32 or 128.
+    /// Length of an address in bits: 32 or 128.
     bits: u32,
 }
 
@@ -38,12 +38,12 @@ impl Network {
         Ok(Network { first: address & !network.last_host(), ..network })
     }
 
-    /// How many bits are the hosts'.
+    /// Number of host bits.
     fn host_bits(self) -> u32 {
         self.bits - self.prefix
     }
 
-    /// The highest number of a host.
+    /// The highest host number.
     fn last_host(self) -> u128 {
         1_u128.checked_shl(self.host_bits()).map_or(u128::MAX, |count| count - 1)
     }
@@ -66,13 +66,13 @@ fn whole(given: &[Value], at: usize) -> Result<i64, Failure> {
     })
 }
 
-/// A number that counts from the end if it is negative; `None`: there are not that many.
+/// Resolves a number, which counts from the end if it is negative; `None` if it is out of range.
 fn counted(number: i64, last: u128) -> Option<u128> {
     let from_start = u128::from(number.unsigned_abs());
     if number >= 0 { Some(from_start).filter(|number| *number <= last) } else { last.checked_sub(from_start - 1) }
 }
 
-/// How the refusal of a number names it: one that counts from the end is told as counted from the start.
+/// The number as the error text shows it: a negative one is converted to count from the start.
 fn told(number: i64, last: u128) -> i128 {
     let behind = i128::from(number) + 1;
     if number >= 0 { i128::from(number) } else { i128::try_from(last).unwrap_or(i128::MAX).saturating_add(behind) }
@@ -113,7 +113,7 @@ fn subnet(given: &[Value]) -> Called {
 fn subnets(given: &[Value]) -> Called {
     let network = Network::parse(text_of(given, 0)).map_err(|reason| Failure::Argument(0, reason))?;
     let mut out = Vec::new();
-    // The address after the last network that was given out; `None`: there is none.
+    // The first free address; `None` if the address space is used up.
     let mut free = Some(network.first);
     let mut last = network;
     for at in 1..given.len() {
@@ -132,7 +132,7 @@ fn subnets(given: &[Value]) -> Called {
         };
         let next = Network { prefix, ..network };
         let last_of_all = network.first | network.last_host();
-        // Networks begin at multiples of their size.
+        // Subnets start at multiples of their size.
         let first = free.and_then(|free| free.checked_add(next.last_host())).map(|raised| raised & !next.last_host());
         let Some(first) = first.filter(|first| *first <= last_of_all) else {
             return no(format!("not enough remaining address space for a subnet with a prefix of {prefix} bits after {}", last.text()));

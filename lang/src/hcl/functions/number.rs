@@ -62,7 +62,8 @@ fn parse_integer(given: &[Value]) -> Called {
     }
 }
 
-/// Digits after a sign, if any. Up to base 36 capitals count as small letters; above it they are the higher digits.
+/// Parses digits after an optional sign. Up to base 36, capitals equal small letters; above, they are the higher
+/// digits.
 fn parsed(text: &str, radix: u8) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -7,7 +7,7 @@ use crate::hcl::value::{Sequence, Value};
 const FIRST: &[Parameter] = &[("first_set", Takes::Set)];
 const OTHERS: Parameter = ("other_sets", Takes::Set);
 
-/// How many combinations a product may have.
+/// Largest number of combinations of a product.
 const PRODUCT_MAX: usize = 100_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -1,4 +1,4 @@
-//! Functions on text. A letter is what a reader takes for one: a base with its marks, an emoji with its parts.
+//! Functions on text. A character is a grapheme: a base with its marks, an emoji with its parts.
 
 use super::{Called, Failure, Function, Parameter, Takes, fail, integer_of, plain, text_of, variadic};
 use crate::hcl::value::{Number, Value};
@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// How long a text may become by putting longer pieces in.
+/// Longest result in bytes of an operation that inserts text.
 const GROWN_BYTES_MAX: usize = 16 << 20;
 
 fn grown(length: usize) -> Result<(), Failure> {
@@ -46,7 +46,7 @@ fn changed(given: &[Value], change: fn(&str) -> String) -> Called {
     Ok(Value::Text(change(text_of(given, 0))))
 }
 
-/// Letter by letter: one that has no single capital stays.
+/// Converts character by character; one without a single capital stays.
 fn upper(text: &str) -> String {
     text.chars()
         .map(|letter| {
@@ -62,7 +62,7 @@ fn upper(text: &str) -> String {
 fn indent(given: &[Value]) -> Called {
     let Ok(spaces) = usize::try_from(integer_of(given, 0)?) else { return fail("the number of spaces must not be negative") };
     let text = text_of(given, 1);
-    // The text as long as it is, and not how often it is asked for, bounds what a job file can make of it.
+    // Bounds the spaces per line; `grown` bounds the whole result.
     const SPACES_MAX: usize = 10_000;
     if spaces > SPACES_MAX {
         return fail(format!("the number of spaces must not exceed {SPACES_MAX}"));
@@ -144,7 +144,7 @@ fn reversed(text: &str) -> String {
     letters(text).into_iter().rev().collect()
 }
 
-/// A text cut into letters. The rules are those that matter in practice: marks, joiners, skin tones, flags.
+/// Splits a text into graphemes, by the rules that matter in practice: marks, joiners, skin tones, flags.
 pub(super) fn letters(text: &str) -> Vec<&str> {
     let mut starts = Vec::new();
     let mut before: Option<char> = None;

@@ -1,4 +1,5 @@
-//! `yamldecode` and `yamlencode`: YAML to values and back. Scanning YAML is a crate's work; what plain words and numbers mean is decided here.
+//! `yamldecode` and `yamlencode`: YAML to values and back. A crate scans the YAML; plain words and numbers are
+//! interpreted here.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ mod emit;
 
 /// Deepest nesting of collections.
 const DEPTH_MAX: usize = 100;
-/// Most values, those that aliases repeat included: a few lines of aliases can name more than fit into memory.
+/// Largest number of values, including those repeated by aliases: a few lines of aliases can expand to more than fits
+/// in memory.
 const VALUES_MAX: usize = 1 << 18;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -20,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn decode(given: &[Value]) -> Called {
-    // As the reference does: an empty text is one empty line.
+    // As in the reference, an empty text is one empty line.
     let text = match text_of(given, 0) {
         "" => "\n",
         text => text,
@@ -32,12 +34,12 @@ fn decode(given: &[Value]) -> Called {
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     text: &'t str,
-    /// What anchors stand for; `None` while they are being read.
+    /// Values of anchors with their sizes; `None` while an anchor is being read.
     anchors: BTreeMap<usize, Option<(Value, usize)>>,
     values: usize,
 }
 
-/// An error at a place. The reference counts lines from 0 and columns from 1.
+/// An error at a position. The reference counts lines from 0 and columns from 1.
 fn at(mark: Marker, reason: &str) -> Failure {
     Failure::Call(format!("on line {}, column {}: {reason}", mark.line().saturating_sub(1), mark.col() + 1))
 }
@@ -51,7 +53,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is wrong with the syntax: the last part of what the scanner says. An error on the first line has no place.
+    /// A syntax error: the last part of the scanner's message. An error on the first line has no position.
     fn syntax(&self, error: &ScanError) -> Failure {
         let mark = *error.marker();
         if error.info().ends_with("unknown anchor") {
@@ -62,7 +64,7 @@ impl<'t> Reader<'t> {
         }
         let reason = error.info().rsplit(", ").next().unwrap_or_default();
         if self.text.chars().nth(mark.index()).is_none() {
-            // The end of the text is the beginning of the line after it.
+            // An error at the end of the text is reported at the start of the following line.
             return Failure::Call(format!("on line {}, column 1: {reason}", self.text.trim_end_matches('\n').lines().count()));
         }
         if mark.line() <= 1 { Failure::Call(reason.to_owned()) } else { at(mark, reason) }
@@ -173,7 +175,7 @@ impl<'t> Reader<'t> {
         if self.values > VALUES_MAX { Err(at(mark, "too many values")) } else { Ok(()) }
     }
 
-    /// Begins what an anchor names.
+    /// Starts the value of an anchor. Returns the number of values read so far.
     fn begin(&mut self, anchor: usize) -> usize {
         if anchor != 0 {
             self.anchors.insert(anchor, None);
@@ -181,7 +183,8 @@ impl<'t> Reader<'t> {
         self.values
     }
 
-    /// Ends it: how many values there were before tells how many an alias repeats.
+    /// Ends the value of an anchor. `before` is the number of values at its start, which gives the number that an
+    /// alias repeats.
     fn name(&mut self, anchor: usize, value: &Value, before: usize) {
         if anchor != 0 {
             self.anchors.insert(anchor, Some((value.clone(), self.values - before + 1)));
@@ -200,7 +203,7 @@ fn long_tag(tag: Option<&Tag>) -> Option<String> {
     tag.map(|tag| format!("{}{}", tag.handle, tag.suffix))
 }
 
-/// What a scalar means: text where it is quoted, else what it looks like.
+/// The value of a scalar: a text if quoted, otherwise by its form.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&str>) -> Result<Value, String> {
     let kind = match tag {
         None if style == ScalarStyle::Plain => "",
@@ -246,7 +249,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&str>) -> Result<Value, St
     }
 }
 
-/// The words that mean a truth, nothing or no end.
+/// The words for booleans, null and infinity.
 fn word(text: &str) -> Option<Value> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Value::Bool(true),
@@ -258,7 +261,7 @@ fn word(text: &str) -> Option<Value> {
     })
 }
 
-/// Decimal, or whole with a prefix for its base: `0x1f`, `0o17`, `0b11`. A leading zero alone is decimal.
+/// A decimal number, or an integer with a base prefix: `0x1f`, `0o17`, `0b11`. A leading zero alone is decimal.
 fn number(text: &str) -> Option<Number> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -277,7 +280,7 @@ fn number(text: &str) -> Option<Number> {
     }
 }
 
-/// A date, with or without a time, as RFC 3339.
+/// A date, with or without a time, in RFC 3339.
 fn timestamp(text: &str) -> Option<String> {
     let (year, rest) = text.split_at_checked(4)?;
     let rest = rest.strip_prefix('-').filter(|_| year.bytes().all(|digit| digit.is_ascii_digit()))?;

@@ -1,4 +1,4 @@
-//! Expressions: operators by precedence, terms, and what is taken from them.
+//! Parser of expressions: operators by precedence, terms, and steps into values.
 
 use super::{CHAIN_LENGTH_MAX, Parser};
 use crate::hcl::Range;
@@ -6,7 +6,7 @@ use crate::hcl::ast::{Expression, ForExpression, Operator, Step};
 use crate::hcl::lex::{Kind, Token};
 use crate::hcl::value::{Number, Value};
 
-/// Operators, the loosest level first.
+/// Operators by level, lowest precedence first.
 const LEVELS: [&[(Kind, Operator)]; 6] = [
     &[(Kind::Or, Operator::Or)],
     &[(Kind::And, Operator::And)],
@@ -21,7 +21,7 @@ const LEVELS: [&[(Kind, Operator)]; 6] = [
     &[(Kind::Star, Operator::Multiply), (Kind::Slash, Operator::Divide), (Kind::Percent, Operator::Modulo)],
 ];
 
-/// Stands where an expression could not be parsed.
+/// Expression in place of one that could not be parsed.
 fn placeholder(range: Range) -> Expression {
     Expression::Literal(Value::Unknown, range)
 }
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `.0`, an index written like an attribute; the scanner reads `.0.1` as one number.
+    /// `.0`, an index in the form of an attribute; the lexer reads `.0.1` as one number.
     fn number_steps(&mut self, mut value: Expression, dot: Token<'a>, number: Token<'a>) -> Expression {
         for part in number.text.split('.') {
             let Ok(index) = part.parse::<i128>() else {
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
                     name => Expression::Scope { root: name.to_string(), steps: Vec::new(), text: name.to_string(), range: start.range },
                 }
             }
-            // A template inside of a template takes twice the stack of other nesting, so it counts twice.
+            // A template inside a template takes twice the stack of other nesting, so it counts as two levels.
             Kind::OpenQuote => self.deeper(|parser| parser.template(Kind::CloseQuote, false), placeholder),
             Kind::OpenHeredoc { flush } => self.deeper(|parser| parser.template(Kind::CloseHeredoc, flush), placeholder),
             Kind::Minus => {
@@ -470,7 +470,7 @@ impl<'a> Parser<'a> {
         Some((Expression::Key { wrapped: Box::new(key), computed }, value))
     }
 
-    /// The rest of a `for` expression; line breaks do not matter in it.
+    /// Parses the rest of a `for` expression, in which line breaks are ignored.
     fn for_expression(&mut self, open: Token<'a>, close: Kind) -> Expression {
         const SUMMARY: &str = "Invalid 'for' expression";
         self.read();
@@ -558,7 +558,7 @@ impl<'a> Parser<'a> {
         Ok(ForParts { key_name, value_name, collection, key, value, condition, group, ellipsis, close: end.range })
     }
 
-    /// `name in` or `name, name in`, read through the `in`. The error is what is required.
+    /// Parses `name in` or `name, name in`, including the `in`. The error names the missing element.
     pub(in crate::hcl) fn for_names(&mut self) -> Result<(Option<String>, String), &'static str> {
         if self.peek_kind() != Kind::Identifier {
             return Err("variable name after 'for'.");

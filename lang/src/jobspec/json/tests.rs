@@ -1,4 +1,4 @@
-//! What is said in JSON syntax is what is said in the native one, and what is wrong is told with its place.
+//! Tests that JSON syntax gives the same job as native syntax, and that errors have positions.
 
 use expect_test::{Expect, expect};
 

@@ -1,4 +1,4 @@
-//! What may stand in a service, down to its mesh proxies and gateways.
+//! Schemas of a service and its checks, mesh proxies and gateways.
 
 use super::task::{LOGS, RESOURCES};
 use super::*;

@@ -1,4 +1,4 @@
-//! What may stand in a task.
+//! Schemas of a task.
 
 use super::service::SERVICE;
 use super::*;
@@ -111,7 +111,7 @@ pub(in crate::jobspec) const VAULT: Schema = Schema {
     ],
 };
 
-/// 5 seconds, the wait before a changed template takes effect and the time a change script has.
+/// 5 seconds: splay of a changed template, and timeout of a change script.
 const FIVE_SECONDS: Absent = Absent::Number(5_000_000_000);
 
 const TEMPLATE: Schema = Schema {

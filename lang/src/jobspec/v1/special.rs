@@ -1,4 +1,4 @@
-//! Blocks with rules of their own in HCL 1, and how often each block may come.
+//! Blocks with special rules in HCL 1, and the allowed repetitions of blocks.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use crate::jobspec::decode::list_or_null;
 use crate::jobspec::schema::{CSI_PLUGIN, Kind, TASK, TASK_SCALING, VAULT};
 use crate::jobspec::special::{LONE_TASKS, VAULT_BELOW, sorted_ports};
 
-/// Puts the way to a block before its refusal, unless what is wrong with a port has told it already.
+/// Prefixes an error with the path to its block, unless the error of a port has it already.
 pub(super) fn way_of(refusal: Refusal, block: &str, way: &str) -> Refusal {
     let told = match &refusal {
         Refusal::One(text) => text.starts_with("network, "),
@@ -18,7 +18,7 @@ pub(super) fn way_of(refusal: Refusal, block: &str, way: &str) -> Refusal {
     if block == "network" && told { refusal } else { refusal.within(way) }
 }
 
-/// Says which blocks come too often.
+/// Refuses blocks that are repeated too often.
 pub(super) fn check_repeats(items: &[Item], place: &Place<'_>) -> Decoded<()> {
     let count = |name: &str| blocks(items, name).len();
     let twice = |name: &str| count(name) > 1;
@@ -80,7 +80,7 @@ fn check_ports(items: &[Item]) -> Decoded<()> {
     Ok(())
 }
 
-/// What is looked at when all members are there.
+/// Checks that run after all members were decoded.
 pub(super) fn after(block: &str, items: &[Item], object: &mut Object) -> Decoded<()> {
     match block {
         "periodic" => {
@@ -180,7 +180,7 @@ fn attribute(items: &[Item], name: &str) -> Option<String> {
     weak::convert(&item.value, Kind::Text, name).ok()?.as_str().map(str::to_string)
 }
 
-/// A constraint; none if it switches itself off.
+/// Decodes a constraint; `None` if it disables itself.
 fn constraint(items: &[Item]) -> Decoded<Option<Json>> {
     const KNOWN: [&str; 13] = [
         "attribute",

@@ -1,4 +1,4 @@
-//! Weak conversions: what was meant counts more than what was written.
+//! Weak conversions between types, such as from text to number or boolean.
 
 use serde_json::{Value as Json, json};
 
@@ -90,7 +90,7 @@ fn unconvertible(node: &Node, name: &str, wanted: &str) -> String {
     format!("'{name}' expected type '{wanted}', got unconvertible type '{}', value: '{}'", go_kind(node), shown(node))
 }
 
-/// Go's word for the type that the value was read as.
+/// The type that the value was parsed as, as Go names it.
 pub(super) fn go_kind(node: &Node) -> &'static str {
     match &node.kind {
         NodeKind::Bool(_) => "bool",
@@ -118,9 +118,9 @@ fn shown(node: &Node) -> String {
     }
 }
 
-// ---- bodies of any form
+// ---- free-form bodies
 
-/// A body as it stands: blocks and objects are lists of objects, labels nest.
+/// The JSON of a free-form body: blocks and objects become lists of objects, labels nest.
 pub(super) fn free(items: &[Item]) -> Object {
     let mut object = Object::new();
     for item in items {

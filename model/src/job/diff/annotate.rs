@@ -1,4 +1,5 @@
-//! What a difference will do: how many allocations come and go, and whether a changed task has to be replaced.
+//! Annotations of a diff: the number of allocations created and destroyed, and whether a changed task has to be
+//! replaced.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ const IN_PLACE: &str = "forces in-place update";
 const REPLACE: &str = "forces create/destroy update";
 
 impl JobDiff {
-    /// Adds what the scheduler would do.
+    /// Adds the scheduler's annotations.
     pub fn annotate(&mut self, annotations: Option<&PlanAnnotations>) {
         for group in self.task_groups.iter_mut().flatten() {
             group.annotate(annotations);
@@ -67,7 +68,7 @@ impl TaskDiff {
             DiffType::None => return,
             DiffType::Added => CREATE,
             DiffType::Deleted => DESTROY,
-            // A task of a group that comes or goes as a whole was handled with it.
+            // The annotation of the added or deleted group already covers its tasks.
             DiffType::Edited if matches!(group, DiffType::Added | DiffType::Deleted) => return,
             DiffType::Edited if self.has_to_be_replaced() => REPLACE,
             DiffType::Edited => IN_PLACE,
@@ -80,7 +81,8 @@ impl TaskDiff {
         fields
             || self.objects.iter().flatten().filter(|object| object.kind != DiffType::None).any(|object| match object.name.as_str() {
                 "Service" | "Constraint" => false,
-                // A contextual diff always lists the field, so that any change of it counts: clients have come to expect it.
+                // A contextual diff always lists the field, so any change of `LogConfig` counts as a change of it:
+                // clients have come to expect it.
                 "LogConfig" => object.fields.iter().flatten().any(|field| field.name == "Disabled"),
                 _ => true,
             })

@@ -1,5 +1,5 @@
-//! A row as names and texts: its own scalar fields, and its maps of texts as `Name[key]`. Objects below it, and scalars that
-//! may be absent, are shown by those who know them.
+//! A row as names and texts: its own scalar fields, and its maps of texts as `Name[key]`. Callers add nested objects,
+//! and scalars that may be absent.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{DiffType, FieldDiff};
 use crate::Str;
 
-/// Fields that are maps of texts; every other object is a row of its own.
+/// Fields that are maps of texts; every other object is diffed separately.
 const MAPS: [&str; 8] = ["Meta", "Env", "CanaryMeta", "TaggedAddresses", "GetterOptions", "GetterHeaders", "Target", "Header"];
 
 /// Names and texts of a row.
@@ -17,7 +17,7 @@ const MAPS: [&str; 8] = ["Meta", "Env", "CanaryMeta", "TaggedAddresses", "Getter
 pub(super) struct Flat(pub(super) BTreeMap<String, String>);
 
 impl Flat {
-    /// The fields of `row` but those of `filter`; nothing of a row that is not there.
+    /// The fields of `row` except those in `filter`; empty if the row is absent.
     pub(super) fn of<T: Serialize>(row: Option<&T>, filter: &[&str]) -> Self {
         let mut flat = Self::default();
         let Some(row) = row else { return flat };
@@ -44,7 +44,7 @@ impl Flat {
         flat
     }
 
-    /// Everything in a tree of any shape: `a[b][0]`.
+    /// Flattens an arbitrary tree, with names such as `a[b][0]`.
     pub(super) fn of_tree(map: &BTreeMap<Str, Value>) -> Self {
         let mut flat = Self::default();
         for (key, value) in map {
@@ -68,7 +68,7 @@ impl Flat {
             Value::Null => {
                 self.0.insert(name, "nil".into());
             }
-            // In a tree of any shape all numbers are floats to those who wrote it.
+            // In an arbitrary tree the reference treats every number as a float.
             Value::Number(number) => {
                 self.0.insert(name, float(number.as_f64().unwrap_or_default()));
             }
@@ -80,7 +80,7 @@ impl Flat {
         }
     }
 
-    /// Adds a scalar that may be absent; absent it is the empty text.
+    /// Adds an optional scalar; an absent one is the empty text.
     pub(super) fn set(&mut self, name: &str, value: Option<impl ToString>) {
         self.0.insert(name.into(), value.map(|value| value.to_string()).unwrap_or_default());
     }
@@ -108,14 +108,14 @@ fn float(value: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// The differences of two rows, by name. Contextual ones list what is the same, too.
+/// The differences of two rows, by name. A contextual diff includes equal fields.
 pub(super) fn fields(old: &Flat, new: &Flat, contextual: bool) -> Vec<FieldDiff> {
     let names: std::collections::BTreeSet<&String> = old.0.keys().chain(new.0.keys()).collect();
     let text = |flat: &Flat, name: &str| Str::from(flat.0.get(name).map(String::as_str).unwrap_or_default());
     names.into_iter().filter_map(|name| field(name, text(old, name), text(new, name), contextual)).collect()
 }
 
-/// The difference of one field; the empty text is a field that is not there.
+/// The difference of one field; the empty text stands for an absent field.
 pub(super) fn field(name: &str, old: Str, new: Str, contextual: bool) -> Option<FieldDiff> {
     let kind = match (old.as_str(), new.as_str()) {
         (old, new) if old == new => DiffType::None,

@@ -1,4 +1,4 @@
-//! Groups, their networks and their volumes.
+//! Diffs of task groups, their networks and their volumes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::object::{keyed, object, set, set_of_objects, sorted};
 use super::{DiffType, ObjectDiff, TaskDiff, TaskGroupDiff, kind_of, service, some, task};
 use crate::{DnsConfig, Dur, Job, NetworkResource, Port, Str, TaskGroup, VolumeRequest};
 
-/// The groups of two jobs, by name.
+/// Diffs of the groups of two jobs, in order of name.
 pub(super) fn groups(old: &Job, new: &Job, contextual: bool) -> Vec<TaskGroupDiff> {
     let names: BTreeSet<&Str> = old.groups().chain(new.groups()).map(|group| &group.name).collect();
     names.into_iter().map(|name| group(old.group(name), new.group(name), contextual)).collect()
@@ -41,7 +41,7 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>, contextual: bool) -> 
     }
 }
 
-/// Spans that may be absent are shown as they are; nothing of them when the group is not there.
+/// Flattens a group. Absent durations are shown as such; an absent group has no fields.
 fn flat_group(group: Option<&TaskGroup>) -> Flat {
     let filter = ["Name", "ShutdownDelay", "StopAfterClientDisconnect", "MaxClientDisconnect"];
     let mut flat = Flat::of(group, &filter);
@@ -58,7 +58,7 @@ fn tasks(old: &TaskGroup, new: &TaskGroup, contextual: bool) -> Vec<TaskDiff> {
     names.into_iter().map(|name| task::task(old.task(name), new.task(name), contextual)).collect()
 }
 
-/// Networks have no identity: a changed one is one that is gone and one that is new.
+/// Networks have no identity: a changed network is shown as one deleted and one added.
 pub(super) fn networks(old: &Option<Vec<NetworkResource>>, new: &Option<Vec<NetworkResource>>, contextual: bool) -> Vec<ObjectDiff> {
     set(old, new, |old, new| {
         let mut diff = ObjectDiff::changed("Network", old, new, &["Device", "CIDR", "IP"], contextual)?;

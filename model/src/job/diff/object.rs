@@ -1,4 +1,4 @@
-//! Objects inside a job: one against one, sets of them, and the order in which a set is shown.
+//! Diffs of objects in a job: single objects, sets of objects, and the order in which a set is shown.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,18 +11,19 @@ use super::{DiffType, FieldDiff, ObjectDiff, kind_of, some};
 use crate::Str;
 
 impl ObjectDiff {
-    /// The fields of one object, with the type that its being there or not gives; edited where both are there.
+    /// Diff of the fields of one object. Its type is added or deleted if one side is absent, and edited if both are
+    /// present.
     pub(super) fn of<T: Serialize>(name: &str, old: Option<&T>, new: Option<&T>, filter: &[&str], contextual: bool) -> Self {
         Self::from_flat(name, kind_of(old, new), &Flat::of(old, filter), &Flat::of(new, filter), contextual)
     }
 
-    /// The same for objects that were flattened by who knows them.
+    /// Same as [`ObjectDiff::of`], for objects that the caller has flattened.
     pub(super) fn from_flat(name: &str, kind: DiffType, old: &Flat, new: &Flat, contextual: bool) -> Self {
         let kind = if kind == DiffType::None { DiffType::Edited } else { kind };
         Self { kind, name: name.into(), fields: some(flat::fields(old, new, contextual)), objects: None }
     }
 
-    /// As [`ObjectDiff::of`], unless the objects are the same.
+    /// Same as [`ObjectDiff::of`]; `None` if the objects are equal.
     pub(super) fn changed<T: Serialize + PartialEq>(
         name: &str,
         old: Option<&T>,
@@ -40,12 +41,12 @@ impl ObjectDiff {
     }
 }
 
-/// An object of scalars: its type is that of its fields. Nothing if they are all the same.
+/// Diff of an object of scalars, with the combined type of its fields; `None` if all are equal.
 pub(super) fn object<T: Serialize>(name: &str, old: Option<&T>, new: Option<&T>, filter: &[&str], contextual: bool) -> Option<ObjectDiff> {
     from_fields(name, flat::fields(&Flat::of(old, filter), &Flat::of(new, filter), contextual))
 }
 
-/// An object of the type of its fields; nothing if none of them differs.
+/// Diff with the combined type of its fields; `None` if no field differs.
 pub(super) fn from_fields(name: &str, fields: Vec<FieldDiff>) -> Option<ObjectDiff> {
     let has = |kind| fields.iter().any(|field: &FieldDiff| field.kind == kind);
     let kind = match (has(DiffType::Edited), has(DiffType::Added), has(DiffType::Deleted)) {
@@ -57,7 +58,7 @@ pub(super) fn from_fields(name: &str, fields: Vec<FieldDiff>) -> Option<ObjectDi
     Some(ObjectDiff { kind, name: name.into(), fields: some(fields), objects: None })
 }
 
-/// Objects without an identity: those that are only on one side, sorted.
+/// Diff of two sets of objects without identity: the objects that are on one side only, sorted.
 pub(super) fn set_of_objects<T: Serialize + PartialEq>(
     name: &str,
     old: &Option<Vec<T>>,
@@ -67,7 +68,7 @@ pub(super) fn set_of_objects<T: Serialize + PartialEq>(
     set(old, new, |old, new| object(name, old, new, &[], contextual))
 }
 
-/// Objects without an identity, each shown by `diff`: those that are only on one side, sorted.
+/// Same as [`set_of_objects`], with each object shown by `diff`.
 pub(super) fn set<T: PartialEq>(
     old: &Option<Vec<T>>,
     new: &Option<Vec<T>>,
@@ -88,7 +89,7 @@ pub(super) fn set<T: PartialEq>(
     sorted(diffs)
 }
 
-/// Objects that are the same one if they have the same key, each shown by `diff`, sorted.
+/// Diff of two sets of objects that are matched by key; each is shown by `diff`, and the list is sorted.
 pub(super) fn keyed<T, K: Ord>(
     old: &Option<Vec<T>>,
     new: &Option<Vec<T>>,
@@ -111,7 +112,7 @@ pub(super) fn keyed<T, K: Ord>(
     sorted(diffs)
 }
 
-/// Texts without order: one field for each, all of the same name.
+/// Diff of two sets of texts: one field for each text, all of the same name.
 pub(super) fn set_of_texts(name: &str, old: &Option<Vec<Str>>, new: &Option<Vec<Str>>, contextual: bool) -> Option<ObjectDiff> {
     let texts = |list: &Option<Vec<Str>>| -> std::collections::BTreeSet<Str> { list.iter().flatten().cloned().collect() };
     let (old, new) = (texts(old), texts(new));
@@ -138,7 +139,7 @@ pub(super) fn set_of_texts(name: &str, old: &Option<Vec<Str>>, new: &Option<Vec<
     }))
 }
 
-/// A tree of any shape, with everything in it.
+/// Diff of an arbitrary tree, with all its values.
 pub(super) fn config(old: &Option<BTreeMap<Str, Value>>, new: &Option<BTreeMap<Str, Value>>, contextual: bool) -> Option<ObjectDiff> {
     let nothing = BTreeMap::new();
     let (old, new) = (old.as_ref().unwrap_or(&nothing), new.as_ref().unwrap_or(&nothing));
@@ -153,7 +154,7 @@ pub(super) fn config(old: &Option<BTreeMap<Str, Value>>, new: &Option<BTreeMap<S
     Some(ObjectDiff::from_flat("Config", kind, &Flat::of_tree(old), &Flat::of_tree(new), contextual))
 }
 
-/// In the order in which sets are shown.
+/// Sorts diffs in the order in which sets are shown.
 pub(super) fn sorted(mut diffs: Vec<ObjectDiff>) -> Vec<ObjectDiff> {
     diffs.sort_by(by_object);
     diffs
@@ -178,7 +179,7 @@ fn compare_all<T>(one: &Option<Vec<T>>, other: &Option<Vec<T>>, by: impl Fn(&T, 
     pairs.map(|(one, other)| by(one, other)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Changes first, then what is new, what is gone, what is the same.
+/// Order of types: edited, added, deleted, none.
 fn rank(kind: DiffType) -> u8 {
     match kind {
         DiffType::Edited => 0,

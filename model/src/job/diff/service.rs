@@ -1,4 +1,4 @@
-//! Services, their checks, and the mesh blocks of services.
+//! Diffs of services, their checks, and their service mesh blocks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::{
     ConsulSidecarService, ConsulTerminatingConfigEntry, ConsulUpstream, Dur, Service, ServiceCheck, SidecarTask, Str,
 };
 
-/// Services have no identity, but people change names and move blocks: those that look most alike are compared.
+/// Diff of two lists of services. Services have no identity, and authors rename and move them, so the most similar
+/// ones are paired.
 pub(super) fn services(old: &Option<Vec<Service>>, new: &Option<Vec<Service>>, contextual: bool) -> Vec<ObjectDiff> {
     let score = |at: usize, one: &Service, other_at: usize, other: &Service| {
         usize::from(at == other_at) + 2 * usize::from(one.port_label == other.port_label) + 3 * usize::from(one.name == other.name)
@@ -26,7 +27,7 @@ fn checks(old: &Option<Vec<ServiceCheck>>, new: &Option<Vec<ServiceCheck>>, cont
     matched(old, new, score, |old, new| check(old, new, contextual))
 }
 
-/// Two objects with no more than this in common are not taken for the same one.
+/// Services with a lower similarity score are not paired.
 const SCORE_MIN: usize = 2;
 
 fn matched<T>(

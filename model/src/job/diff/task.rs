@@ -1,4 +1,4 @@
-//! Tasks: their resources, templates, secrets.
+//! Diffs of tasks: their resources, templates, secrets.
 
 use super::flat::{self, Flat};
 use super::group::networks;
@@ -6,7 +6,7 @@ use super::object::{config, from_fields, keyed, object, set, set_of_objects, set
 use super::{DiffType, ObjectDiff, TaskDiff, kind_of, service, some};
 use crate::{ChangeScript, RequestedDevice, Resources, Task, Template, Vault, WaitConfig};
 
-/// One task.
+/// Diff of one task.
 pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> TaskDiff {
     let nothing = Task::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
@@ -35,7 +35,7 @@ pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> 
     }
 }
 
-/// The resources of a task.
+/// Diff of the resources of a task.
 pub(super) fn resources(old: Option<&Resources>, new: Option<&Resources>, contextual: bool) -> Option<ObjectDiff> {
     let mut diff = ObjectDiff::changed("Resources", old, new, &[], contextual)?;
     let nothing = Resources::default();

@@ -1,4 +1,4 @@
-//! Differences as people read them: one line per thing that is not the same.
+//! Tests of diffs in a readable form: one line per difference.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Artifacts, and which destinations leave the directory of an allocation.
+//! Artifacts, and destinations that escape the directory of an allocation.
 
 use crate::TaskArtifact;
 use crate::job::errors::Errors;
@@ -22,7 +22,7 @@ impl TaskArtifact {
     }
 }
 
-/// Whether `path` below `prefix` leaves the allocation's directory, links left aside.
+/// Whether `path` below `prefix` escapes the allocation's directory. Symbolic links are not considered.
 pub(super) fn escapes(prefix: &str, path: &str) -> bool {
     let mut inside: Vec<&str> = Vec::new();
     for part in prefix.split('/').chain(path.split('/')) {
@@ -36,12 +36,12 @@ pub(super) fn escapes(prefix: &str, path: &str) -> bool {
             name => inside.push(name),
         }
     }
-    // The reference looks at the first two characters only, so such a name is refused too.
+    // The reference compares only the first two characters, so a name such as `..a` is refused too.
     inside.first().is_some_and(|name| name.starts_with(".."))
 }
 
 fn validate_checksum(checksum: &str) -> Result<(), String> {
-    // What the variable holds is known on the node only.
+    // The value of the variable is known only on the node.
     if checksum.contains("${") {
         return Ok(());
     }
@@ -64,7 +64,7 @@ fn validate_checksum(checksum: &str) -> Result<(), String> {
     if length == expected { Ok(()) } else { Err(format!("invalid {kind} checksum: {value}")) }
 }
 
-/// How many bytes a text of hexadecimal digits stands for.
+/// Number of bytes that a hexadecimal text encodes.
 fn hex_length(text: &str) -> Result<usize, String> {
     if let Some(bad) = text.bytes().find(|byte| !byte.is_ascii_hexdigit()) {
         let shown = char::from(bad);

@@ -4,19 +4,19 @@ use crate::job::admit::Languages;
 use crate::job::errors::Errors;
 use crate::{Affinity, Constraint, JobType, Spread, Str};
 
-/// Adds what is wrong with each constraint.
+/// Adds the errors of each constraint.
 pub(super) fn constraints(list: &Option<Vec<Constraint>>, languages: &dyn Languages, errors: &mut Errors) {
     for (index, constraint) in list.iter().flatten().enumerate() {
         constraint_at(index, constraint, languages, errors);
     }
 }
 
-/// Adds what is wrong with the constraint at `index` of its list.
+/// Adds the errors of the constraint at `index` in its list.
 pub(super) fn constraint_at(index: usize, constraint: &Constraint, languages: &dyn Languages, errors: &mut Errors) {
     errors.nest_as(format_args!("Constraint {} validation failed", index + 1), constraint.validate(languages));
 }
 
-/// Adds what is wrong with each affinity; system jobs have no choice of nodes and so no affinities.
+/// Adds the errors of each affinity; system jobs may have none, since they run on every node.
 pub(super) fn affinities(list: &Option<Vec<Affinity>>, kind: &JobType, languages: &dyn Languages, errors: &mut Errors) {
     if *kind == JobType::System {
         if list.is_some() {
@@ -29,7 +29,7 @@ pub(super) fn affinities(list: &Option<Vec<Affinity>>, kind: &JobType, languages
     }
 }
 
-/// Adds what is wrong with each spread; system jobs have none.
+/// Adds the errors of each spread; system jobs may have none.
 pub(super) fn spreads(list: &Option<Vec<Spread>>, kind: &JobType, errors: &mut Errors) {
     if *kind == JobType::System {
         if list.is_some() {
@@ -149,7 +149,7 @@ fn reject(outcome: Result<(), String>, what: &str, errors: &mut Errors) {
     }
 }
 
-/// The right side of `distinct_property`: how many allocations may share a value.
+/// Parses the right side of `distinct_property`: the number of allocations that may share a value.
 fn allowed_count(text: &Str, errors: &mut Errors) {
     if text.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Task groups: names, counts, volumes, networks, and all that belongs to the group.
+//! Task groups: names, counts, volumes, networks, and the group's policies and tasks.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::job::admit::Languages;
 use crate::job::errors::Errors;
 use crate::{Dur, Job, JobType, NetworkResource, Str, TaskGroup, VolumeRequest};
 
-/// Highest port there is.
+/// Highest port number.
 const PORT_MAX: i64 = 65_535;
 
 impl TaskGroup {
@@ -115,7 +115,7 @@ impl TaskGroup {
     }
 }
 
-/// Labels and static ports that are taken, and by whom.
+/// Labels and static ports already in use, and their owners.
 #[derive(Default)]
 struct Ports {
     labels: BTreeMap<Str, String>,
@@ -142,7 +142,7 @@ impl Ports {
                     self.fixed.insert(key, here);
                 }
             }
-            // -1 maps to the same port, whichever it will be.
+            // -1 maps to the same port inside, whatever its number.
             if port.to < -1 {
                 self.errors.push(format!("Port {:?} cannot be mapped to negative value {}", port.label, port.to));
             }
@@ -153,7 +153,7 @@ impl Ports {
     }
 }
 
-/// Labels of letters, digits, dashes and underscores between dots, 63 characters each, 253 in all.
+/// Whether the name is labels of letters, digits, dashes and underscores between dots, 63 characters each, 253 in all.
 fn is_domain_name(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

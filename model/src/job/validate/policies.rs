@@ -3,11 +3,11 @@
 use crate::job::errors::Errors;
 use crate::{Dur, EphemeralDisk, Job, MigrateStrategy, ReschedulePolicy, RestartPolicy, TaskGroup, UpdateStrategy};
 
-/// Shortest interval that restarts are counted in.
+/// Shortest interval of a restart policy.
 const RESTART_INTERVAL_MIN: Dur = Dur::from_secs(5);
-/// Shortest delay before a failed allocation is replaced.
+/// Shortest delay of a reschedule policy.
 const RESCHEDULE_DELAY_MIN: Dur = Dur::from_secs(5);
-/// Shortest interval that replacements are counted in.
+/// Shortest interval of a reschedule policy.
 const RESCHEDULE_INTERVAL_MIN: Dur = Dur::from_secs(15);
 /// Smallest disk of a group, in MiB.
 const DISK_MB_MIN: i64 = 10;
@@ -66,7 +66,7 @@ impl ReschedulePolicy {
         }
         if self.delay_function != "constant" {
             if self.max_delay < RESCHEDULE_DELAY_MIN {
-                // It does say what was got for the delay: clients have seen it so since ever.
+                // The text names the maximum delay but shows the delay: clients expect this defect of the reference.
                 errors.push(format!("Max Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {})", self.delay));
             }
             if self.max_delay < self.delay {
@@ -84,7 +84,7 @@ impl ReschedulePolicy {
         errors.into_result()
     }
 
-    /// Whether all attempts have a place in the interval.
+    /// Checks that all attempts fit in the interval.
     fn validate_attempts(&self, errors: &mut Errors) {
         let (possible, needed) = match self.delay_function.as_str() {
             "constant" => self.constant_attempts(),
@@ -100,7 +100,7 @@ impl ReschedulePolicy {
         errors.push(format!("Set the interval to at least {} to accommodate {} attempts", rounded_to_secs(needed), self.attempts));
     }
 
-    /// How many attempts are possible, if not all of them are; and the interval that all need.
+    /// Number of possible attempts if not all fit, and the interval that all of them need.
     fn constant_attempts(&self) -> (Option<i64>, Dur) {
         let needed = times(self.delay, self.attempts);
         let possible = (self.interval < needed).then(|| self.interval.0 / self.delay.0.max(1));
@@ -140,7 +140,7 @@ impl ReschedulePolicy {
     }
 }
 
-/// How many attempts of a policy are computed one by one; more than this many have no interval to fit in anyway.
+/// Bound on the attempts computed one by one; with more attempts no interval would be long enough.
 const ATTEMPTS_CHECKED_MAX: i64 = 100_000;
 
 impl MigrateStrategy {
@@ -215,7 +215,7 @@ impl EphemeralDisk {
     }
 }
 
-/// The scaling policy of a group, together with the group's count.
+/// Validates the scaling policy of a group together with the group's count.
 pub(super) fn scaling(group: &TaskGroup, job: &Job) -> Result<(), Errors> {
     let mut errors = Errors::new();
     let Some(policy) = &group.scaling else { return Ok(()) };

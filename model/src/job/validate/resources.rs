@@ -1,13 +1,13 @@
-//! What a task asks of its node, and how much its logs may take.
+//! Resources that a task asks for, and the size of its logs.
 
 use super::constraint;
 use crate::job::admit::Languages;
 use crate::job::errors::Errors;
 use crate::{EphemeralDisk, LogConfig, RequestedDevice, Resources};
 
-/// Least MHz of a task without cores of its own.
+/// Smallest CPU share in MHz of a task without dedicated cores.
 const CPU_MIN: i64 = 1;
-/// Least memory of a task, in MiB.
+/// Smallest memory of a task, in MiB.
 const MEMORY_MB_MIN: i64 = 10;
 
 impl Resources {

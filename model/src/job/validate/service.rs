@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::job::errors::Errors;
 use crate::{CheckRestart, Dur, Service, ServiceCheck, Str, Task, TaskGroup};
 
-/// Shortest interval of a check, and shortest time it is given.
+/// Shortest interval and shortest timeout of a check.
 const CHECK_SPAN_MIN: Dur = Dur::from_secs(1);
 
-/// The services of a group: each by itself, and whether they and those of its tasks can be told apart.
+/// Validates the services of a group: each alone, and that their names and those of its tasks' services are distinct.
 pub(super) fn of_group(group: &TaskGroup) -> Result<(), Errors> {
     let mut errors = Errors::new();
     let mut taken: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
@@ -68,7 +68,7 @@ fn validate_task_of_check(check: &ServiceCheck, group: &TaskGroup, errors: &mut 
     }
 }
 
-/// A script runs inside a task, so a check of a group has to say in which.
+/// A script runs inside a task, so a script check of a group must name the task.
 pub(super) fn script_checks_of_group(group: &TaskGroup) -> Result<(), Errors> {
     let mut errors = Errors::new();
     for service in group.services.iter().flatten().filter(|service| service.task_name.is_empty()) {
@@ -81,7 +81,7 @@ pub(super) fn script_checks_of_group(group: &TaskGroup) -> Result<(), Errors> {
     errors.into_result()
 }
 
-/// The services of a task.
+/// Validates the services of a task.
 pub(super) fn of_task(task: &Task, group: &TaskGroup) -> Result<(), Errors> {
     let mut errors = Errors::new();
     let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -282,7 +282,7 @@ impl ServiceCheck {
         Ok(())
     }
 
-    /// Stops at the first thing that is wrong.
+    /// Validates the fields common to all checks; returns the first error.
     fn validate_common(&self, kinds: &[&str]) -> Result<(), String> {
         if !kinds.contains(&self.kind.as_str()) {
             return Err(format!("invalid check type ({:?}), must be one of {}", self.kind, kinds.join(", ")));
@@ -364,7 +364,7 @@ fn is_absolute_url(text: &str) -> bool {
     })
 }
 
-/// Letters, digits and inner dashes, at most 63; variables count as one word.
+/// Whether the name has only letters, digits and inner dashes, at most 63; a variable counts as one word.
 fn is_service_name(name: &str) -> bool {
     let mut plain = String::new();
     let mut rest = name;

@@ -14,7 +14,7 @@ impl Task {
             errors.push("Missing task name");
         }
         if self.name.contains(['/', '\\']) {
-            // Its directory has its name.
+            // The task's directory has the task's name.
             errors.push("Task name cannot include slashes");
         } else if self.name.contains('\0') {
             errors.push("Task name cannot include null characters");
@@ -100,7 +100,7 @@ impl Task {
         }
     }
 
-    /// A task that is the proxy of a service needs that service in its group and may announce none itself.
+    /// A proxy task needs its service in the group, and may have no services itself.
     fn validate_proxy(&self, group: &TaskGroup, errors: &mut Errors) {
         let Some(name) = self.kind.strip_prefix("connect-proxy:") else { return };
         let found = group
@@ -162,7 +162,7 @@ impl TaskCsiPluginConfig {
             errors.push(format!("CSIPluginConfig PluginType must be one of 'node', 'controller', or 'monolith', got: \"{}\"", self.kind));
         }
         let (mount, stage) = (&self.mount_dir, &self.stage_publish_base_dir);
-        // Compared as texts: `/csi-2` counts as below `/csi`.
+        // Compared as texts, so `/csi-2` counts as below `/csi`.
         if !mount.is_empty() && !stage.is_empty() && stage.starts_with(mount.as_str()) {
             errors.push(format!(
                 "CSIPluginConfig StagePublishBaseDir must not be a subdirectory of MountDir, got: StagePublishBaseDir=\"{stage}\" MountDir=\"{mount}\""

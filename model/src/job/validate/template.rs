@@ -4,7 +4,7 @@ use super::artifact::escapes;
 use crate::job::errors::Errors;
 use crate::{Dur, Template};
 
-/// Most bits that a file mode has.
+/// Largest file mode.
 const MODE_MAX: u64 = 0o7777;
 
 impl Template {

@@ -1,10 +1,10 @@
-//! What a job's author should know though the job is fine.
+//! Warnings about a valid job.
 
 use crate::job::errors::Errors;
 use crate::{Dur, Job, Task, TaskGroup};
 
 impl Job {
-    /// Each warning by itself.
+    /// The warnings, one per item.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for group in self.groups() {
@@ -13,7 +13,7 @@ impl Job {
             }
         }
         let updates = || self.groups().filter_map(|group| group.update.as_ref());
-        // Without canaries there is nothing to promote.
+        // Groups without canaries need no promotion, so they are ignored.
         if updates().any(|update| update.auto_promote) && !updates().all(|update| update.canary == 0 || update.auto_promote) {
             warnings.push("auto_promote must be true for all groups to enable automatic promotion".into());
         }

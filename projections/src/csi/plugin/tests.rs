@@ -1,4 +1,4 @@
-//! Plugins in stories: `plugins=` and `controllers=` are what a node tells of, `csi=` what a task is.
+//! Stories of plugins: `plugins=` and `controllers=` are reports of a node, `csi=` is the plugin that a task runs.
 
 use expect_test::expect;
 

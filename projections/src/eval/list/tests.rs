@@ -1,4 +1,4 @@
-//! Whatever index a list is narrowed by, it says what a walk through all rows says.
+//! Property tests: a list narrowed by any index equals a walk through all rows.
 
 use proptest::prelude::*;
 use songline_commands::{Actor, Envelope, UpdateEvals};
@@ -13,7 +13,7 @@ fn node(n: u8) -> NodeId {
     NodeId::from_bytes([n; 16])
 }
 
-/// Rows that are spread over namespaces, jobs, nodes and statuses, a few to an entry.
+/// Rows that are spread over namespaces, jobs, nodes and statuses, a few per entry.
 fn state(rows: u64) -> State {
     let mut state = State::new();
     for entry in 0..rows / 5 {
@@ -44,7 +44,7 @@ fn state(rows: u64) -> State {
     state
 }
 
-/// The same by testing whole rows, one after the other.
+/// Reference implementation: tests whole rows one after the other.
 fn plain(state: &State, list: &EvalList<'_>) -> Result<Vec<EvalId>, EvalError> {
     let rows: Vec<_> = if list.reverse { state.evals().rev().collect() } else { state.evals().collect() };
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! A packed evaluation as a filter sees it: fields are read where they stand, and the whole row is made only for what is neither id, text nor
-//! number. What it says must be what the whole row says.
+//! A packed evaluation as a filter sees it: fields are read from the packed form, and the whole row is built only for
+//! a field that is not an id, a text or a number. Both forms must give a filter the same values.
 
 use std::cell::OnceCell;
 use std::sync::LazyLock;
@@ -10,19 +10,20 @@ use songline_model::{EvalId, Evaluation, Str};
 
 use super::{Kind, ODD_PRIORITY, Packed, PackedEval, Unpack, bit, tag};
 
-/// A packed evaluation that a filter looks at; the whole row is made only for what is among the rest and neither id nor text nor number.
+/// A packed evaluation for a filter; the whole row is built only for values in `rest` that are not ids, texts or
+/// numbers.
 pub(crate) struct Looked<'a> {
     id: EvalId,
     packed: &'a Packed,
-    /// The first text that had to be made, and the tag of its field.
+    /// The first text that was built, and the tag of its field.
     text: OnceCell<(u8, Str)>,
     whole: OnceCell<Evaluation>,
 }
 
-/// Stands for the field of the row's own id, which is not among the rest.
+/// Tag for the row's own id, which is not in `rest`.
 const OWN_ID: u8 = u8::MAX;
 
-/// What an optional field that is left out is to a filter.
+/// Value of an absent optional field for a filter.
 static EMPTY: LazyLock<Evaluation> = LazyLock::new(Evaluation::default);
 
 /// The tag of an optional field.
@@ -49,12 +50,13 @@ fn tag_of(field: &str) -> Option<u8> {
 }
 
 impl<'a> Looked<'a> {
-    /// The evaluation with this id.
+    /// The view of the evaluation with this id.
     pub(crate) fn new(id: EvalId, packed: &'a PackedEval) -> Self {
         Self { id, packed: &packed.0, text: OnceCell::new(), whole: OnceCell::new() }
     }
 
-    /// The text of a field that has to be made. `None` when it is empty, and when another one was asked for before.
+    /// The text of a field that has to be built. `None` when it is empty, or when another field's text was built
+    /// before.
     fn text_of(&self, tag: u8) -> Option<Plain<'_>> {
         if tag != OWN_ID && self.packed.has & bit(tag) == 0 {
             return None;
@@ -70,7 +72,7 @@ impl<'a> Looked<'a> {
         (*made == tag && !text.is_empty()).then_some(Plain::Text(text))
     }
 
-    /// A value among the rest.
+    /// A value in `rest`.
     fn rest<T: DeserializeOwned>(&self, wanted: u8) -> Option<T> {
         if self.packed.has & bit(wanted) == 0 {
             return None;
@@ -83,7 +85,7 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// An id as the wire has it, without the detour over a formatter.
+/// Formats an id as the wire does, without the overhead of a formatter.
 fn id_text(bytes: [u8; 16]) -> Str {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     if bytes == [0; 16] {
@@ -103,7 +105,8 @@ fn id_text(bytes: [u8; 16]) -> Str {
 impl PlainFields for Looked<'_> {
     type Whole = Evaluation;
 
-    /// Empty fields are left to the whole row: a form without them has rules of its own.
+    /// Returns `None` for empty fields, which the whole row handles: encodings that leave out empty fields have rules
+    /// of their own.
     fn plain(&self, field: &str) -> Option<Plain<'_>> {
         let row = self.packed;
         let text = |text| Some(Plain::Text(text)).filter(|_| !str::is_empty(text));

@@ -1,4 +1,4 @@
-//! What is packed comes out as it was, and filters see no difference.
+//! A packed evaluation unpacks to the same row, and filters see no difference.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn full() -> Evaluation {
 
 fn rows() -> Vec<Evaluation> {
     let mut rows = vec![full(), Evaluation::default()];
-    // An empty map is something else than none.
+    // An empty map differs from an absent one.
     rows.push(Evaluation { queued_allocations: Some(Arc::new(BTreeMap::new())), ..Evaluation::default() });
     for priority in [i64::MIN, i64::MAX, -32768, -32767, 32767, 32768] {
         rows.push(Evaluation { priority, ..Evaluation::default() });

@@ -1,4 +1,4 @@
-//! Which evaluations follow from a change of a node.
+//! Tests of the evaluations that follow from a change of a node.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Nodes that go away and come back, with what they say on the way.
+//! Stories of nodes that disconnect and reconnect, with their reports.
 
 use expect_test::expect;
 

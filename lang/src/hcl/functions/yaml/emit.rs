@@ -1,8 +1,9 @@
-//! Values as YAML, in the form that the reference writes: blocks, names in order, all text in double quotes or, of several lines, literal.
+//! Writes values as YAML in the reference's style: blocks, sorted names, texts in double quotes, or literal if they
+//! have several lines.
 
 use crate::hcl::value::Value;
 
-/// A whole document.
+/// Writes a whole document.
 pub(super) fn document(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -10,7 +11,7 @@ pub(super) fn document(value: &Value) -> String {
         Value::Mapping(_, members) if !members.is_empty() => mapping(members.iter(), 0, &mut out),
         Value::Null | Value::Unknown | Value::Bool(_) | Value::Number(_) => {
             scalar(value, 2, &mut out);
-            // A plain word alone could go on in the next line.
+            // A plain word alone could continue on the next line, so the document is ended.
             out.push_str("...\n");
         }
         Value::Text(_) | Value::Sequence(..) | Value::Mapping(..) => scalar(value, 2, &mut out),
@@ -18,7 +19,7 @@ pub(super) fn document(value: &Value) -> String {
     out
 }
 
-/// Items, the first of which begins where the line is.
+/// Writes items; the first one begins on the current line.
 fn sequence(items: &[Value], indent: usize, out: &mut String) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
@@ -33,13 +34,13 @@ fn sequence(items: &[Value], indent: usize, out: &mut String) {
     }
 }
 
-/// Members, the first of which begins where the line is.
+/// Writes members; the first one begins on the current line.
 fn mapping<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, indent: usize, out: &mut String) {
     for (at, (name, value)) in members.enumerate() {
         if at > 0 {
             spaces(indent, out);
         }
-        // A long name needs a mark of its own.
+        // YAML requires an explicit key marker for a long name.
         let is_long = name.chars().count() > 128;
         if is_long {
             out.push_str("? ");
@@ -51,7 +52,7 @@ fn mapping<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, indent: u
         }
         out.push(':');
         match value {
-            // A list is not indented below the name that it belongs to.
+            // A list is not indented below its name.
             Value::Sequence(_, items) if !items.is_empty() => {
                 out.push('\n');
                 spaces(indent, out);
@@ -70,7 +71,7 @@ fn mapping<'v>(members: impl Iterator<Item = (&'v String, &'v Value)>, indent: u
     }
 }
 
-/// Whatever fits behind a name or a dash, with the end of its line; `indent` is where further lines of it begin.
+/// Writes a value after a name or a dash, with a line break; `indent` is the indentation of further lines.
 fn scalar(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Null | Value::Unknown => out.push_str("null"),
@@ -88,7 +89,7 @@ fn spaces(count: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', count));
 }
 
-/// Whether a text has several lines and nothing that a literal block would lose.
+/// Whether a text has several lines and a literal block can represent it.
 fn fits_literal(text: &str) -> bool {
     text.contains('\n') && !text.ends_with(' ') && !text.contains(" \n") && text.chars().all(|letter| letter == '\n' || is_shown(letter))
 }
